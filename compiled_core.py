@@ -137,8 +137,9 @@ def _built(extensions: list[Any], folder: Path, work: Path) -> list[str]:
 
 
 def in_place(root: Path) -> None:
-    """Compile, and put what comes out beside the sources in `root`; the stamp comes first, so that nothing is used
-    that it does not name.
+    """Compile, and put the modules beside the sources in `root`.
+
+    The stamp comes first, so that nothing is used that it does not name.
     """
     work = ROOT / ".cache" / "compiled"
     made = compile_to(work / "lib", work)

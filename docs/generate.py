@@ -129,7 +129,7 @@ def roles_table() -> str:
 
 
 def places_table() -> str:
-    """The rows of every place that can hold what somebody said, or who."""
+    """Return the rows of every place that can hold what somebody said, or who."""
     checked = {True: "counted by `tenants check`", False: "not by itself"}
     rows = [
         [
@@ -160,14 +160,14 @@ def _commands_of(extra: str) -> str:
 
 
 def events_table(dialect: Dialect) -> str:
-    """What a dialect does with each event: the table in the docstring of its module."""
+    """Return what a dialect does with each event: the table in the docstring of its module."""
     return "".join(
         f"{line}\n" for line in docstring(f"{package_of(dialect.name)}.events").splitlines() if line[:1] == "|"
     )
 
 
 def docstring(module: str) -> str:
-    """The docstring in the source of a module: where it is compiled, it has none."""
+    """Return the docstring in the source of a module: where it is compiled, it has none."""
     path = DOCS.parent / f"{module.replace('.', '/')}.py"
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
@@ -186,7 +186,7 @@ def wires_table() -> str:
 
 
 def shared_hash_table() -> str:
-    """What the shared hash leaves out for each wire."""
+    """Return the parts that the shared hash leaves out for each wire."""
     rows = []
     for carrier in CARRIERS.values():
         below = [(f"all that `{carrier.over}` lacks", "")] if carrier.over is not None else []
@@ -214,7 +214,7 @@ def problems_table() -> str:
 
 
 def floors() -> list[list[str]]:
-    """The packages on each floor of the import contract in pyproject.toml, from the top down."""
+    """Return the packages on each floor of the import contract in pyproject.toml, from the top down."""
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     layers = next(contract["layers"] for contract in contracts["contracts"] if contract["type"] == "layers")
     named = [[name.strip() for name in layer.split("|")] for layer in layers]

@@ -35,7 +35,7 @@ publisher = Publisher()
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    """The publisher lives as long as the server."""
+    """Keep the publisher open as long as the server."""
     async with publisher:
         yield
 
@@ -67,5 +67,5 @@ app.add_middleware(PublishStreams, publisher=publisher, agent_id="weather")
 
 @app.post("/chat")
 async def chat(request: Request) -> Response:
-    """What `useChat` posts -> its UI message stream."""
+    """Answer a request of `useChat` with its UI message stream."""
     return await VercelAIAdapter.dispatch_request(request, agent=agent)

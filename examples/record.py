@@ -81,7 +81,7 @@ class Scripted(FunctionModel):
 
 
 def tools_for(steps: list[Step]) -> list[Tool[None]]:
-    """A tool for each name that is called; it gives what the script says for those arguments."""
+    """Return a tool for each name that is called; it gives what the script says for those arguments."""
     said = [part for step in steps for part in step if part[0] in ("call", "retry")]
     results = {(name, json.dumps(arguments)): (kind, result) for kind, name, arguments, result in said}
 
@@ -121,7 +121,7 @@ async def record(agent: dict[str, Any], turn: dict[str, Any], history: list[Mode
 
 
 def as_published(event: Any, run_id: str) -> Any:
-    """An event as its SDK serializes it; the last one holds the run's result."""
+    """Return an event as its SDK serializes it; the last one holds the run's result."""
     if event.event_kind != "agent_run_result":
         return event
     result = event.result
@@ -138,7 +138,7 @@ def as_published(event: Any, run_id: str) -> Any:
 
 
 def telemetry(chunk: str, usages: deque[Any]) -> list[str]:
-    """What an application tells of the step that ends here."""
+    """Return an application's telemetry of the step that ends here."""
     if '"type":"finish-step"' not in chunk:
         return []
     usage = usages.popleft()

@@ -65,17 +65,17 @@ class Talk:
 
 
 def words(text: str) -> list[str]:
-    """A text in deltas."""
+    """Return a text in deltas."""
     return WORDS.findall(text)
 
 
 def pieces(text: str) -> list[str]:
-    """A call's arguments in deltas."""
+    """Return a call's arguments in deltas."""
     return [text[start : start + 12] for start in range(0, len(text), 12)]
 
 
 def openai_responses(talk: Talk) -> list[Event]:
-    """Calls of the Responses API, each behind what it was asked."""
+    """Return calls of the Responses API, each behind its request."""
     asked: list[Event] = [{"role": "user", "content": talk.prompt}]
     events: list[Event] = []
     for number, tool in enumerate(talk.calls):
@@ -116,7 +116,7 @@ def response(talk: Talk, number: int, tool: Tool | None) -> list[Event]:
 
 
 def openai_chat(talk: Talk) -> list[Event]:
-    """Calls of Chat Completions, each behind what it was asked."""
+    """Return calls of Chat Completions, each behind its request."""
     asked: list[Event] = [{"role": "user", "content": talk.prompt}]
     events: list[Event] = []
     for number, tool in enumerate(talk.calls):
@@ -143,7 +143,7 @@ def openai_chat(talk: Talk) -> list[Event]:
 
 
 def anthropic(talk: Talk) -> list[Event]:
-    """Calls of the Messages API, each behind what it was asked."""
+    """Return calls of the Messages API, each behind its request."""
     asked: list[Event] = [{"role": "user", "content": talk.prompt}]
     events: list[Event] = []
     for number, tool in enumerate(talk.calls):
@@ -179,7 +179,7 @@ def message(talk: Talk, number: int, tool: Tool | None) -> list[Event]:
 
 
 def openai_agents(talk: Talk) -> list[Event]:
-    """The Agents SDK: the model's own events, and items of the run."""
+    """Return the events of the Agents SDK: the model's own events, and items of the run."""
     agent = {"name": talk.agent}
     events: list[Event] = [{"type": "agent_updated_stream_event", "new_agent": agent}]
     for number, tool in enumerate(talk.calls):

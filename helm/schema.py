@@ -1,5 +1,7 @@
-"""The schema of the chart's values: keys and comments from values.yaml, limits from the tables below, settings from
-the class Settings. So each key of values.yaml is in it, and each setting that the chart does not set itself.
+"""The schema of the chart's values.
+
+Keys and comments come from values.yaml, limits from the tables below, settings from the class Settings. So each key of
+values.yaml is in it, and each setting that the chart does not set itself.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ def one_of(*values: str) -> Schema:
 
 
 def ref(name: str) -> Schema:
-    """A schema that is there under a name."""
+    """Return a schema that exists under a name."""
     return {"$ref": f"#/$defs/{name}"}
 
 
@@ -200,13 +202,13 @@ def comments(text: str) -> dict[str, str]:
 
 @cache
 def _settings() -> Schema:
-    """Setting -> what it may be, as pydantic says it: making that takes longer than all the rest."""
+    """Return the schema of each setting, from pydantic: making that takes longer than all the rest."""
     described: Schema = Settings.model_json_schema()["properties"]
     return described
 
 
 def setting(name: str) -> Schema:
-    """What a setting may be, as values.yaml gives it; null is the default."""
+    """Return the schema of a setting in values.yaml; null is the default."""
     described: Schema = _settings()[name]
     choices = described.get("anyOf", [described])
     kept = ("enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength")
@@ -221,7 +223,7 @@ def setting(name: str) -> Schema:
 
 
 def values_schema() -> Schema:
-    """The schema of all values, JSON Schema draft 7."""
+    """Return the schema of all values, JSON Schema draft 7."""
     text = VALUES.read_text(encoding="utf-8")
     defaults, said = yaml.safe_load(text), comments(text)
     properties = {name: _schema((name,), value, said) for name, value in defaults.items()}

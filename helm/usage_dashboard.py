@@ -13,7 +13,7 @@ INPUT: Final = f'{USAGE},token_type="input"'
 
 
 def usage() -> Json:
-    """What a fleet of agents does: tokens, cost, turns, errors, latency."""
+    """Return the dashboard of a fleet: tokens, cost, turns, errors, latency."""
     models = rate("turnmill_tokens_total", "model", f'{USAGE},token_type=~"input|output"')
     errors = total("turnmill_agent_turns_total", f'{USAGE},reason="error"', "model")
     turns = total("turnmill_agent_turns_total", USAGE, "model")

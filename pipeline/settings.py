@@ -430,7 +430,7 @@ def _user_cache() -> Path:
 
 
 def table(settings: Settings) -> list[tuple[str, str, str, str]]:
-    """-> rows (variable, value in force, default, meaning); passwords masked."""
+    """Return rows (variable, value in force, default, meaning); passwords masked."""
     rows = []
     derived: dict[str, object] = {
         "store": settings.store_url,

@@ -23,7 +23,7 @@ ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a format calls these things. `words`: the keys for which a message without calls is worth keeping."""
+    """The names of a format. `words`: the keys for which a message without calls is worth keeping."""
 
     role: str
     assistant: str
@@ -34,7 +34,7 @@ class Names:
 
 
 def paired(found: list[Fields], names: Names) -> list[Fields]:
-    """The result of each call follows the call directly; one without a result stays only at the end of the thread."""
+    """Put the result of each call directly behind it; a call without one stays only at the end of the thread."""
     out: list[Fields] = []
     last = max((place for place, message in enumerate(found) if message[names.role] != names.tool), default=0)
     for place, message in enumerate(found):
@@ -66,7 +66,7 @@ def paired(found: list[Fields], names: Names) -> list[Fields]:
 
 
 def _results_behind(found: list[Fields], place: int, names: Names) -> dict[str, list[Fields]]:
-    """The results up to the next answer, by the ids of their calls."""
+    """Return the results up to the next answer, by the ids of their calls."""
     behind: dict[str, list[Fields]] = {}
     for later in map(found.__getitem__, range(place + 1, len(found))):  # a slice would copy the rest of the thread
         if later[names.role] == names.assistant:
@@ -77,8 +77,9 @@ def _results_behind(found: list[Fields], place: int, names: Names) -> dict[str, 
 
 
 def spoken(turn: Fields) -> Iterator[tuple[Kind, Fields]]:
-    """Who has the `parts` of a turn, in their order: a user turn or a request asks, a response answers. Other messages
-    of the turn say nothing to a model.
+    """Yield the `parts` of a turn in order, with who says them: a user turn or a request asks, a response answers.
+
+    Other messages of the turn say nothing to a model.
     """
     if turn.get("turn_type") == "user":
         yield "asked", turn
@@ -91,12 +92,12 @@ def spoken(turn: Fields) -> Iterator[tuple[Kind, Fields]]:
 
 
 def tool_name(name: object) -> str:
-    """-> letters, digits, `_` and `-`."""
+    """Return letters, digits, `_` and `-`."""
     return ODD.sub("_", str(name or "unnamed"))
 
 
 def call_id(identity: object) -> str:
-    """-> letters, digits, `_` and `-`, as Anthropic's API asks."""
+    """Return letters, digits, `_` and `-`, as Anthropic's API asks."""
     return ODD.sub("_", str(identity or "call"))
 
 
@@ -109,7 +110,7 @@ class OwnIds:
         self._open: dict[str, list[str]] = {}  # of each id, what the calls are named whose results are to come
 
     def of_call(self, identity: str) -> str:
-        """What the next call of this id is named."""
+        """Return the name of the next call of this id."""
         name = identity
         if identity in self._begun:
             name = next(name for number in count(2) if (name := f"{identity}_{number}") not in self._known)
@@ -119,6 +120,6 @@ class OwnIds:
         return name
 
     def of_result(self, identity: str) -> str:
-        """What the call of the next result of this id is named."""
+        """Return the name of the call of the next result of this id."""
         waiting = self._open.get(identity)
         return waiting.pop(0) if waiting else identity

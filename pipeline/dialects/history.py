@@ -24,7 +24,7 @@ TIMES: Final = frozenset({"submitted_at", "started_at", "completed_at", "interru
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a history lacks: ids and names. `at` (epoch ms) is the time of messages that have none."""
+    """The ids and names that a history lacks. `at` (epoch ms) is the time of messages that have none."""
 
     thread_id: str
     agent_id: str
@@ -34,7 +34,7 @@ class Origin:
 
 
 def thread(reader: Reader, messages: Any, origin: Origin) -> Fields:
-    """-> a ThreadProtocol 0.0.4 document. Turns have the same ids however often a growing history is read.
+    """Return a ThreadProtocol 0.0.4 document. Turns have the same ids however often a growing history is read.
 
     Raises InvalidRecord where these are no messages of that SDK; it names the first exchange that can't be read.
     """
@@ -80,7 +80,7 @@ def _read(read: Callable[[], T], what: str) -> T:
 
 
 def _not_before(turn: Fields, floor: int) -> Fields:
-    """The turn, its times raised to `floor` (epoch ms) where they are before it."""
+    """Return the turn, its times raised to `floor` (epoch ms) where they are before it."""
     later = {key: _clamped(value, floor) if key in TIMES else value for key, value in turn.items()}
     if isinstance(turn.get("interruption"), dict):
         later["interruption"] = _not_before(turn["interruption"], floor)
@@ -101,7 +101,7 @@ def _end(turn: Fields) -> int:
 
 
 class Place(Enum):
-    """Where a message may stand in its exchange."""
+    """The place of a message in its exchange."""
 
     PROMPT = auto()  # at the beginning: behind an answer it begins the next exchange
     MIDDLE = auto()  # the exchange goes on behind it, as behind a call of a tool
@@ -109,8 +109,9 @@ class Place(Enum):
 
 
 def exchanges(messages: Iterable[Fields], place_of: Callable[[Fields], Place | None]) -> list[Messages]:
-    """Cut a history before each prompt that follows an answer. `place_of` None: the message stands anywhere, and what
-    stood before it decides.
+    """Cut a history before each prompt that follows an answer.
+
+    `place_of` None: the message stands anywhere, and what stood before it decides.
     """
     found: list[list[Fields]] = [[]]
     answered = False

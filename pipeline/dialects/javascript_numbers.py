@@ -15,7 +15,7 @@ LARGEST: Final = int(sys.float_info.max)
 
 
 def readable(value: Any) -> Any:
-    """A JSON value -> the same, with integers beyond the largest double as text."""
+    """Return a JSON value with integers beyond the largest double as text."""
     return with_room(lambda: _readable(value))
 
 

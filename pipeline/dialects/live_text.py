@@ -10,11 +10,11 @@ from pipeline.dialects import DIALECTS
 
 
 def shown(dialect: str, event: Any) -> Sequence[Shown]:
-    """What one event adds. Empty where no wire has the name `dialect` or the event is malformed."""
+    """Return the live text of one event; empty for an unknown wire or a malformed event."""
     known = DIALECTS.get(dialect)
     return known.shows(event) if known is not None else ()
 
 
 def text_of(dialect: str, events: Iterable[Any]) -> str:
-    """The text that these events add, without thoughts and tools."""
+    """Return the text that these events add, without thoughts and tools."""
     return "".join(piece.text for event in events for piece in shown(dialect, event) if piece.kind == "text")

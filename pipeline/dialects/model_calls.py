@@ -32,7 +32,7 @@ SHOWN: Final = 1_000  # characters of an error that is no text
 
 @dataclass(frozen=True, slots=True)
 class RequestReader:
-    """How the request bodies of a wire are read; bodies may be any JSON, and these raise nothing.
+    """The reader of a wire's request bodies; bodies may be any JSON, and these raise nothing.
 
     `items`: the messages of a body. `is_own`: whether the model said this one. `parts`: what another one says, as
     `user-prompt`, `file`, or `tool-return` with the id of its call; none for configuration. `names`: tools by the ids
@@ -68,14 +68,14 @@ class Calls:
 
 
 def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], None] = lambda builder: None) -> None:
-    """The run has no calls yet. What the first one is asked is in an event, or in `run.request`."""
+    """Begin a run without calls. The body of the first one is in an event, or in `run.request`."""
     builder.returns_by_call = False  # results are in the order of the bodies
     builder.scratch["calls"] = Calls(reader, settle)
     builder.open_text[UNTORN] = Part({})
 
 
 def calls_of(builder: Builder) -> Calls:
-    """The run's calls."""
+    """Return the run's calls."""
     calls: Calls = builder.scratch["calls"]
     return calls
 
@@ -115,7 +115,7 @@ def next_call(builder: Builder) -> None:
 
 
 def open_response(builder: Builder) -> Message:
-    """The response of the newest call; of a stream without requests, the run's own body was what was asked."""
+    """Return the response of the newest call; a stream without requests has the run's own body as its request."""
     calls = calls_of(builder)
     if calls.response is None:
         ask_first(builder)
@@ -124,20 +124,20 @@ def open_response(builder: Builder) -> Message:
 
 
 def ask_first(builder: Builder) -> None:
-    """Where no event had the body of the first call, take `run.request` as that."""
+    """Take `run.request` as the body of the first call, where no event had it."""
     if calls_of(builder).items is None:
         ask(builder, builder.context.request)
 
 
 def end_call(builder: Builder, *, awaits: bool) -> None:
-    """The newest call ended well. `awaits`: results of tools are to come, so the run may go on."""
+    """End the newest call well. `awaits`: results of tools are to come, so the run may go on."""
     calls = calls_of(builder)
     calls.whole, calls.awaits = True, awaits
     builder.ended = None if awaits else "complete"
 
 
 def fail(builder: Builder, error: Any, **about: Any) -> None:
-    """The newest call failed, and so does the run, unless another call follows. `about`: the event's other facts."""
+    """Fail the newest call, and the run with it, unless another call follows. `about`: the event's other facts."""
     ask_first(builder)
     calls = calls_of(builder)
     calls.whole = calls.awaits = False
@@ -147,7 +147,7 @@ def fail(builder: Builder, error: Any, **about: Any) -> None:
 
 
 def torn(builder: Builder) -> bool:
-    """Whether events of the newest call were lost: what is open across a hole is no more."""
+    """Return True if events of the newest call were lost: parts that are open across a hole are gone."""
     return builder.lossy and UNTORN not in builder.open_text
 
 
@@ -220,7 +220,7 @@ def withdraw(builder: Builder, response: Message) -> None:
 
 
 def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Fields]:
-    """The messages that no earlier call of the run was asked, without the model's own."""
+    """Return the messages that no earlier call of the run was asked, without the model's own."""
     before, is_own = calls.items, calls.reader.is_own
     if continues is not None:  # the server has the history
         again = items == before and continues == calls.continues and not calls.whole
@@ -235,7 +235,7 @@ def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Field
 
 
 def _answer(builder: Builder, part: Fields, name: str) -> None:
-    """A result goes behind the response with its call; of an unknown id, to the oldest call that came without one.
+    """Put a result behind the response with its call; of an unknown id, to the oldest call without one.
 
     Where an earlier call has the id, one without may still be meant: the function's name stands for its id then.
     `name`: of the tool, for a result whose call is nowhere: it stays behind the newest response.

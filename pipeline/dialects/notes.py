@@ -1,4 +1,4 @@
-"""What a wire says beyond ThreadProtocol: kept beside a part, message or turn, under the wire's own `meta:*` key."""
+"""Fields of a wire beyond ThreadProtocol: kept beside a part, message or turn, under the wire's own `meta:*` key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which wire is this? Told from the first events of a stream.
+"""Recognition of a stream's wire by its first events.
 
 Every wire cuts the stream in its own way, and says of each event whether it is one of its own (`Dialect.knows`). The
 stream is of the wire that knows most of its events, at least half of them, and more than any other wire does. As soon
@@ -60,7 +60,7 @@ class Recognition:
         self._bytes = self._held = 0  # of lines, and of the tail
 
     def feed(self, chunk: bytes) -> Dialect | None:
-        """-> the wire, once a line tells it, wherever chunks begin and end. Raises UnknownWire."""
+        """Return the wire, once a line shows it, wherever chunks begin and end. Raises UnknownWire."""
         self._tail.append(chunk)
         self._held += len(chunk)
         if self._held > BYTES:
@@ -82,7 +82,7 @@ class Recognition:
         return None
 
     def close(self) -> Dialect | None:
-        """The stream is over. -> None where it had no event. Raises UnknownWire."""
+        """Return the wire at the end of the stream; None where it had no event. Raises UnknownWire."""
         for reader in self._readers:
             reader.take(reader.decoder.feed(b"".join(self._tail)) + reader.decoder.close())
         self._tail = []
@@ -100,11 +100,14 @@ class Recognition:
 
 
 def _ends_event(line: bytes) -> bool:
-    """Whether all wires have read as far: some take an SSE event by its line, others by the blank line behind it."""
+    """Return True if all wires have read as far.
+
+    Some take an SSE event by its line, others by the blank line behind it.
+    """
     return not line.strip() or line.lstrip()[:1] in (b"{", b"[")
 
 
 def recognise(stream: bytes) -> Dialect | None:
-    """A whole stream -> its wire; None where it has no event. Raises UnknownWire."""
+    """Return the wire of a whole stream; None where it has no event. Raises UnknownWire."""
     recognition = Recognition()
     return recognition.feed(stream) or recognition.close()

@@ -1,4 +1,4 @@
-"""Which events of OpenAI's Responses API only show how far the server is: an item holds all that they hold."""
+"""Events of OpenAI's Responses API that only report progress: an item has all that they have."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ PROGRESS: Final = re.compile(
 
 
 def is_progress(kind: str) -> bool:
-    """Whether an event of this `type`, which no handler knows, may be dropped; what is new has to be kept."""
+    """Return True if an event of this `type`, which no handler knows, may be dropped; new types have to be kept."""
     return kind == "keepalive" or PROGRESS.match(kind) is not None

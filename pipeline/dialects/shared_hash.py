@@ -16,7 +16,7 @@ CARRIERS: Final[dict[str, Carrier]] = {
 
 
 def shared_essence(turn: Fields, *wires: str) -> Fields:
-    """The turn's essence without what any of these wires can't carry. KeyError: a name is not in CARRIERS."""
+    """Return the turn's essence without anything that one of these wires can't carry."""
     lossy = {name for wire in wires for name in _with_those_below(wire)}
     shared = essence(turn)
     for carrier in CARRIERS.values():  # in the order of CARRIERS, not the caller's: some rows build on those before

@@ -7,7 +7,10 @@ from pipeline.turns.times import iso
 
 
 def speaker(builder: Builder, name: str) -> str:
-    """The id of the agent of this name: the name, unless that is the run's own agent. It is put into the registry."""
+    """Return the id of the agent of this name, and register it.
+
+    The id is the name, unless that is the run's own agent.
+    """
     context = builder.context
     if name in ("", context.agent_name, context.agent_id):
         return context.agent_id
@@ -17,6 +20,6 @@ def speaker(builder: Builder, name: str) -> str:
 
 
 def hand_off(builder: Builder, source: str, target: str, **fields: object) -> None:
-    """A SystemMessage `handoff`: the one agent leaves the run to the other."""
+    """Add a SystemMessage `handoff`: the one agent leaves the run to the other."""
     agents = {"source_agent": source, "target_agents": [target]}
     builder.system("handoff", {"from": source, "to": target}, **agents, **fields)

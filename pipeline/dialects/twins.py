@@ -10,7 +10,7 @@ CALL: Final = "tool-call"
 
 
 def awaiting(response: Message, request: Message | None, call_id: str) -> Part | None:
-    """The call of `response` that the next result of this id answers; `request` has the results so far.
+    """Return the call of `response` that the next result of this id answers; `request` has the results so far.
 
     None where only one call has the id, or each of them has its result: then the newest result counts.
     """

@@ -14,7 +14,7 @@ from pipeline.observability.listening import why_not_listening
 from turnmill.errors import CallerError
 
 Probe = Callable[[], Awaitable[list[str]]]
-"""-> the reasons why not, one sentence each; empty where all is well."""
+"""Returns the reasons why not, one sentence each; empty where all is well."""
 
 
 class Watched(Protocol):

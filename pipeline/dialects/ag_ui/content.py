@@ -19,7 +19,7 @@ FAILED: Final = frozenset({"retried", "failed", "denied", "interrupted"})
 
 
 def prompt(content: Any) -> str | list[Any]:
-    """A user message's content -> that of a user-prompt: one text as it is, else a list."""
+    """Return a user message's content as that of a user-prompt: one text as it is, else a list."""
     if isinstance(content, str) or not isinstance(content, list):
         return content if isinstance(content, str) else ""
     pieces = [_piece(part) for part in content]
@@ -59,12 +59,12 @@ def _name(data: str) -> str:
 
 
 def _hash(raw: bytes) -> str:
-    """As Pydantic AI names content."""
+    """Return the name of content, as Pydantic AI makes it."""
     return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]
 
 
 def call_fields(call_id: str, name: str) -> Fields:
-    """A call's part without its arguments; one that the provider ran has its own id there."""
+    """Return a call's part without its arguments; one that the provider ran has its own id there."""
     head, _, rest = call_id.partition("|")
     provider, bar, own = rest.partition("|")
     if head != BUILTIN or not bar:
@@ -74,7 +74,7 @@ def call_fields(call_id: str, name: str) -> Fields:
 
 
 def claims(encrypted: Any) -> Fields:
-    """What Pydantic AI keeps in an `encryptedValue`: a JSON object; {} where it is something else."""
+    """Return Pydantic AI's JSON object in an `encryptedValue`; {} where it is something else."""
     if not isinstance(encrypted, str) or not encrypted.startswith("{"):
         return {}
     try:
@@ -85,7 +85,7 @@ def claims(encrypted: Any) -> Fields:
 
 
 def verdict(said: Fields) -> Fields:
-    """A tool message -> status and outcome of its tool-return: the wire's `error`, or what Pydantic AI claims."""
+    """Return status and outcome of a tool message: the wire's `error`, or what Pydantic AI claims."""
     own = claims(said.get("encryptedValue")).get("pydantic_ai")
     outcome = own.get("outcome") if isinstance(own, dict) else None
     failed = said.get("error") is not None or outcome in FAILED

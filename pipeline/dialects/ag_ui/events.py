@@ -45,7 +45,7 @@ from topics.json_text import Fields
 
 
 def run_started(builder: Builder, event: Fields) -> None:
-    """The run begins; behind an end, the next one."""
+    """Begin the run; behind an end, the next one."""
     stream: Stream = builder.scratch["stream"]
     if stream.over:
         known = stream.known | {item.id for item in stream.items}
@@ -64,7 +64,7 @@ def run_started(builder: Builder, event: Fields) -> None:
 
 
 def tool_call_result(builder: Builder, event: Fields) -> None:
-    """A result; its call is whole then. 0.x servers have it under `result`, without a message id."""
+    """Add a result; its call is whole then. 0.x servers have it under `result`, without a message id."""
     stream, call_id = stream_of(builder, event), text_of(event, "toolCallId")
     content = event["content"] if event.get("content") is not None else event.get("result", "")
     if stream.key(text.CALL + call_id) in builder.open_text:
@@ -76,7 +76,7 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
 
 
 def encrypted_value(builder: Builder, event: Fields) -> None:
-    """What goes back to the provider with a thought, a call or a result."""
+    """Keep the data that goes back to the provider with a thought, a call or a result."""
     stream, entity, value = stream_of(builder, event), text_of(event, "entityId"), get(event, "encryptedValue")
     if event.get("subtype") == "tool-call":
         note(stream.calls[entity][1].fields, {"encryptedValue": value})
@@ -92,7 +92,7 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
 
 
 def messages_snapshot(builder: Builder, event: Fields) -> None:
-    """The conversation as the server has it."""
+    """Take the conversation as the server has it."""
     messages = event["messages"]
     if not isinstance(messages, list):
         raise Violation(f"MESSAGES_SNAPSHOT: 'messages' must be a list, got {messages!r:.80}")
@@ -100,7 +100,7 @@ def messages_snapshot(builder: Builder, event: Fields) -> None:
 
 
 def run_finished(builder: Builder, event: Fields) -> None:
-    """The end, well or cancelled. Behind an error it changes nothing."""
+    """End the run, complete or cancelled. Behind an error it changes nothing."""
     stream: Stream = builder.scratch["stream"]
     outcome: Fields = event["outcome"] if isinstance(event.get("outcome"), dict) else {}
     kind = outcome.get("type")
@@ -118,7 +118,7 @@ def run_finished(builder: Builder, event: Fields) -> None:
 
 
 def run_error(builder: Builder, event: Fields) -> None:
-    """The run failed; one that had finished stays complete."""
+    """Fail the run; one that had finished stays complete."""
     stream: Stream = builder.scratch["stream"]
     said = {"error": event.get("message"), "code": event.get("code")}
     stream.beside(builder, "error", {key: value for key, value in said.items() if value is not None})
@@ -139,7 +139,10 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
-    """The run's tokens, an entry for each model. They are the last response's, unless responses told their own."""
+    """Add the run's tokens, an entry for each model.
+
+    They are the last response's, unless responses had their own.
+    """
     told = [{key: value for key, value in entry.items() if value is not None} for entry in objects(entries)]
     total = tokens.total(map(tokens.normal, told))
     if not told or total is None:
@@ -160,7 +163,7 @@ def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
 
 
 def _content(handle: Handler, *, chunk: bool = False) -> Handler:
-    """A handler of what the conversation consists of: none of it comes behind the end, as AG-UI's client has it."""
+    """Wrap a handler of conversation: none of it comes behind the end, as AG-UI's client has it."""
 
     @wraps(handle)
     def handler(builder: Builder, event: Fields) -> None:

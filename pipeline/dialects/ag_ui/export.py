@@ -20,7 +20,7 @@ MEDIA: Final = frozenset({"image", "audio", "video", "document"})
 
 
 def messages(document: Fields) -> list[Fields]:
-    """-> messages of a RunAgentInput, oldest first."""
+    """Return messages of a RunAgentInput, oldest first."""
     found: list[Fields] = []
     for turn in document.get("turns", ()):
         made = [dict(message) for message in _turn(turn)]

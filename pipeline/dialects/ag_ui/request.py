@@ -53,14 +53,14 @@ def _tail(messages: list[Fields]) -> list[Fields]:
 
 
 def add_user_turn(builder: Builder, items: list[Item]) -> None:
-    """What the user said: a prompt for each message."""
+    """Add the user's turn: a prompt for each message."""
     prompts = [prompt_part(item) for item in items]
     if prompts:
         builder.user_turn(prompts)
 
 
 def prompt_part(item: Item) -> Fields:
-    """A user's message -> a user-prompt part."""
+    """Return a user's message as a user-prompt part."""
     said: Any = item.said.get("content") if "content" in item.said else item.says()
     part: Fields = {"part_kind": "user-prompt", "content": prompt(said)}
     note(part, {"id": item.id or None, "name": item.said.get("name")})
@@ -68,7 +68,7 @@ def prompt_part(item: Item) -> Fields:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation, and the run that it goes on from, by the ids of AG-UI."""
+    """Return the conversation that a request repeats, and the run that it continues, by the ids of AG-UI."""
     if not isinstance(body, dict):
         return History()
     run, parent = (_text(get(body, key)) for key in ("runId", "parentRunId"))

@@ -1,4 +1,4 @@
-"""What stands beside the messages of an AG-UI stream: state, activities, custom events, sub-agents, the unknown."""
+"""Events beside the messages of an AG-UI stream: state, activities, custom events, sub-agents, the unknown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def delta(builder: Builder, event: Fields) -> None:
 
 
 def custom(builder: Builder, event: Fields) -> None:
-    """The application's own, telemetry, or an event of ThreadProtocol."""
+    """Add the application's own event, telemetry, or an event of ThreadProtocol."""
     name, value = text_of(event, "name"), event.get("value")
     if not name.startswith("data-sys-"):
         if name.startswith("data-tp-"):
@@ -48,7 +48,7 @@ def custom(builder: Builder, event: Fields) -> None:
 
 
 def subagent_started(builder: Builder, event: Fields) -> None:
-    """A sub-agent: its events name it, and its messages are no part of this conversation."""
+    """Begin a sub-agent: its events name it, and its messages are no part of this conversation."""
     name = text_of(event, "subagentRunId")
     stream: Stream = builder.scratch["stream"]
     stream_of(builder, event)
@@ -56,7 +56,7 @@ def subagent_started(builder: Builder, event: Fields) -> None:
 
 
 def subagent_ended(builder: Builder, event: Fields) -> None:
-    """What came of it."""
+    """End a sub-agent."""
     name = text_of(event, "subagentRunId")
     stream: Stream = builder.scratch["stream"]
     item = next((item for item in stream.items if item.said.get("subagent") == name), None)

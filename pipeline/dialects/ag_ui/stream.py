@@ -1,4 +1,4 @@
-"""What the handlers of an AG-UI stream remember of it: the flat list of messages that AG-UI's own client keeps.
+"""The state of an AG-UI stream's handlers: the flat list of messages that AG-UI's own client keeps.
 
 Messages have ids, several may be open at once, and their order is that of their first event. What has no place among
 them (state, activities, custom events) stands between them as an entry of its own.
@@ -64,7 +64,7 @@ class Item:
     given: bool = False  # it came with the request
 
     def says(self) -> str:
-        """The whole text so far."""
+        """Return the whole text so far."""
         return "".join(str(part.fields["content"]) + join(part.chunks) for part in self.texts)
 
 
@@ -87,15 +87,15 @@ class Stream:
     subagents: dict[str, Stream] = field(default_factory=dict)
 
     def key(self, name: str) -> str:
-        """The name of an open part in the builder."""
+        """Return the name of an open part in the builder."""
         return f"{self.name}/{name}" if self.name else name
 
     def find(self, role: str, message_id: str) -> Item | None:
-        """A message by its role and id: a thought and the answer behind it may share one."""
+        """Return a message by its role and id: a thought and the answer behind it may share one."""
         return next((item for item in reversed(self.items) if item.id == message_id and item.role == role), None)
 
     def message(self, role: str, message_id: str, at: int) -> Item:
-        """The message of that id, or a new one at the end."""
+        """Return the message of that id, or a new one at the end."""
         found = self.find(role, message_id)
         if found is None:
             found = Item(role, message_id, at, at)
@@ -103,11 +103,11 @@ class Stream:
         return found
 
     def newest(self) -> Item | None:
-        """The newest message of the assistant, or thought."""
+        """Return the newest message of the assistant, or thought."""
         return next((item for item in reversed(self.items) if item.role in ("assistant", "reasoning")), None)
 
     def answered(self, call_id: str) -> bool:
-        """Whether a call has its result."""
+        """Return True if a call has its result."""
         return any(item.role == "tool" and item.said.get("toolCallId") == call_id for item in self.items)
 
     def answer(self, item: Item) -> None:
@@ -127,25 +127,25 @@ class Stream:
 
 
 def stream_of(builder: Builder, event: Fields) -> Stream:
-    """The list that an event belongs to: the run's, or that of the sub-agent that it names."""
+    """Return the list that an event belongs to: the run's, or that of the sub-agent that it names."""
     stream: Stream = builder.scratch["stream"]
     name = get(event, "subagentRunId")
     return stream if not isinstance(name, str) else stream.subagents.setdefault(name, Stream(name))
 
 
 def get(event: Fields, name: str) -> Any:
-    """A field by its name, or as Python servers write it; None where it is absent or null."""
+    """Return a field by its name, or as Python servers write it; None where it is absent or null."""
     value = event.get(name)
     return event.get(SNAKE.get(name, name)) if value is None else value
 
 
 def unknown_fields(event: Fields) -> Fields | None:
-    """What an event says that nobody knows here; None where it says nothing else."""
+    """Return the unknown fields of an event; None where there are none."""
     return {key: value for key, value in event.items() if key not in KNOWN and value is not None} or None
 
 
 def text_of(event: Fields, name: str) -> str:
-    """A field that must be text. KeyError where it is missing, Violation where it is something else."""
+    """Return a field that must be text. Raises KeyError where it is missing, Violation where it is something else."""
     value = get(event, name)
     if value is None:
         raise KeyError(name)
@@ -158,5 +158,5 @@ note: Final = partial(note_under, META)
 
 
 def objects(values: Any) -> Iterator[Fields]:
-    """Those of a list that are objects; none where it is no list."""
+    """Return the objects of a list; none where it is no list."""
     return (value for value in values if isinstance(value, dict)) if isinstance(values, list) else iter(())

@@ -18,7 +18,7 @@ THOUGHT: Final = "reasoning:"
 
 
 def text_start(builder: Builder, event: Fields) -> None:
-    """A message begins, or goes on under the same id."""
+    """Begin a message, or go on under the same id."""
     stream, message_id = stream_of(builder, event), text_of(event, "messageId")
     part = _open_text(builder, stream, get(event, "role"), message_id)
     note(part.fields, {"name": event.get("name"), "fields": unknown_fields(event)})
@@ -31,7 +31,7 @@ def text_content(builder: Builder, event: Fields) -> None:
 
 
 def text_end(builder: Builder, event: Fields) -> None:
-    """The message is whole, unless it goes on later."""
+    """End the message, unless it goes on later."""
     stream, message_id = stream_of(builder, event), text_of(event, "messageId")
     _end(builder, stream, message_id, stream.key(message_id))
 
@@ -51,7 +51,7 @@ def text_chunk(builder: Builder, event: Fields) -> None:
 
 
 def thought_start(builder: Builder, event: Fields) -> None:
-    """A thought begins; those of 0.x have no id."""
+    """Begin a thought; those of 0.x have no id."""
     stream, message_id = stream_of(builder, event), get(event, "messageId")
     if message_id is None:
         stream.thoughts += 1
@@ -66,7 +66,7 @@ def thought_content(builder: Builder, event: Fields) -> None:
 
 
 def thought_end(builder: Builder, event: Fields) -> None:
-    """The thought is whole."""
+    """End the thought."""
     stream = stream_of(builder, event)
     message_id = _thought_id(stream, event)
     _end(builder, stream, message_id, stream.key(THOUGHT + message_id))
@@ -87,7 +87,7 @@ def thought_chunk(builder: Builder, event: Fields) -> None:
 
 
 def call_start(builder: Builder, event: Fields) -> None:
-    """A call begins, in the message that it names; an unanswered one of the same id goes on."""
+    """Begin a call, in the message that it names; an unanswered one of the same id goes on."""
     stream, call_id, name = stream_of(builder, event), text_of(event, "toolCallId"), text_of(event, "toolCallName")
     _open_call(builder, stream, call_id, name, get(event, "parentMessageId"))
     note(stream.calls[call_id][1].fields, {"fields": unknown_fields(event)})
@@ -100,7 +100,7 @@ def call_args(builder: Builder, event: Fields) -> None:
 
 
 def call_end(builder: Builder, event: Fields) -> None:
-    """The arguments are whole."""
+    """End the call's arguments."""
     stream, call_id = stream_of(builder, event), text_of(event, "toolCallId")
     end_call(builder, stream, call_id)
 
@@ -120,7 +120,7 @@ def call_chunk(builder: Builder, event: Fields) -> None:
 
 
 def end_chunks(builder: Builder, stream: Stream) -> None:
-    """What only came in chunks is whole where something else begins."""
+    """End parts that only came in chunks where something else begins."""
     part = builder.open_text.pop(stream.chunked, None) if stream.chunked is not None else None
     stream.chunked = None
     if part is not None:
@@ -135,7 +135,7 @@ def end_call(builder: Builder, stream: Stream, call_id: str) -> None:
 
 
 def close(part: Part) -> None:
-    """A text, a thought or a call is whole."""
+    """Close a text, a thought or a call."""
     if "args" in part.fields:
         part.fields["args"] = arguments(join(part.chunks))
     part.done = True
@@ -162,7 +162,7 @@ def contents(kind: str, key: str, prefix: str = "") -> Stretch:
 
 
 def chunks(kind: str, key: str, prefix: str = "") -> Stretch:
-    """The same of chunks, which need not repeat the name."""
+    """Return the stretch of chunks, which need not repeat the name."""
 
     def stretch(builder: Builder, events: list[Any], start: int) -> int:
         stream: Stream = builder.scratch["stream"]
@@ -200,7 +200,10 @@ def _append_all(part: Part, texts: list[str], start: int) -> int:
 
 
 def _open_text(builder: Builder, stream: Stream, role: Any, message_id: str, *, begins: bool = True) -> Part:
-    """The open text of a message. Behind a hole, one whose beginning may be lost is not opened: KeyError."""
+    """Return the open text of a message.
+
+    Behind a hole, one whose beginning may be lost is not opened: KeyError.
+    """
     part = builder.open_text.get(stream.key(message_id))
     if part is None:
         if builder.lossy and not begins:
@@ -244,7 +247,7 @@ def _open_call(builder: Builder, stream: Stream, call_id: str, name: str, parent
 
 
 def _end(builder: Builder, stream: Stream, message_id: str, key: str) -> None:
-    """The end of what is open; of what is not, it says nothing."""
+    """End an open part; others are ignored."""
     part = builder.open_text.pop(key, None)
     if part is not None:
         part.done = True

@@ -41,7 +41,7 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
 
 
 def _speak(builder: Builder, item: Item, *, complete: bool) -> None:
-    """A message or a thought: more of the response, or a new one. One that says nothing is none."""
+    """Add a message or a thought: more of the response, or a new one. An empty one is left out."""
     parts = [part for part in item.texts if part.chunks or part.fields["content"]] + item.calls
     if not parts and item.usage is None and not _thinks(item):
         return
@@ -66,7 +66,7 @@ def _speak(builder: Builder, item: Item, *, complete: bool) -> None:
 
 
 def _thinks(item: Item) -> bool:
-    """A thought that nobody may read still has to go back to its provider."""
+    """Return True for a thought, also an unreadable one: it still has to go back to its provider."""
     return item.role == "reasoning" and item.said.get("encryptedValue") is not None
 
 
@@ -83,7 +83,7 @@ def _sign(part: Part, item: Item) -> None:
 
 
 def _answer(builder: Builder, stream: Stream, item: Item) -> None:
-    """A result, in the request behind its call; of a tool that the provider ran, in the response itself."""
+    """Add a result to the request behind its call; of a tool that the provider ran, to the response itself."""
     call_id = item.said["toolCallId"]
     _, call = stream.calls.get(call_id, (None, None))
     answer: Fields = {
@@ -120,7 +120,10 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
 
 
 def _request(builder: Builder, item: Item) -> Message:
-    """The request behind the newest response, which is over then; before any response, the one that opens the turn."""
+    """Return the request behind the newest response, which is over then.
+
+    Before any response, the one that opens the turn.
+    """
     response = builder.last_response()
     if response is None:
         request = next((message for message in builder.messages if message.kind == "request"), None)
@@ -143,7 +146,7 @@ def _beside(item: Item) -> Message:
 
 
 def _tell(stream: Stream, name: str, own: Stream) -> None:
-    """A sub-agent's messages stay out of the conversation: they are kept where it began."""
+    """Keep a sub-agent's messages where it began: they stay out of the conversation."""
     place = next((item for item in stream.items if item.said.get("subagent") == name), None)
     if place is not None and place.event is not None:
         messages = [message for message in map(plain, own.items) if message is not None]
@@ -151,7 +154,7 @@ def _tell(stream: Stream, name: str, own: Stream) -> None:
 
 
 def plain(item: Item) -> Fields | None:
-    """An entry of the flat list as a message of AG-UI; None where it is none."""
+    """Return an entry of the flat list as a message of AG-UI; None where it is none."""
     if item.event is not None:
         return None
     message: Fields = {"id": item.id, "role": item.role, **item.said}

@@ -198,7 +198,7 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _handler(apply: Handler) -> Handler:
-    """A handler of an event's data. It ignores events behind `done`."""
+    """Wrap a handler of an event's data. It ignores events behind `done`."""
 
     def handle(builder: Builder, event: Fields) -> None:
         data = event["data"]
@@ -211,7 +211,7 @@ def _handler(apply: Handler) -> Handler:
 
 
 def _moment(builder: Builder, data: Fields) -> int | None:
-    """The event's `createdAt` in epoch ms. The turn lasts at least until then."""
+    """Return the event's `createdAt` in epoch ms. The turn lasts at least until then."""
     created = epoch_ms(data.get("createdAt"))
     if created is not None:
         builder.scratch["latest"] = max(builder.scratch["latest"], created)

@@ -1,4 +1,4 @@
-"""What single events of the Agents SDK show, and where the stream ends."""
+"""Live text and ends of the Agents SDK's stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 
 
 def recognises(event: Any) -> bool | None:
-    """Data has no type of its own: other protocols repeat the event's name there."""
+    """Recognise an event. Data has no type of its own: other protocols repeat the event's name there."""
     match event:
         case {"data": {"type": str()}}:
             return False
@@ -35,7 +35,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def conversation(event: Any) -> str | None:
-    """The conversation's id from the `meta` event, for streams whose envelope names no thread."""
+    """Return the conversation's id from the `meta` event, for streams whose envelope names no thread."""
     match event:
         case {"event": "meta", "data": dict(data)}:
             found = data.get("conversationId") or data.get("sessionId")

@@ -49,7 +49,7 @@ class Call:
 
 
 def message_id_of(builder: Builder, data: Fields) -> str:
-    """The id of an event's message. An event without one belongs to the newest message."""
+    """Return the id of an event's message. An event without one belongs to the newest message."""
     message_id = data.get("messageId")
     if not isinstance(message_id, str):
         return str(builder.scratch["newest"])
@@ -58,7 +58,7 @@ def message_id_of(builder: Builder, data: Fields) -> str:
 
 
 def call_id_of(data: Fields) -> str:
-    """The toolCallId of an event. Violation: it is no text."""
+    """Return the toolCallId of an event. Raises Violation if it is no text."""
     call_id = data["toolCallId"]
     if not isinstance(call_id, str):
         raise Violation(f"'toolCallId' must be a text, got {call_id!r:.80}")
@@ -66,7 +66,7 @@ def call_id_of(data: Fields) -> str:
 
 
 def call_of(builder: Builder, data: Fields) -> Call:
-    """The call of an event; the first event of a call adds it to its message."""
+    """Return the call of an event; the first event of a call adds it to its message."""
     call_id = call_id_of(data)
     call: Call | None = builder.scratch["calls"].get(call_id)
     if call is None:
@@ -121,7 +121,7 @@ def new_response(builder: Builder, message_id: str) -> Message:
 
 
 def pending(response: Message) -> set[str]:
-    """The ids of a response's calls that have no result yet."""
+    """Return the ids of a response's calls that have no result yet."""
     answers = response.request.parts if response.request is not None else []
     calls = {part.fields["tool_call_id"] for part in response.parts if part.done and "tool_call_id" in part.fields}
     return calls - {part.fields["tool_call_id"] for part in answers}
@@ -156,5 +156,5 @@ def finish_reason(last: Message, reason: Any) -> None:
 
 
 def now(builder: Builder) -> int:
-    """The time of this event, epoch ms: no earlier than any `createdAt` before it."""
+    """Return the time of this event, epoch ms: no earlier than any `createdAt` before it."""
     return max(builder.at, int(builder.scratch["latest"]))

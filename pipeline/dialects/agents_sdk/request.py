@@ -26,7 +26,7 @@ def user_turn(builder: Builder) -> None:
 
 
 def _new_messages(body: Fields) -> list[Any]:
-    """The user's messages behind the assistant's last one."""
+    """Return the user's messages behind the assistant's last one."""
     for key in ("message", "input", "prompt"):
         if isinstance(body.get(key), str | dict):
             return [body[key]]
@@ -42,7 +42,7 @@ def _new_messages(body: Fields) -> list[Any]:
 
 
 def _parts(message: str | Fields) -> list[Any]:
-    """A message's content as the parts of a UI message."""
+    """Return a message's content as the parts of a UI message."""
     content = message if isinstance(message, str) else message.get("content", message.get("parts", message.get("text")))
     pieces = content if isinstance(content, list) else [content]
     return [_as_text(piece) or piece for piece in pieces if piece]
@@ -54,7 +54,7 @@ def _as_text(piece: Any) -> Fields | None:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     if not isinstance(body, dict):
         return History()
     said = next((body[key] for key in ("message", "input", "prompt") if isinstance(body.get(key), str | dict)), None)

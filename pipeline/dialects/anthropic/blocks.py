@@ -62,12 +62,12 @@ class Block:
         return True
 
     def grows_by(self, kind: str) -> str | None:
-        """The key of the text in deltas of this type; None where such deltas add none."""
+        """Return the key of the text in deltas of this type; None where such deltas add none."""
         part_kind = self.part.fields["part_kind"]
         return GROWS.get((part_kind.removeprefix("builtin-"), kind))
 
     def close(self) -> None:
-        """The block is whole."""
+        """Close the block."""
         fields = self.part.fields
         if self.kind in CALLS:
             text = join(self.part.chunks)
@@ -79,7 +79,7 @@ class Block:
 
 
 def opened(block: Fields, provider: str) -> Block:
-    """The block that a `content_block_start`, or a whole message, holds."""
+    """Return the block of a `content_block_start`, or of a whole message."""
     kind = block.get("type")
     kind = kind if isinstance(kind, str) else "block"
     if kind == "text":
@@ -107,7 +107,7 @@ def opened(block: Fields, provider: str) -> Block:
 
 
 def hollow(delta: Fields, provider: str) -> Block | None:
-    """A block whose start never came, made from its first delta; None where the delta is of no known kind."""
+    """Return a block whose start never came, made from its first delta; None for an unknown kind of delta."""
     kind = OF_DELTA.get(str(delta.get("type")))
     return None if kind is None else opened({"type": kind}, provider)
 

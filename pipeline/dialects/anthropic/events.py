@@ -42,7 +42,7 @@ def begin(builder: Builder) -> None:
 
 
 def message_start(builder: Builder, event: Fields) -> None:
-    """A message begins. One that was cut off by another, without a request, is given up."""
+    """Begin a message. One that was cut off by another, without a request, is given up."""
     message = event["message"]
     if not isinstance(message, dict):
         raise Violation(f"message_start: 'message' is an object, got {message!r:.80}")
@@ -54,7 +54,7 @@ def message_start(builder: Builder, event: Fields) -> None:
 
 
 def message(builder: Builder, event: Fields) -> None:
-    """An answer that was not streamed."""
+    """Take an answer that was not streamed."""
     _settle(builder)
     if calls_of(builder).answer is not None:
         model_calls.next_call(builder)
@@ -63,7 +63,7 @@ def message(builder: Builder, event: Fields) -> None:
 
 
 def content_block_start(builder: Builder, event: Fields) -> None:
-    """A block begins."""
+    """Begin a block."""
     index, block = _index(event), event["content_block"]
     if not isinstance(block, dict):
         raise Violation(f"content_block_start: 'content_block' is an object, got {block!r:.80}")
@@ -71,7 +71,7 @@ def content_block_start(builder: Builder, event: Fields) -> None:
 
 
 def content_block_delta(builder: Builder, event: Fields) -> None:
-    """A piece of a block."""
+    """Add a piece of a block."""
     index, delta = _index(event), event["delta"]
     if not isinstance(delta, dict):
         raise Violation(f"content_block_delta: 'delta' is an object, got {delta!r:.80}")
@@ -109,7 +109,7 @@ def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int
 
 
 def message_delta(builder: Builder, event: Fields) -> None:
-    """The end of the message, and its usage."""
+    """Take the end of the message, and its usage."""
     delta = event.get("delta")
     answer = _open_answer(builder)
     if answer is not None:
@@ -119,7 +119,7 @@ def message_delta(builder: Builder, event: Fields) -> None:
 
 
 def message_stop(builder: Builder, event: Fields) -> None:
-    """The message is whole."""
+    """End the message."""
     answer = _open_answer(builder)
     if answer is not None:
         note(answer.response.fields, _beside(event))
@@ -127,7 +127,7 @@ def message_stop(builder: Builder, event: Fields) -> None:
 
 
 def error(builder: Builder, event: Fields) -> None:
-    """The server gave up."""
+    """Fail the call: the server gave up."""
     _settle(builder)
     model_calls.fail(builder, event.get("error"))
     calls_of(builder).shut = True
@@ -156,7 +156,7 @@ def _start(builder: Builder, message: Fields) -> None:
 
 
 def _open_answer(builder: Builder) -> Answer | None:
-    """The answer that is being written; None behind its end. Some streams lack their message_start."""
+    """Return the answer that is being written; None behind its end. Some streams lack their message_start."""
     calls = calls_of(builder)
     if calls.whole or calls.shut:
         return None
@@ -167,7 +167,7 @@ def _open_answer(builder: Builder) -> Answer | None:
 
 
 def _writing(builder: Builder, event: Fields) -> Answer:
-    """The answer that takes a piece of content. Violation behind its end."""
+    """Return the answer that takes a piece of content. Raises Violation behind its end."""
     answer = _open_answer(builder)
     if answer is None:
         raise Violation(f"{event['type']}: the call is over")
@@ -187,7 +187,7 @@ def _count(builder: Builder, answer: Answer) -> None:
 
 
 def _settle(builder: Builder) -> None:
-    """The newest call is over."""
+    """Settle the newest call, which is over."""
     calls = calls_of(builder)
     answer: Answer | None = calls.answer
     if answer is None or answer.settled:
@@ -199,7 +199,7 @@ def _settle(builder: Builder) -> None:
 
 
 def _beside(event: Fields, *known: str) -> Fields:
-    """What an event says beside its type and what is known of it."""
+    """Return the unknown fields of an event, beside its type."""
     return {key: value for key, value in event.items() if key != "type" and key not in known}
 
 

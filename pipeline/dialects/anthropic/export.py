@@ -80,7 +80,7 @@ def _words(part: Fields) -> Iterator[Fields]:
 
 
 def _answered(part: Fields, *, own: bool) -> Iterator[Fields]:
-    """A part of a response -> blocks of the assistant's message; a block of an unknown type goes back as it came."""
+    """Yield the blocks of a response's part; a block of an unknown type goes back as it came."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
         if part.get("content"):
@@ -137,7 +137,7 @@ def _is_block(value: Any) -> bool:
 
 
 def _piece(piece: Any) -> Fields:
-    """A piece of content -> a block."""
+    """Return a piece of content as a block."""
     if not isinstance(piece, dict):
         return {"type": "text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
     media, kind = str(piece.get("media_type") or ""), piece.get("kind")
@@ -197,7 +197,7 @@ def _named(block: Fields, ids: OwnIds) -> Fields:
 
 
 def _short(message: Fields) -> Any:
-    """A user's bare text is a text."""
+    """Return a user's content, a bare text as a text."""
     content = message["content"]
     bare = message["role"] == "user" and len(content) == 1 and content[0].keys() == {"type", "text"}
     return content[0]["text"] if bare else content

@@ -44,7 +44,7 @@ class Answer:
                 self.open(-1, block, at).close()
 
     def open(self, index: int, block: Fields, at: int) -> Block:
-        """A block begins."""
+        """Begin a block."""
         found = opened(block, self.provider)
         self._append(index, found, at)
         if found.kind == "fallback" and isinstance(block.get("to"), dict) and isinstance(block["to"].get("model"), str):
@@ -52,7 +52,7 @@ class Answer:
         return found
 
     def add(self, index: int, delta: Fields, at: int) -> bool:
-        """A delta for the newest block of this index; False where no block takes it."""
+        """Add a delta to the newest block of this index; return False where no block takes it."""
         block = self.at(index)
         if block is None:
             block = hollow(delta, self.provider)
@@ -62,7 +62,7 @@ class Answer:
         return block.add(delta)
 
     def at(self, index: int) -> Block | None:
-        """The newest block of this index."""
+        """Return the newest block of this index."""
         return next((block for place, block in reversed(self.blocks) if place == index), None)
 
     def end(self, delta: Fields, usage: Any) -> None:
@@ -74,11 +74,11 @@ class Answer:
             self.usage |= {key: value for key, value in usage.items() if value is not None}
 
     def calls(self) -> list[Part]:
-        """Calls of the application's tools."""
+        """Return the calls of the application's tools."""
         return [block.part for _, block in self.blocks if block.part.fields["part_kind"] == "tool-call"]
 
     def settle(self, names: Fields, *, whole: bool) -> None:
-        """The message is over: its parts in the order of their indices. `names`: tools of the run by ids of calls."""
+        """Settle the message: its parts in the order of their indices. `names`: tools of the run by ids of calls."""
         if self.settled:
             return
         self.settled = True

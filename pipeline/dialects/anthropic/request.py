@@ -18,13 +18,13 @@ from topics.json_text import Fields
 
 
 def items(body: Any) -> list[Fields]:
-    """The messages of a body."""
+    """Return the messages of a body."""
     found = body.get("messages") if isinstance(body, dict) else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
 def blocks(message: Fields) -> list[Fields]:
-    """The content of a message; a bare text is one block."""
+    """Return the content of a message; a bare text is one block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -32,12 +32,12 @@ def blocks(message: Fields) -> list[Fields]:
 
 
 def parts(message: Fields) -> list[Fields]:
-    """What a user message says: words, files, results of tools."""
+    """Return the parts of a user message: words, files, results of tools."""
     return [_part(block) for block in blocks(message)] if message.get("role") == "user" else []
 
 
 def names(message: Fields) -> dict[str, str]:
-    """The calls of an assistant message: id -> name."""
+    """Return the calls of an assistant message: id -> name."""
     found = [block for block in blocks(message) if str(block.get("type")) in CALLS]
     return {block["id"]: str(block.get("name") or "") for block in found if isinstance(block.get("id"), str)}
 
@@ -81,7 +81,7 @@ def _identifier(text: str) -> str:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     return History(items(body))
 
 

@@ -17,7 +17,10 @@ RESULTS: Final = frozenset({"advisor_tool_result"})  # of server tools; the Agen
 
 
 def part_of(block: Any) -> Fields:
-    """A whole block as a part. Raises KeyError or TypeError where it is none; blocks of unknown types are kept."""
+    """Return a whole block as a part; blocks of unknown types are kept.
+
+    Raises KeyError or TypeError where it is none.
+    """
     kind = block["type"] + ""
     if kind == "text":
         return _noted({"part_kind": "text", "content": block["text"] + ""}, block, "type", "text")
@@ -52,13 +55,13 @@ def part_of(block: Any) -> Fields:
 
 
 def begun(block: Any) -> Fields:
-    """The part of a block that has only begun: a call without its arguments."""
+    """Return the part of a block that has only begun: a call without its arguments."""
     part = part_of({"text": "", "thinking": "", "data": "", **block})
     return {**part, "args": None} if "args" in part else part
 
 
 def delta_text(delta: Any) -> str:
-    """What a delta adds to the text or the arguments of its block; nothing where it adds something else."""
+    """Return the text that a delta adds to its block, or to its arguments; empty where it adds something else."""
     match delta:
         case {"type": "text_delta", "text": str(text)} | {"type": "thinking_delta", "thinking": str(text)}:
             return text
@@ -80,7 +83,7 @@ def _failed(block: Fields) -> bool:
 
 
 def _noted(part: Fields, block: Fields, *known: str, kept: str | None = None) -> Fields:
-    """The part with what else its block says; `kept`: the block's type, where the part does not have it."""
+    """Return the part with the block's other fields; `kept`: the block's type, where the part does not have it."""
     rest = {key: value for key, value in block.items() if key not in known and value not in (None, [])}
     if kept not in (None, "tool_use"):
         rest["type"] = kept

@@ -1,5 +1,6 @@
-"""Claude Code's stream-json (dialect `claude-code`), as `claude -p --output-format stream-json` writes it and as the
-Agent SDK reads it.
+"""Claude Code's stream-json (dialect `claude-code`), as its command writes it and the Agent SDK reads it.
+
+The command is `claude -p --output-format stream-json`.
 
 | line | what it does |
 |---|---|
@@ -73,7 +74,7 @@ def system(builder: Builder, event: Fields) -> None:
 
 
 def result(builder: Builder, event: Fields) -> None:
-    """The end of what one prompt began; the run's last one is its end."""
+    """End the work that one prompt began; the run's last result is its end."""
     kind, failed = event["subtype"] + "", event.get("is_error") is True
     session: Session = builder.scratch
     if not session.is_new(event) or event == session.ended:
@@ -98,7 +99,7 @@ def result(builder: Builder, event: Fields) -> None:
 
 
 def control_request(builder: Builder, event: Fields) -> None:
-    """A question of the program to the application. Only those of permissions and hooks are about the conversation."""
+    """Keep a question of the program to the application, if it is about permissions or hooks."""
     asked, name = event["request"], event["request_id"] + ""
     if asked["subtype"] in CONTROLS:
         session: Session = builder.scratch
@@ -107,14 +108,14 @@ def control_request(builder: Builder, event: Fields) -> None:
 
 
 def control_response(builder: Builder, event: Fields) -> None:
-    """The answer to such a request."""
+    """Keep the answer to such a request."""
     session: Session = builder.scratch
     if event["response"]["request_id"] in session.asked:
         builder.system(f"{OWN}control_response", _said(event))
 
 
 def beside(builder: Builder, event: Fields) -> None:
-    """A fact of its own type."""
+    """Add a fact of its own type."""
     builder.system(f"{OWN}{event['type']}", _said(event))
 
 
@@ -157,7 +158,7 @@ def _close(thread: Thread, *, complete: bool) -> None:
 
 
 def _end_of(session: Session, thread: Thread, end: str) -> str:
-    """How a sub-agent ended: as its task did; one that was answered is complete, whatever becomes of the run."""
+    """Return how a sub-agent ended: as its task did; one that was answered is complete, whatever becomes of the run."""
     told = SETTLED.get(session.tasks.get(thread.name, ""))
     if session.main.builder.lossy:
         return end
@@ -174,7 +175,7 @@ def _end_of(session: Session, thread: Thread, end: str) -> str:
 
 
 def _init(builder: Builder, session: Session, event: Fields, data: Fields) -> None:
-    """A turn of the program begins: again for each prompt, and behind a background task."""
+    """Begin a turn of the program: again for each prompt, and behind a background task."""
     session.main.shut()
     session.ended = builder.ended = None
     context, model = builder.context, event.get("model")
@@ -200,7 +201,7 @@ TRANSCRIPT: Final = "this is a session transcript (~/.claude/projects), not stre
 
 
 def _line(handle: Handler) -> Handler:
-    """A handler of lines that transcripts have, too."""
+    """Wrap a handler of lines that transcripts have, too."""
 
     @wraps(handle)
     def handler(builder: Builder, event: Fields) -> None:

@@ -48,7 +48,7 @@ def assistant(builder: Builder, event: Fields) -> None:
 
 
 def open_message(thread: Thread, message: Fields, request_id: Any = None) -> Message:
-    """A new API message begins in its thread."""
+    """Begin a new API message in its thread."""
     thread.shut()
     fields: Fields = {"provider_name": thread.builder.context.provider_name or "anthropic"}
     if isinstance(message.get("model"), str):
@@ -86,7 +86,10 @@ def user(builder: Builder, event: Fields) -> None:
 
 
 def _ask(thread: Thread, said: list[Fields], beside: Fields, *, is_beside_results: bool) -> None:
-    """A prompt. Before any response it is the user's turn, unless `run.request` has given the same turn already."""
+    """Add a prompt.
+
+    Before any response it is the user's turn, unless `run.request` has given the same turn already.
+    """
     builder = thread.builder
     if any(message.kind == "response" for message in builder.messages):
         if not is_beside_results and not _is_stop(said):
@@ -108,7 +111,7 @@ def _answer(thread: Thread, block: Fields, beside: Fields) -> None:
 
 
 def _continues(thread: Thread, event: Fields, message: Fields, parts: list[Fields]) -> bool:
-    """Whether a line belongs to the API message whose lines came before. Gateways use ids again for later ones."""
+    """Return True if a line belongs to the API message of the lines before. Gateways use ids again for later ones."""
     response = thread.builder.response
     if response is None or message.get("id") != thread.message_id:
         return False
@@ -124,13 +127,13 @@ def _continues(thread: Thread, event: Fields, message: Fields, parts: list[Field
 
 
 def _sent(message: Fields) -> Fields | None:
-    """The counts of input tokens on a line; they are the same on all lines of one API message."""
+    """Return the counts of input tokens on a line; they are the same on all lines of one API message."""
     usage = message.get("usage")
     return {key: usage.get(key) for key in INPUT} if isinstance(usage, dict) else None
 
 
 def _place(thread: Thread, response: Message, fields: Fields) -> None:
-    """A whole block: it takes the place of the same one as it was streamed."""
+    """Place a whole block: it replaces the same one as it was streamed."""
     kind, call_id = fields["part_kind"], fields.get("tool_call_id")
     begun = next((p for p in thread.awaited if _is_same(p.fields, fields)), None)
     if begun is None:
@@ -164,7 +167,7 @@ def _tell(thread: Thread, response: Message, message: Fields) -> None:
 
 
 def _note_rest(response: Message, event: Fields, message: Fields) -> None:
-    """What else a line says, and its message."""
+    """Keep the other fields of a line, and of its message."""
     note(response.fields, {key: value for key, value in message.items() if key not in OF_MESSAGE})
     note_under(META, response.fields, {key: value for key, value in event.items() if key not in UNSAID})
 
@@ -177,7 +180,7 @@ def stopped(response: Message, reason: str) -> None:
 
 
 def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
-    """A message that the program wrote itself, mostly an error: no response of the model."""
+    """Add a message that the program wrote itself, mostly an error: no response of the model."""
     builder = thread.builder
     text = "".join(part["content"] for part in parts if part["part_kind"] == "text")
     error = {"error": event.get("error"), "message": text, "request_id": event.get("request_id")}
@@ -190,7 +193,7 @@ def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
 
 
 def _blocks(content: Any) -> list[Fields]:
-    """The blocks of a message; a text is one."""
+    """Return the blocks of a message; a text is one."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     if not isinstance(content, list):

@@ -29,7 +29,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """A `result` without error is a good end; a run may go on behind it."""
+    """Return the end of a stream: a `result` without error is a good one; a run may go on behind it."""
     match event:
         case {"type": "result", "subtype": "success", "is_error": True}:
             return None

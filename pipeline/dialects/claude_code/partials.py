@@ -91,7 +91,7 @@ def _start(thread: Thread, message: Fields) -> None:
 
 
 def _delta(thread: Thread, reason: Any, usage: Any) -> None:
-    """Counts are of the whole message: they replace those of its start; gateways leave some at 0."""
+    """Take counts of the whole message: they replace those of its start; gateways leave some at 0."""
     response = thread.builder.current_response()
     if isinstance(reason, str):
         stopped(response, reason)
@@ -112,7 +112,7 @@ def _stop(thread: Thread) -> None:
 
 
 def _open(builder: Builder, event: Fields) -> Thread:
-    """The thread whose message comes. Violation where none does."""
+    """Return the thread whose message comes. Raises Violation where none does."""
     thread = thread_of(builder, event)
     if not thread.streams or thread.builder.response is None:
         raise Violation(f"{event['event']['type']}: no message_start came before")

@@ -9,12 +9,15 @@ from topics.json_text import Fields
 
 
 def prompts(content: Any) -> list[Fields]:
-    """A text, or content blocks: what a user says with them."""
+    """Return the user's words in a text, or in content blocks."""
     return parts({"role": "user", "content": content})
 
 
 def asked(request: Any) -> list[Fields]:
-    """The prompt in the body that a run was started with: a text, a user line, a message, or options with a prompt."""
+    """Return the prompt in the body that a run was started with.
+
+    The body is a text, a user line, a message, or options with a prompt.
+    """
     match request:
         case str(text) | {"prompt": str(text)}:
             return prompts(text)

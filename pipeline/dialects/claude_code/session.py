@@ -74,7 +74,7 @@ class Session:
         return self.threads[""]
 
     def is_new(self, event: Fields) -> bool:
-        """Whether this line was not read before: a line has a uuid, and some writers use one for many lines."""
+        """Return True if this line was not read before: a line has a uuid, and some writers use one for many lines."""
         name = event.get("uuid")
         if not isinstance(name, str):
             return True
@@ -86,7 +86,7 @@ class Session:
 
 
 def begin(builder: Builder) -> Session:
-    """The session of a run that begins."""
+    """Return the session of a run that begins."""
     session = Session({"": Thread("", builder)})
     builder.returns_by_call = True
     builder.scratch = session
@@ -94,13 +94,13 @@ def begin(builder: Builder) -> Session:
 
 
 def name_of(event: Fields) -> str:
-    """The name of the thread that a line belongs to. TypeError where it has none."""
+    """Return the name of the thread that a line belongs to. Raises TypeError where it has none."""
     parent = event.get("parent_tool_use_id")
     return "" if parent is None else parent + ""
 
 
 def thread_of(builder: Builder, event: Fields) -> Thread:
-    """The thread that a line belongs to; a sub-agent's begins with its first line."""
+    """Return the thread that a line belongs to; a sub-agent's begins with its first line."""
     session: Session = builder.scratch
     session.ended = None
     name = name_of(event)
@@ -113,7 +113,7 @@ def thread_of(builder: Builder, event: Fields) -> Thread:
 
 
 def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thread:
-    """A sub-agent's thread. Its parent holds the call; where nobody does, the main conversation is the parent."""
+    """Return a sub-agent's thread. Its parent has the call; where nobody does, the main conversation is the parent."""
     holder = next((thread for thread in session.threads.values() if name in thread.builder.calls), session.main)
     told = event.get("subagent_type")
     call = holder.builder.calls[name][1].fields.get("args") if name in holder.builder.calls else None

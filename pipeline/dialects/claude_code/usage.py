@@ -16,7 +16,7 @@ INPUT: Final = ("input_tokens", READ, WRITTEN)
 
 
 def normal(usage: Any) -> Fields:
-    """A usage object of the API -> ThreadProtocol's counts; {} where it counts nothing."""
+    """Return ThreadProtocol's counts of a usage object of the API; {} where it counts nothing."""
     if not isinstance(usage, dict):
         return {}
     known = {key: usage[key] for key in INPUT if _is_count(usage.get(key))}

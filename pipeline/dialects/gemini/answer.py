@@ -27,9 +27,11 @@ OF_CANDIDATE: Final = frozenset({"content", "index"})
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """One candidate of one call. `first_call`: the number of its first call without an id. `growing`: the text that the
-    next text extends. `unfinished`: the call whose arguments still come. `finish`: the finishReason, None until it
-    comes. `blocked`: there is no candidate at all. `pages`: URLs that the answer rests on, with their titles.
+    """One candidate of one call.
+
+    `first_call`: the number of its first call without an id. `growing`: the text that the next text extends.
+    `unfinished`: the call whose arguments still come. `finish`: the finishReason, None until it comes. `blocked`: there
+    is no candidate at all. `pages`: URLs that the answer rests on, with their titles.
     """
 
     response: Message
@@ -59,7 +61,7 @@ class Answer:
         note_under(META, self.response.fields, {k: v for k, v in candidate.items() if k not in OF_CANDIDATE})
 
     def grows(self, *, is_thought: bool) -> bool:
-        """Whether a text, or a thought, extends the part that stands last."""
+        """Return True if a text, or a thought, extends the part that stands last."""
         return self.growing is not None and (self.growing.fields["part_kind"] == "thinking") == is_thought
 
     def append(self, text: str) -> None:
@@ -68,11 +70,11 @@ class Answer:
             self.growing.chunks.append(text)
 
     def calls(self) -> list[Part]:
-        """Calls of the application's tools."""
+        """Return the calls of the application's tools."""
         return [part for part in self.response.parts if part.fields["part_kind"] == "tool-call"]
 
     def settle(self, *, whole: bool) -> None:
-        """The call is over."""
+        """Settle the call, which is over."""
         if self.settled:
             return
         self.settled = True
@@ -85,12 +87,12 @@ class Answer:
             self.response.fields["finish_reason"] = reason
 
     def said(self) -> list[Fields]:
-        """The parts as JSON."""
+        """Return the parts as JSON."""
         told = ((part.fields, join(part.chunks)) for part in self.response.parts)
         return [{**fields, "content": text} if text else fields for fields, text in told]
 
     def _read(self, part: Fields) -> tuple[Fields, Fields]:
-        """A part -> its fields, and how it came. Changes nothing."""
+        """Return the fields of a part, and how it came. Changes nothing."""
         if "functionCall" not in part:
             return response_part(part, "", None), part
         call = spelled(part["functionCall"])
@@ -148,7 +150,7 @@ class Answer:
             self.growing = None
 
     def _next_id(self) -> str:
-        """The id of a call that came without one: its number among all such calls of the conversation."""
+        """Return the id of a call that came without one: its number among all such calls of the conversation."""
         self.nameless += 1
         return call_id(self.first_call + self.nameless - 1)
 
@@ -163,7 +165,7 @@ class Piece(NamedTuple):
 
 
 def text_of(event: Any) -> Piece | None:
-    """A response with one candidate that says one text without a signature, and does not end; None for any other."""
+    """Return the text of a response with one candidate and one text, without signature or end; None for any other."""
     match event:
         case {"candidates": [{"content": {"parts": [{"text": str(text), **part}], **content}, **candidate}], **beside}:
             pass

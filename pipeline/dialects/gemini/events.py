@@ -129,7 +129,7 @@ def _answers(builder: Builder) -> Candidates:
 
 
 def _add(builder: Builder, answers: Candidates, candidate: Fields) -> None:
-    """What a response says of one candidate."""
+    """Add a response's part of one candidate."""
     index = candidate.get("index", 0)
     answer = answers.said
     if index.__class__ is int and index != 0:
@@ -147,7 +147,7 @@ def _end(builder: Builder, answer: Answer) -> None:
 
 
 def _describe(response: Message, said: Fields) -> None:
-    """Who answered, and what is said beside the candidates."""
+    """Note who answered, and the fields beside the candidates."""
     for key, name in (("responseId", "provider_response_id"), ("modelVersion", "model_name")):
         if isinstance(said.get(key), str) and said[key]:
             response.fields[name] = said[key]
@@ -162,7 +162,7 @@ def _count(builder: Builder, answers: Candidates) -> None:
 
 
 def _settle(builder: Builder) -> None:
-    """The newest call is over: its calls are known, and what stands beside the answer follows it."""
+    """Settle the newest call: its calls are known, and facts beside the answer follow it."""
     calls = calls_of(builder)
     answers: Candidates | None = calls.answer
     if answers is None or answers.said.settled:

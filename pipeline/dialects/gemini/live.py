@@ -32,7 +32,10 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """A `finishReason` is the end of a call; the next request begins another one, and an error is no good end."""
+    """Return the end of a stream: a `finishReason` ends a call, the next request begins another.
+
+    An error is none.
+    """
     match event:
         case {"type": "turnmill.request" | "turnmill.error"}:
             return None

@@ -23,12 +23,15 @@ MADE_UP: Final = "call:"  # begins the ids of calls that came without one
 
 
 def call_id(number: int) -> str:
-    """The id of the n-th call of the conversation that has none."""
+    """Return the id of the n-th call of the conversation that has none."""
     return f"{MADE_UP}{number}"
 
 
 def items(body: Any) -> list[Fields]:
-    """The contents of a body, spelled alike, and with an id for each call and result. Code Assist wraps the body."""
+    """Return the contents of a body, spelled alike, and with an id for each call and result.
+
+    Code Assist wraps the body.
+    """
     if isinstance(body, dict) and isinstance(body.get("request"), dict):
         body = body["request"]
     contents = body.get("contents") if isinstance(body, dict) else None
@@ -38,18 +41,18 @@ def items(body: Any) -> list[Fields]:
 
 
 def made_up(contents: Iterable[Fields]) -> int:
-    """How many calls in these contents came without an id."""
+    """Return how many calls in these contents came without an id."""
     calls = (part.get(kind) for content in contents for part in content["parts"] for kind in CALLS)
     return sum(isinstance(call, dict) and str(call.get("id")).startswith(MADE_UP) for call in calls)
 
 
 def is_own(content: Fields) -> bool:
-    """Whether the model said this."""
+    """Return True if the model said this."""
     return content.get("role") == "model"
 
 
 def parts(content: Fields) -> list[Fields]:
-    """What a Content of the user's says: results of functions, then words and files."""
+    """Return the parts of a Content of the user's: results of functions, then words and files."""
     if is_own(content):
         return []
     answers = [part for part in content["parts"] if isinstance(part.get("functionResponse"), dict)]
@@ -61,13 +64,13 @@ def parts(content: Fields) -> list[Fields]:
 
 
 def names(content: Fields) -> dict[str, str]:
-    """The calls of a Content of the model's: id -> name."""
+    """Return the calls of a Content of the model's: id -> name."""
     calls = (part.get("functionCall") for part in content["parts"])
     return {call["id"]: str(call.get("name") or "") for call in calls if isinstance(call, dict)}
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     return History(items(body))
 
 

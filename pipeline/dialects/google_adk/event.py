@@ -44,8 +44,10 @@ FAILED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An Event whose fields were checked. `said` has all of them in camelCase, `parts` those that say
-    something, by their place; `usage` is None where it tells no tokens.
+    """An Event whose fields were checked.
+
+    `said` has all of them in camelCase, `parts` those that are not empty, by their place; `usage` is None where it has
+    no tokens.
     """
 
     id: str
@@ -59,7 +61,7 @@ class Event:
 
     @property
     def voice(self) -> str:
-        """Who speaks: an agent may run on several branches at once."""
+        """The speaker: an agent may run on several branches at once."""
         return f"{self.author}\n{self.branch}"
 
     @property
@@ -69,7 +71,7 @@ class Event:
 
 
 def read(raw: Any) -> Event:
-    """An Event in either spelling. Raises Violation or TypeError where it is none."""
+    """Return an Event in either spelling. Raises Violation or TypeError where it is none."""
     said = spelled(raw)
     if not said.keys() & {"author", "content", "actions", "invocationId"}:
         raise Violation("an Event of ADK has an author, a content or actions")
@@ -82,7 +84,7 @@ def read(raw: Any) -> Event:
 
 
 def usage_of(counts: Fields) -> Fields | None:
-    """The tokens of a `usageMetadata`: input with what tools brought, output with thoughts. None where it has none."""
+    """Return the tokens of a `usageMetadata`: input with what tools brought, output with thoughts; None without any."""
     sums = {
         "input_tokens": ("promptTokenCount", "toolUsePromptTokenCount"),
         "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),

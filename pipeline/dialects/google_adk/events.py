@@ -32,7 +32,7 @@ from turnmill.errors import InvalidRecord
 
 
 def begin(builder: Builder) -> None:
-    """What the user said is in the body that the server was called with."""
+    """Begin the run with the user's words, from the body that the server was called with."""
     builder.returns_by_call = False  # one event has all results, in the order of the calls
     builder.scratch = Memory()
     asked = new_message(builder.context.request)
@@ -83,7 +83,7 @@ def fragments_of(builder: Builder, events: list[Any], start: int) -> int:
 
 
 def apply(builder: Builder, said: Event) -> None:
-    """A fragment, or what the session keeps."""
+    """Apply a fragment, or an event that the session keeps."""
     if said.is_fragment:
         fragments.add(builder, said)
         return
@@ -107,7 +107,7 @@ STRETCHES: Final[dict[str | None, Stretch]] = {None: fragments_of}
 
 
 def new_message(body: Any) -> Event | None:
-    """The body's message as an event of the user's; None where the body has another shape."""
+    """Return the body's message as an event of the user's; None where the body has another shape."""
     if isinstance(body, str):
         return read({"author": USER, "content": {"parts": [{"text": body}]}})
     if not isinstance(body, dict):

@@ -63,7 +63,7 @@ def _name(document: Fields, message: Fields) -> str:
 
 
 def _event(source: Fields, run: str, identity: str, at: Any, author: str, role: str, parts: list[Fields]) -> Fields:
-    """An Event of these parts; it says itself who it is where it came from ADK."""
+    """Return an Event of these parts; it has its own names where it came from ADK."""
     own = {"id": identity, "invocationId": run, "author": author, "timestamp": (epoch_ms(at) or 0) / 1000}
     meta = source.get(META)
     meta = {key: value for key, value in meta.items() if key in KEPT} if isinstance(meta, dict) else {}
@@ -71,7 +71,7 @@ def _event(source: Fields, run: str, identity: str, at: Any, author: str, role: 
 
 
 def _asked(source: Fields, run: str, identity: str, at: Any, author: str = USER) -> Iterator[Fields]:
-    """A user turn or a request -> results as the agent's event, words as the user's."""
+    """Yield the events of a user turn or a request: results as the agent's event, words as the user's."""
     returns = [part for part in source.get("parts", ()) if _is_answer(part)]
     prompts = [piece for part in source.get("parts", ()) if not _is_answer(part) for piece in prompt_parts(part)]
     if returns:
@@ -87,7 +87,7 @@ def _is_answer(part: Fields) -> bool:
 
 
 def _said(message: Fields, run: str, identity: str, author: str) -> Iterator[Fields]:
-    """A response -> one event; where a provider's own tool answered in it, its results stand between two."""
+    """Yield a response as one event; where a provider's own tool answered in it, its results stand between two."""
     own = META in message
     at, number = message.get("timestamp"), 0
     parts: list[Fields] = []
@@ -106,7 +106,7 @@ def _said(message: Fields, run: str, identity: str, author: str) -> Iterator[Fie
 
 
 def _act(found: list[Fields], message: Fields) -> None:
-    """A system message of ADK's -> an action of the event that it came with."""
+    """Add a system message of ADK's to the actions of the event that it came with."""
     kind, identity = str(message.get("event_type")), message.get(META)
     if not isinstance(identity, dict) or "id" not in identity:
         return

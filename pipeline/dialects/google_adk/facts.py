@@ -1,4 +1,4 @@
-"""What events tell beside the conversation -> system messages: state, artifacts, transfers, errors, sources."""
+"""Facts in events beside the conversation as system messages: state, artifacts, transfers, errors, sources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tell(builder: Builder, event: Event) -> None:
 
 
 def fail(builder: Builder, said: Fields) -> None:
-    """The server's last line, `{"error": …}`: the run has failed. ADK 2 has told why in an event before it."""
+    """Fail the run by the server's last line, `{"error": …}`. ADK 2 has the reason in an event before it."""
     memory: Memory = builder.scratch
     text = said["error"] if isinstance(said["error"], str) else json_text.dumps(said["error"])
     details = said.get("errorDetails")
@@ -62,7 +62,7 @@ def _sources(event: Event) -> Iterator[tuple[str, Any]]:
 
 
 def pages(said: Fields) -> dict[str, Any]:
-    """The pages in `groundingMetadata` and `citationMetadata`: URL -> title, or None."""
+    """Return the pages in `groundingMetadata` and `citationMetadata`: URL -> title, or None."""
     chunks = _objects(said.get("groundingMetadata"), "groundingChunks")
     found = [page for chunk in chunks for page in (chunk.get("web"), chunk.get("retrievedContext"))]
     urls: dict[str, Any] = {}
@@ -80,14 +80,14 @@ def _objects(holder: Any, name: str) -> list[Fields]:
 
 
 def _rest(event: Event) -> Iterator[tuple[str, Any]]:
-    """What an event without parts says; the message has it where there are parts."""
+    """Yield the facts of an event without parts; the message has them where there are parts."""
     rest = {key: value for key, value in event.said.items() if key not in SILENT and value not in ([], {})}
     if rest and not event.parts:
         yield f"{OWN}event", rest
 
 
 def _error(event: Event, memory: Memory) -> Iterator[tuple[str, Any]]:
-    """An error code is no end: the model may have been cut short, or asked again."""
+    """Yield an error. Its code is no end: the model may have been cut short, or asked again."""
     code, text = event.said.get("errorCode"), event.said.get("errorMessage")
     if code is not None and not event.parts:
         memory.error = text if isinstance(text, str) else None

@@ -40,7 +40,7 @@ class Text(NamedTuple):
 
 
 def text_of(event: Any) -> Text | None:
-    """What a fragment of one text alone says; None where it is another event."""
+    """Return the text of a fragment of one text alone; None for another event."""
     if event.__class__ is not dict or event.get("partial") is not True or event.get("id").__class__ is not str:
         return None
     content = event.get("content")
@@ -57,7 +57,7 @@ def text_of(event: Any) -> Text | None:
 
 
 def _begun(builder: Builder, event: Event) -> Fragments:
-    """The agent's response under way; a new one where events before this one were lost."""
+    """Return the agent's response under way; a new one where events before this one were lost."""
     memory: Memory = builder.scratch
     begun = memory.open.get(event.voice)
     if begun is not None and event.voice not in builder.open_text:  # they are cleared where events are missing
@@ -73,7 +73,7 @@ def _begun(builder: Builder, event: Event) -> Fragments:
 
 
 def _piece(part: Fields) -> tuple[Fields, str] | None:
-    """A part under construction, and what the fragment adds to its text."""
+    """Return a part under construction, and the text that the fragment adds."""
     match part:
         case {"text": str(text)}:
             return {"part_kind": "thinking" if part.get("thought") is True else "text", "content": ""}, text

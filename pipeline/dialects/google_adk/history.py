@@ -17,7 +17,7 @@ SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in Java
 
 
 def split(messages: Messages) -> list[Messages]:
-    """What a user says behind an agent's event begins an exchange; a result that the user gives does not."""
+    """Cut before a user's words behind an agent's event; a result that the user gives begins nothing."""
     return exchanges(messages, _place)
 
 
@@ -29,7 +29,7 @@ def _place(message: Fields) -> Place | None:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """As the whole events of a run that is over."""
+    """Fill the builder with the whole events of a run that is over."""
     builder.returns_by_call = False
     builder.scratch = Memory()
     for message in messages:
@@ -42,12 +42,12 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 
 def time(messages: Messages) -> int | None:
-    """The first event's time."""
+    """Return the first event's time."""
     return _at(spelled(messages[0]))
 
 
 def _event(message: Fields) -> Fields:
-    """A Content as the Event that holds it: what its role `user` says is the user's, except results of tools."""
+    """Return a Content as the Event that has it: its role `user` is the user, except for results of tools."""
     if "parts" not in message or "content" in message:
         return message
     parts = [spelled(part) for part in message["parts"] or ()]

@@ -1,4 +1,4 @@
-"""What the dialect remembers of a run (`builder.scratch`)."""
+"""The dialect's memory of a run (`builder.scratch`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topics.json_text import Fields
 
 @dataclass(slots=True, eq=False)
 class Fragments:
-    """What an agent has said since its last whole event. `event_id` is that of its newest fragment."""
+    """An agent's fragments since its last whole event. `event_id` is that of its newest fragment."""
 
     message: Message
     event_id: str
@@ -21,9 +21,11 @@ class Fragments:
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """`open`: fragments by voice (an agent on its branch). `seen`: digests of what whole events said. `counted`: ids of
-    the events whose tokens are counted. `spent`: by branch, who told the newest tokens, in which invocation, and these.
-    `code`: by voice, the id of the newest code that was run. `error`: the message of the newest error event.
+    """The memory of a run.
+
+    `open`: fragments by voice (an agent on its branch). `seen`: digests of whole events' contents. `counted`: ids of
+    the events whose tokens are counted. `spent`: by branch, who reported the newest tokens, in which invocation, and
+    these. `code`: by voice, the id of the newest code that was run. `error`: the message of the newest error event.
     """
 
     open: dict[str, Fragments] = field(default_factory=dict)
@@ -34,7 +36,7 @@ class Memory:
     error: str | None = None
 
     def is_new(self, event_id: str, *said: Any) -> bool:
-        """Whether an event of this id says this for the first time; one without id always does."""
+        """Return True if an event of this id says this for the first time; one without id always does."""
         if not event_id:
             return True
         digest = hashlib.blake2b(json_text.dumps([event_id, *said]).encode(), digest_size=16).digest()

@@ -31,7 +31,7 @@ STANDARD: Final = str.maketrans("-_", "+/")  # Python's JSON has base64url, all 
 
 
 def parts_of(content: Any) -> dict[int, Fields]:
-    """The parts of a Content that say something, by their place, spelled alike. TypeError where this is no Content."""
+    """Return the non-empty parts of a Content by their place, spelled alike. Raises TypeError where this is none."""
     if content is None:
         return {}
     found = spelled(content).get("parts")
@@ -46,7 +46,10 @@ def _is_silent(part: Fields) -> bool:
 
 
 def response_part(part: Fields, fallback_id: str, code_id: str | None) -> Fields:
-    """A part of an agent's whole event; `fallback_id` where it has no id, `code_id` that of the code run before it."""
+    """Return a part of an agent's whole event.
+
+    `fallback_id` where it has no id, `code_id` that of the code run before it.
+    """
     if "text" in part:
         return _text(part)
     if "functionCall" in part:
@@ -79,7 +82,7 @@ def response_part(part: Fields, fallback_id: str, code_id: str | None) -> Fields
 
 
 def return_part(part: Fields, call_id: str, name: str) -> Fields:
-    """A functionResponse; it says itself whether the tool failed."""
+    """Return a functionResponse; its content tells whether the tool failed."""
     answer = spelled(part["functionResponse"])
     content = answer.pop("response", None)
     failed = isinstance(content, dict) and any(content.get(key) for key in ("error", "isError", "is_error"))
@@ -96,7 +99,7 @@ def return_part(part: Fields, call_id: str, name: str) -> Fields:
 
 
 def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
-    """What a user says in one Content -> one user-prompt part; none where it says nothing."""
+    """Return a user's Content as one user-prompt part; none where it is empty."""
     content = [_piece(part) for part in parts]
     if not content:
         return []
@@ -147,7 +150,7 @@ def _piece(part: Fields) -> Any:
 
 
 def _held_file(part: Fields) -> Fields | None:
-    """The file of a part: by value, or by address."""
+    """Return the file of a part: by value, or by address."""
     if "inlineData" in part:
         blob = spelled(part["inlineData"])
         data = (blob.get("data") or "") + ""
@@ -172,7 +175,7 @@ def _media_type(file: Fields) -> str:
 
 
 def _identifier(data: str) -> str:
-    """As Pydantic AI names content."""
+    """Return the name of content, as Pydantic AI makes it."""
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

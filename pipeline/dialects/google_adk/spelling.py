@@ -9,7 +9,7 @@ from topics.json_text import Fields
 
 
 def spelled(value: Any) -> Fields:
-    """An object of ADK with its keys in camelCase and without nulls; what is inside of it stays as it is.
+    """Return an object of ADK with its keys in camelCase and without nulls; inner objects stay as they are.
 
     Raises TypeError where the value is no object.
     """

@@ -48,7 +48,7 @@ def say(builder: Builder, event: Event) -> None:
 
 
 def forget_fragments(builder: Builder, event: Event) -> None:
-    """A whole event without parts ends the fragments of its own id: nothing was said."""
+    """End the fragments of a whole event without parts by its id: nothing was said."""
     memory: Memory = builder.scratch
     begun = memory.open.get(event.voice)
     if begun is not None and event.id and begun.event_id == event.id:
@@ -58,7 +58,7 @@ def forget_fragments(builder: Builder, event: Event) -> None:
 
 
 def spend(builder: Builder, event: Event) -> None:
-    """The tokens of a whole event, to the newest response of its agent.
+    """Add the tokens of a whole event to the newest response of its agent.
 
     Counted once an event: a server may split one in two. Where an agent's call comes in several events (progressive
     streaming off), each repeats the same counts.
@@ -116,7 +116,7 @@ def _response_fields(builder: Builder, event: Event) -> Fields:
 
 
 def _beside(event: Event) -> Fields:
-    """What an Event says beside its parts, tokens and actions; empty lists and objects say nothing."""
+    """Return the other fields of an Event; empty lists and objects are left out."""
     rest = {key: value for key, value in event.said.items() if key not in BESIDE}
     return {key: value for key, value in rest.items() if value not in ([], {})}
 
@@ -133,7 +133,7 @@ def _answer(builder: Builder, event: Event, part: Fields, place: int) -> Fields:
 
 
 def _open_call(builder: Builder, name: str) -> str | None:
-    """The first call of this tool that nothing answered: very old recordings have no ids."""
+    """Return the first call of this tool that nothing answered: very old recordings have no ids."""
     for call_id, (response, part) in builder.calls.items():
         answers = response.request.parts if response.request is not None else []
         if part.fields["tool_name"] == name and all(a.fields.get("tool_call_id") != call_id for a in answers):
@@ -142,7 +142,7 @@ def _open_call(builder: Builder, name: str) -> str | None:
 
 
 def _ask(builder: Builder, event: Event, prompts: list[Fields], answers: list[Fields]) -> None:
-    """What the user says: before all else it is the user's turn, later a part of the request at this place."""
+    """Add the user's words: before all else they are the user's turn, later a part of the request at this place."""
     for fields in answers:
         _put_return(builder, event, fields)
     if not prompts:
@@ -155,7 +155,7 @@ def _ask(builder: Builder, event: Event, prompts: list[Fields], answers: list[Fi
 
 
 def _put_return(builder: Builder, event: Event, fields: Fields) -> None:
-    """A result, into the request behind its response: a new one at this place, where there is none yet."""
+    """Put a result into the request behind its response: a new one at this place, where there is none yet."""
     called = builder.calls.get(fields["tool_call_id"])
     response = called[0] if called is not None else None
     if response is None or (response.request is not None and response.request is not _newest(builder)):
@@ -168,7 +168,7 @@ def _put_return(builder: Builder, event: Event, fields: Fields) -> None:
 
 
 def _request(builder: Builder, event: Event) -> Message:
-    """The request that stands last, or a new one."""
+    """Return the request that stands last, or a new one."""
     newest = _newest(builder)
     return newest if newest is not None and newest.kind == "request" else _new_request(builder, event)
 
@@ -183,10 +183,10 @@ def _new_request(builder: Builder, event: Event) -> Message:
 
 
 def _newest(builder: Builder) -> Message | None:
-    """The newest message of the conversation; what other agents are just saying is none yet."""
+    """Return the newest message of the conversation; what other agents are just saying is none yet."""
     return next((m for m in reversed(builder.messages) if m.kind != "system" and m.closed), None)
 
 
 def _fallback_id(event: Event, place: int) -> str:
-    """The id of a part without one: that of its event, and its place there."""
+    """Return the id of a part without one: that of its event, and its place there."""
     return f"{event.id}:{place}"

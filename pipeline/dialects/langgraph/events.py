@@ -288,7 +288,7 @@ def _lifecycle(builder: Builder, stream: Stream, told: Heard) -> None:
 
 
 def _v3_tools(builder: Builder, stream: Stream, told: Heard) -> None:
-    """A result; the state has it, too, where that is told."""
+    """Add a result; the state has it, too, where that is streamed."""
     if told.data["event"] == "tool-finished":
         message = message_of(told.data.get("output"))
         if message is not None and message["type"] == "tool":
@@ -296,7 +296,7 @@ def _v3_tools(builder: Builder, stream: Stream, told: Heard) -> None:
 
 
 def _v3_messages(builder: Builder, stream: Stream, told: Heard) -> None:
-    """A step of a message; of a model that doesn't stream, the whole message."""
+    """Add a step of a message; of a model that doesn't stream, the whole message."""
     data = told.data
     if isinstance(data, list) and data and "event" not in data[0] and message_of(data[0]) is not None:
         _messages(builder, stream, told)

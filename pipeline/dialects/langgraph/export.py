@@ -21,7 +21,7 @@ REASONS: Final = {"tool_call": "tool_calls"}
 
 
 def messages(document: Fields) -> list[Fields]:
-    """-> [{"type": "human" | "ai" | "tool", "content", "id", ...}], oldest first."""
+    """Return [{"type": "human" / "ai" / "tool", "content", "id", ...}], oldest first."""
     found: list[Fields] = []
     for turn in document.get("turns", ()):
         made = list(_turn(turn))
@@ -142,7 +142,7 @@ def _storable(value: Any) -> Any:
 
 
 def _block(parts: Any, place: int, part: Fields) -> list[Fields]:
-    """A part of a response that is no call of a tool -> content blocks."""
+    """Return a part of a response that is no call of a tool as content blocks."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
         said: Fields = {"type": "text", "text": part.get("content") or ""}
@@ -162,7 +162,7 @@ def _block(parts: Any, place: int, part: Fields) -> list[Fields]:
 
 
 def _thought(parts: Any, place: int, part: Fields) -> list[Fields]:
-    """As its provider takes it back: with its signature, or the summary with its encrypted content."""
+    """Return a thought as its provider takes it back: with its signature, or the summary with its encrypted content."""
     meta, signature = part.get(META, {}), part.get("signature")
     identity = {"id": part["thinking_id"]} if isinstance(part.get("thinking_id"), str) else {}
     if "group" in meta:

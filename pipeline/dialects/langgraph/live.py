@@ -92,7 +92,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def conversation(event: Any) -> str | None:
-    """The metadata of messages names the graph's thread."""
+    """Return the graph's thread, which the metadata of messages name."""
     match _heard(event):
         case Heard(mode="messages", data=[_, {"thread_id": str(thread)}]):
             return thread or None

@@ -26,7 +26,7 @@ def added(left: Fields, right: Fields) -> Fields:
 
 
 def is_run_id(message_id: str) -> bool:
-    """Whether LangChain made the id, of the run of the model; providers have ids of their own."""
+    """Return True if LangChain made the id, of the run of the model; providers have ids of their own."""
     return message_id.startswith(("lc_run-", "run-"))
 
 
@@ -79,7 +79,7 @@ def _objects(left: Fields, right: Fields) -> Fields:
 
 
 def _sum(left: Any, right: Any) -> Any:
-    """Counts of two chunks; providers tell input with the first and output with the last."""
+    """Return the sum of two chunks' counts; providers report input with the first and output with the last."""
     if not isinstance(left, dict) or not isinstance(right, dict):
         return left or right
     both = {**left, **right}

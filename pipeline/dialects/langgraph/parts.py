@@ -66,7 +66,10 @@ def _is_repeated(block: Fields, before: list[Any]) -> bool:
 
 
 def _by_id(message: Fields) -> dict[str, list[Fields]]:
-    """The calls of each id. Only `tool_calls` may have an id twice: other lists tell the same call again."""
+    """Return the calls of each id.
+
+    Only `tool_calls` may have an id twice: other lists repeat the same call.
+    """
     own = len(_objects(message.get("tool_calls")))
     found: dict[str, list[Fields]] = {}
     for number, part in enumerate(_calls(message)):
@@ -78,7 +81,7 @@ def _by_id(message: Fields) -> dict[str, list[Fields]]:
 
 
 def _calls(message: Fields) -> Iterator[Fields]:
-    """Calls, and those whose arguments are no JSON."""
+    """Yield calls, and those whose arguments are no JSON."""
     told = [call for key in ("tool_calls", "invalid_tool_calls") for call in _objects(message.get(key))]
     told = told or _objects(message.get("tool_call_chunks"))
     for call in told or [block for block in _objects(message.get("content")) if str(block.get("type")) in STANDING]:
@@ -150,7 +153,7 @@ def _thoughts(block: Fields) -> list[Fields]:
 
 
 def _file(block: Fields) -> Fields:
-    """A file that the model made, by value or by address."""
+    """Return a file that the model made, by value or by address."""
     kind = str(block.get("type", "file"))
     within = (block.get(key) for key in ("source", "inlineData"))
     held = {**block, **next((held for held in within if isinstance(held, dict)), {})}
@@ -170,7 +173,7 @@ def _file(block: Fields) -> Fields:
 
 
 def content(value: Any) -> Any:
-    """What a user says: one text as it is, else a list of texts and files."""
+    """Return a user's content: one text as it is, else a list of texts and files."""
     if isinstance(value, str):
         return value
     pieces = [_piece(block) for block in value] if isinstance(value, list) else []

@@ -11,7 +11,7 @@ TYPES: Final = {"text-delta": "text", "reasoning-delta": "reasoning", "tool-call
 
 
 def message_event(stream: Stream, namespace: tuple[str, ...], data: Any, at: int) -> None:
-    """An event of one message; in the process itself it comes with its metadata."""
+    """Take an event of one message; in the process itself it comes with its metadata."""
     event, metadata = (data[0], data[1]) if isinstance(data, list) else (data, {})
     task = metadata.get("langgraph_checkpoint_ns") if isinstance(metadata, dict) else None
     key = f"v3:{task or '|'.join(namespace)}"
@@ -59,12 +59,12 @@ def _grow(entry: Entry, event: Fields, at: int) -> None:
 
 
 def _like(one: Any, other: Any) -> bool:
-    """A call's block begins as pieces of one."""
+    """Return True if two types are those of one block: a call's begins as pieces of one."""
     return one == other or {one, other} <= {"tool_call_chunk", "tool_call", "invalid_tool_call"}
 
 
 def _add(blocks: list[Fields], index: Any, delta: Fields) -> None:
-    """A delta of another type than its block begins a new one."""
+    """Add a delta; one of another type than its block begins a new one."""
     fields = delta["fields"] if isinstance(delta.get("fields"), dict) else {}
     kind = TYPES.get(str(delta.get("type")), fields.get("type"))
     block = next((block for block in reversed(blocks) if block.get("index") == index), None)

@@ -1,5 +1,6 @@
-"""The body of a run (`run.request`), as LangGraph's platform takes it: {"input": {"messages": [...]}, "command": …,
-"checkpoint": …}; and what else says where the run belongs.
+"""The body of a run (`run.request`), as LangGraph's platform takes it, and where it places the run.
+
+{"input": {"messages": [...]}, "command": …, "checkpoint": …}
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from topics.json_text import Fields
 
 
 def begin(builder: Builder) -> None:
-    """The user's words are the last of the input; a body of another shape says nothing."""
+    """Begin the run with the user's words, the last of the input; a body of another shape has none."""
     builder.scratch["stream"] = Stream()
     messages = _messages(builder.context.request)
     spoken = [n for n, message in enumerate(messages) if message["type"] in ("ai", "tool")]
@@ -27,14 +28,14 @@ def begin(builder: Builder) -> None:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation, and the checkpoint from which it asks the graph to go on."""
+    """Return the conversation that a request repeats, and the checkpoint from which the graph is to go on."""
     said = body if isinstance(body, dict) else {}
     named = (identity(said.get("checkpoint")), identity(said.get("config")), identity(said))
     return History(_messages(body), checkpoint=next(filter(None, named), None))
 
 
 def told(builder: Builder, stream: Stream) -> History | None:
-    """What the stream says of that: the state before the run is the whole conversation, and checkpoints have ids."""
+    """Return the same from the stream: the state before the run is the whole conversation, and checkpoints have ids."""
     base = [] if builder.lossy else stream.base
     if not base and not stream.checkpoints and stream.checkpoint is None:
         return None

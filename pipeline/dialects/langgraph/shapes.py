@@ -1,4 +1,4 @@
-"""What LangGraph writes, told apart by shape: platform SSE, tuples of `astream`, `astream_events` v2, and protocol v3.
+"""LangGraph's streams, recognised by shape: platform SSE, tuples of `astream`, `astream_events` v2, protocol v3.
 
 Whatever the form, an event is heard as a mode, a namespace (the sub-graph that speaks; the root's is empty) and data.
 """
@@ -41,7 +41,7 @@ class Heard(NamedTuple):
 
 
 def heard(event: Fields) -> Heard:
-    """-> what an event is; TypeError where it has none of the shapes."""
+    """Return an event as mode, namespace and data. Raises TypeError where it has none of the shapes."""
     name = event.get("event")
     if isinstance(name, str):
         if name.startswith("on_") and "data" in event and "run_id" in event:
@@ -69,7 +69,7 @@ def _v3(event: Fields) -> Heard:
 
 
 def _tuple(value: Any) -> Heard:
-    """What `astream` yields of several modes, of sub-graphs, or of messages alone."""
+    """Return a tuple that `astream` yields: of several modes, of sub-graphs, or of messages alone."""
     if not isinstance(value, list) or len(value) not in (2, 3):
         raise TypeError(f"neither a tuple nor an object: {value!r:.80}")
     if len(value) == 3:
@@ -88,7 +88,7 @@ def _tuple(value: Any) -> Heard:
 
 
 def _alone(data: Any) -> Heard:
-    """A state, or an update: {node: what it wrote}."""
+    """Return a state, or an update: {node: its output}."""
     if not isinstance(data, dict):
         raise TypeError(f"neither a state nor an update: {data!r:.80}")
     return Heard("values" if isinstance(data.get("messages"), list) else "updates", (), data)
@@ -99,7 +99,10 @@ def _namespace(value: Any) -> tuple[str, ...]:
 
 
 def message_of(raw: Any) -> Fields | None:
-    """A message in any of its serialisations -> its fields, `type` one of KINDS, `chunk` where it is a piece of one."""
+    """Return a message in any of its serialisations as its fields.
+
+    `type` is one of KINDS, `chunk` is set where it is a piece of one.
+    """
     if not isinstance(raw, dict):
         return None
     fields, kind = raw, raw.get("type", raw.get("role"))

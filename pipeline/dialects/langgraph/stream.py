@@ -1,4 +1,4 @@
-"""What the handlers of a LangGraph stream remember of it: the state of the root graph, and what was heard meanwhile.
+"""The state of a LangGraph stream's handlers: the state of the root graph, and pieces that came meanwhile.
 
 Whole messages of updates and states are the authority; chunks and snapshots are heard before them, and some never get
 into the state: a router's thoughts, an attempt that failed, an agent inside of a tool.
@@ -61,20 +61,23 @@ class Entry:
             self.texts[:] = ["".join(self.texts)]
 
     def settle(self) -> Fields:
-        """The message with all that came."""
+        """Return the message with all pieces."""
         if self.texts:
             self.message = added(self.message, {"content": "".join(self.texts)})
             self.texts.clear()
         return self.message
 
     def is_other(self, message_id: Any) -> bool:
-        """Whether a chunk of this id is of the next message: one message may have its provider's id and LangChain's."""
+        """Return True if a chunk of this id is of the next message.
+
+        One message may have its provider's id and LangChain's.
+        """
         if not isinstance(message_id, str) or message_id in self.ids:
             return False
         return self.is_over() or any(is_run_id(known) == is_run_id(message_id) for known in self.ids)
 
     def is_over(self) -> bool:
-        """Whether its last chunk was there."""
+        """Return True if its last chunk was there."""
         told = self.message.get("response_metadata")
         reasons = ("finish_reason", "stop_reason", "status")
         ended = isinstance(told, dict) and any(told.get(reason) for reason in reasons)
@@ -83,9 +86,11 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One run so far. `told`: updates or states were there. `valued`: the newest word was a whole state. `begun`: the
-    root's start was there, in a form that writes its end, too; `root`: its run id, where it has one. `base`: the
-    messages of the state before the run. `checkpoint`: the one that the run began at; `checkpoints`: those it wrote.
+    """One run so far.
+
+    `told`: updates or states were there. `valued`: the newest word was a whole state. `begun`: the root's start was
+    there, in a form that writes its end, too; `root`: its run id, where it has one. `base`: the messages of the state
+    before the run. `checkpoint`: the one that the run began at; `checkpoints`: those it wrote.
     """
 
     state: list[Entry] = field(default_factory=list)
@@ -106,7 +111,7 @@ class Stream:
     checkpoints: dict[str, None] = field(default_factory=dict)
 
     def chunk(self, chunk: Fields, namespace: tuple[str, ...], metadata: Fields, at: int) -> None:
-        """A piece of a message. Tasks run side by side, and one message may change its id."""
+        """Add a piece of a message. Tasks run side by side, and one message may change its id."""
         message_id, task = chunk.get("id"), metadata.get(TASK)
         entry = self.open.get(message_id) if isinstance(message_id, str) else None
         entry = entry or (self.open.get(task) if isinstance(task, str) else None)
@@ -129,7 +134,7 @@ class Stream:
             entry.ids.add(message_id)
 
     def snapshot(self, message: Fields, namespace: tuple[str, ...], metadata: Fields, at: int, *, whole: bool) -> None:
-        """A message as far as it is, or whole."""
+        """Take a message as far as it is, or whole."""
         message_id = message.get("id")
         entry = self.open.get(message_id) if isinstance(message_id, str) else None
         said = {key: value for key, value in message.items() if key != "tool_call_chunks"}
@@ -143,7 +148,7 @@ class Stream:
             entry.ids.add(message_id)
 
     def write(self, raws: Iterable[Any], at: int) -> None:
-        """What a node wrote, as LangGraph's add_messages: the same id replaces, a RemoveMessage removes.
+        """Write a node's output as LangGraph's add_messages does: the same id replaces, a RemoveMessage removes.
 
         Some nodes write the whole conversation: a message that stands before a known one is older than that.
         """
@@ -162,7 +167,10 @@ class Stream:
         self.told, self.valued = True, False
 
     def set(self, raws: Iterable[Any], at: int) -> None:
-        """The whole state. The first is from before the run: all in it is old, and the user's last words are new."""
+        """Set the whole state.
+
+        The first is from before the run: all in it is old, and the user's last words are new.
+        """
         messages = [message for message in map(message_of, raws) if message is not None]
         first = not self.based and not self.told and not any(entry.namespace == () for entry in self.heard)
         if first:
@@ -186,7 +194,7 @@ class Stream:
         return next((entry for entry in self.state if _same(entry.message, message)), None)
 
     def _confirmed(self, message: Fields, at: int) -> Entry:
-        """A new message of the state, with the times of what was heard of it."""
+        """Return a new message of the state, with the times of its pieces."""
         message_id = message.get("id")
         heard = next((entry for entry in self.heard if message_id in entry.ids and not entry.confirmed), None)
         entry = Entry(message, at, at, whole=True, confirmed=True)
@@ -202,7 +210,7 @@ class Stream:
 
 
 def is_text(chunk: Fields) -> bool:
-    """Whether a chunk is a text and nothing else."""
+    """Return True if a chunk is a text and nothing else."""
     if chunk.get("content").__class__ is not str:
         return False
     for key in BESIDE:
@@ -212,14 +220,14 @@ def is_text(chunk: Fields) -> bool:
 
 
 def _same(one: Fields, other: Fields) -> bool:
-    """The same message: by id, or without any by what it says."""
+    """Return True for the same message: by id, or without any by its content."""
     if one.get("id") is not None or other.get("id") is not None:
         return one.get("id") == other.get("id")
     return all(one.get(key) == other.get(key) for key in ("type", "content", "tool_call_id"))
 
 
 def _keeping_usage(message: Fields, before: Fields) -> Fields:
-    """Some serialisations have no tokens: then those that were told before count."""
+    """Return the message with the tokens from before, where its serialisation has none."""
     if message.get("usage_metadata") or not before.get("usage_metadata"):
         return message
     return {**message, "usage_metadata": before["usage_metadata"]}

@@ -71,14 +71,17 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
 
 
 def _take_for_new(stream: Stream) -> None:
-    """A single state is all there is of the run: not the one before it, though it was the first."""
+    """Take a single state for new: it is all there is of the run.
+
+    Not the one before it, though it was the first.
+    """
     asked = [n for n, entry in enumerate(stream.state) if entry.message.get("type") == "human"]
     for entry in stream.state[asked[-1] + 1 if asked else 0 :]:
         entry.old, stream.told, stream.valued = False, True, True
 
 
 def _asked(stream: Stream) -> list[Entry]:
-    """What the user said behind the last answer of the state from before the run."""
+    """Return the user's words behind the last answer of the state from before the run."""
     old = [entry for entry in stream.state if entry.old and entry.message.get("type") in ("ai", "tool", "human")]
     spoken = [n for n, entry in enumerate(old) if entry.message["type"] != "human"]
     return old[spoken[-1] + 1 :] if spoken else old
@@ -99,12 +102,12 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
 
 
 def _unsettled(entry: Entry) -> bool:
-    """What a run that broke off had shown without writing it into the state; not what is a tool's own agent's."""
+    """Return True for a broken run's message that is not in the state, and not of a tool's own agent."""
     return not entry.confirmed and not _is_childs(entry)
 
 
 def _is_childs(entry: Entry) -> bool:
-    """Whether an agent inside of a tool says it."""
+    """Return True if an agent inside of a tool says it."""
     return bool(entry.namespace) and entry.namespace[0].startswith(OF_TOOLS)
 
 
@@ -144,7 +147,7 @@ def response_fields(message: Fields) -> Fields:
 
 
 def _answer(builder: Builder, entry: Entry, message: Fields) -> None:
-    """A tool's result, in the request behind the newest response that holds its call."""
+    """Put a tool's result into the request behind the newest response that has its call."""
     call_id = str(message.get("tool_call_id") or "")
     holders = (m for m in reversed(builder.messages) if m.kind == "response" and _calls(m, call_id))
     response = next(holders, None)
@@ -173,7 +176,7 @@ def _request(builder: Builder, response: Message | None, at: int) -> Message:
 
 
 def tool_return(message: Fields) -> Fields:
-    """A ToolMessage -> tool-return part; old ones have no status."""
+    """Return a ToolMessage as tool-return part; old ones have no status."""
     name, artifact = message.get("name"), message.get("artifact")
     part: Fields = {
         "part_kind": "tool-return",
@@ -196,13 +199,13 @@ def _prompt(entry: Entry) -> Fields:
 
 
 def prompt_part(message: Fields) -> Fields:
-    """A HumanMessage -> user-prompt part."""
+    """Return a HumanMessage as user-prompt part."""
     part: Fields = {"part_kind": "user-prompt", "content": content(message.get("content"))}
     return {**part, **_beside(message)}
 
 
 def _beside(message: Fields) -> Fields:
-    """What a message says beside its content: id and name, and under `fields` what nobody knows here."""
+    """Return a message's fields beside its content: id and name, and under `fields` the unknown ones."""
     kept: Fields = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
     rest = {key: value for key, value in message.items() if key not in KNOWN and value not in (None, "", [], {})}
     if rest:

@@ -38,7 +38,7 @@ ITEMS: Final = frozenset({"response.output_item.added", "response.output_item.do
 
 
 def is_read(kind: str) -> bool:
-    """Whether an event between the first and the terminal one is of a kind that is known here."""
+    """Return True if an event between the first and the terminal one is of a kind that is known here."""
     return kind in OPENING or kind in ITEMS or kind.rpartition(".")[0] in STRETCHES
 
 
@@ -52,7 +52,7 @@ class Slot:
     parts: list[Part] | None = None
 
     def shown(self) -> list[Part]:
-        """The item as far as it is known: a reasoning's content only without a summary."""
+        """Return the item as far as it is known: a reasoning's content only without a summary."""
         if self.parts is not None:
             return self.parts
         kinds = {kind for kind, _ in self.live}
@@ -70,7 +70,7 @@ class Answer:
     items: list[Fields] = field(default_factory=list)  # all items, once it is settled
 
     def take(self, event: Fields, at: int) -> None:
-        """An event between the first and the terminal one; of an unknown kind: nothing."""
+        """Take an event between the first and the terminal one; an unknown kind is ignored."""
         kind = event["type"]
         if kind == "response.output_item.added":
             if isinstance(event.get("item"), dict):
@@ -87,7 +87,7 @@ class Answer:
             self.response.first_part_at = at
 
     def growing(self, event: Fields) -> Part | None:
-        """The part that a delta extends; None where it begins one, or counts for nothing."""
+        """Return the part that a delta extends; None where it begins one, or is ignored."""
         stretch, _, ending = event["type"].rpartition(".")
         slot = self._of(event) if ending == "delta" and stretch in STRETCHES else None
         if slot is None or slot.parts is not None or self.response.first_part_at is None:
@@ -97,7 +97,7 @@ class Answer:
         return slot.live.get((kind, number if isinstance(number, int) else 0))
 
     def settle(self, output: Any = None) -> None:
-        """The call is over: its parts are those of the output, or of the items that are done, or what deltas built."""
+        """Settle the call: its parts are those of the output, or of finished items, or built from deltas."""
         whole = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
         if whole:
             self.response.parts = [part for item in whole for part in _finished(item)]
@@ -118,7 +118,7 @@ class Answer:
         self._place()
 
     def give_up(self) -> None:
-        """The call broke off and was made again: nothing of it is in the conversation."""
+        """Give up a call that broke off and was made again: nothing of it is in the conversation."""
         for part in self.response.parts:
             part.done = False
 
@@ -175,14 +175,14 @@ class Answer:
                 part.done = True
 
     def _by_id(self, item: Fields) -> Slot | None:
-        """The newest slot of this item's id, where it has one of its own."""
+        """Return the newest slot of this item's id, where it has one of its own."""
         identity = item.get("id")
         if identity in (None, "", FAKE_ID):
             return None
         return next((slot for slot in reversed(self.slots) if slot.item.get("id") == identity), None)
 
     def _of(self, event: Fields) -> Slot | None:
-        """The slot that an event is about: by its index, then by its item's id, else the one that was opened last."""
+        """Return the slot of an event: by its index, then by its item's id, else the one that was opened last."""
         index, identity = event.get("output_index"), event.get("item_id")
         if isinstance(index, int):
             at_index = [slot for slot in self.slots if slot.index == index]
@@ -198,7 +198,7 @@ class Answer:
 
 
 def _finished(item: Fields) -> list[Part]:
-    """The parts of an item that is whole; arguments that were cut off are no call."""
+    """Return the parts of an item that is whole; arguments that were cut off are no call."""
     if not isinstance(item.get("type"), str):
         raise TypeError("an item has a type")
     cut_off = item["type"] == "function_call" and item.get("status") == "incomplete"
@@ -217,7 +217,9 @@ def _call(item: Fields) -> Fields:
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """`answer`: the call that is going on. `is_over`: the newest call had its terminal event, and nothing followed.
+    """The memory of a run.
+
+    `answer`: the call that is going on. `is_over`: the newest call had its terminal event, and nothing followed.
     `is_raw`: the model's own events are in the stream. `agent`: who speaks; `moved`: to whom a hand-off led.
     """
 

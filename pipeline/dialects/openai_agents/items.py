@@ -35,13 +35,16 @@ HOSTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
 
 
 def parts(item: Fields) -> list[Fields]:
-    """An item that is whole -> its parts; none where it is no part of a response."""
+    """Return the parts of an item that is whole; none where it is no part of a response."""
     make = MAKERS.get(item["type"])
     return make(item) if make is not None else []
 
 
 def is_beside(item: Fields) -> bool:
-    """Whether the item is kept as a system message. A search for tools is a call where the client makes it."""
+    """Return True if the item is kept as a system message.
+
+    A search for tools is a call where the client makes it.
+    """
     return item["type"] not in MAKERS or (item["type"] == "tool_search_call" and item.get("execution") != "client")
 
 
@@ -58,7 +61,7 @@ def sources(item: Fields) -> list[tuple[str, Fields]]:
 
 
 def with_rest(fields: Fields, source: Fields, *said: str) -> Fields:
-    """The fields, and under META what else the source says."""
+    """Return the fields, and under META the source's other ones."""
     rest = {key: value for key, value in source.items() if key not in said and value is not None and value != []}
     if rest.get("id") == FAKE_ID:
         del rest["id"]
@@ -124,7 +127,7 @@ def _computer_call(item: Fields) -> list[Fields]:
 
 
 def _shell_call(item: Fields) -> list[Fields]:
-    """A shell of the client's, unless its environment is the server's."""
+    """Return a shell's call: the client's, unless its environment is the server's."""
     environment = item.get("environment")
     if not isinstance(environment, dict) or environment.get("type") == "local":
         return [_call(item, "shell", _object(item.get("action")), "action")]

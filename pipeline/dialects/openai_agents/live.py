@@ -19,7 +19,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def shows_of_response(told: Any) -> Sequence[Shown]:
-    """The same of an event of the Responses API."""
+    """Return the live text of an event of the Responses API."""
     match told:
         case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
             return [Shown("text", text)]

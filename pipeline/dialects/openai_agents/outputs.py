@@ -1,4 +1,4 @@
-"""What tools returned: `*_output` items of the Responses API -> tool-return parts."""
+"""Results of tools: `*_output` items of the Responses API as tool-return parts."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ NAMES: Final = {
 
 
 def is_output(item: Fields, told: Fields) -> bool:
-    """Whether a run item answers a call: `told` is its raw item."""
+    """Return True if a run item answers a call: `told` is its raw item."""
     if told["type"] == SEARCH:  # the server's search is no call either
         return told.get("execution") == "client"
     return item.get("type") in OUTPUT_ITEMS or told["type"] in NAMES
 
 
 def answer_of(item: Fields, told: Fields) -> Fields:
-    """A run item -> tool-return. What the model sees counts (`output`), not the tool's own value."""
+    """Return a run item as tool-return. The model's view counts (`output`), not the tool's own value."""
     fields = tool_return(told)
     name = item.get("tool_name")
     return {**fields, "tool_name": name} if isinstance(name, str) and not fields["tool_name"] else fields
 
 
 def tool_return(told: Fields) -> Fields:
-    """An output item -> tool-return; without a call's id KeyError or TypeError."""
+    """Return an output item as tool-return. Raises KeyError or TypeError without a call's id."""
     call_id: Any = told.get("call_id") or told["id"]
     fields: Fields = {
         "part_kind": "tool-return",

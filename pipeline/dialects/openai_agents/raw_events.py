@@ -78,7 +78,7 @@ def raws(builder: Builder, events: list[Any], start: int) -> int:
 
 
 def _begin(builder: Builder, response_id: Any) -> None:
-    """A call begins, unless the event repeats the beginning of the one that goes on, or has just ended."""
+    """Begin a call, unless the event repeats the beginning of the one that goes on, or has just ended."""
     memory: Memory = builder.scratch
     is_same = response_id is not None and response_id == memory.last_id and response_id != FAKE_ID
     if is_same and (memory.is_over or memory.answer is not None):
@@ -102,7 +102,7 @@ def _open(builder: Builder, response_id: Any) -> Answer:
 
 
 def _end(builder: Builder, told: Fields) -> None:
-    """The terminal event: its output is the content, where it has any."""
+    """End the call by the terminal event: its output is the content, where it has any."""
     memory: Memory = builder.scratch
     answer = memory.answer or _open(builder, told.get("id"))
     answer.settle(told.get("output"))
@@ -123,7 +123,7 @@ def _end(builder: Builder, told: Fields) -> None:
 
 
 def _fail(builder: Builder, told: Fields, response: Fields) -> None:
-    """The call broke off: its output so far is not in the conversation."""
+    """Fail the call: its output so far is not in the conversation."""
     memory: Memory = builder.scratch
     data = _error_of(told, response)
     builder.system("error", data)
@@ -140,7 +140,7 @@ def _error_of(told: Fields, response: Fields) -> Fields:
 
 
 def settle(builder: Builder) -> None:
-    """The open call is over: its calls can be answered, and what it told beside them is told."""
+    """Settle the open call: its calls can be answered, and facts beside them follow."""
     memory: Memory = builder.scratch
     answer, memory.answer = memory.answer, None
     if answer is None:

@@ -1,6 +1,7 @@
-"""What the user said to start a run, from its arguments (`run.request`): {"input": text | input items}.
+"""The user's input that starts a run, from its arguments (`run.request`).
 
-What is new in a list stands behind the last item that a model said: the user's messages, and outputs of tools.
+They are {"input": text | input items}. In a list, what is new stands behind the last item that a model said: the user's
+messages, and outputs of tools.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ OF_MODEL: Final = frozenset({"reasoning", "compaction", "item_reference", "mcp_l
 
 
 def add_asked(builder: Builder) -> None:
-    """The user turn, and outputs that the run starts with; a body of another shape gives none."""
+    """Add the user turn, and outputs that the run starts with; a body of another shape has none."""
     body = builder.context.request
     asked = body.get("input") if isinstance(body, dict) else body
     if isinstance(asked, str):
@@ -35,7 +36,7 @@ def add_asked(builder: Builder) -> None:
 
 
 def user_prompt(content: Any) -> Fields:
-    """A user message's content -> user-prompt: one text as it is, else a list of texts and files."""
+    """Return a user message's content as user-prompt: one text as it is, else a list of texts and files."""
     pieces = content if isinstance(content, list) else [content]
     said = [_piece(piece) for piece in pieces]
     plain = len(said) == 1 and isinstance(said[0], str)
@@ -69,6 +70,6 @@ def _piece(piece: Any) -> Any:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     asked = body.get("input") if isinstance(body, dict) else body
     return History(asked if isinstance(asked, list) else [{"role": "user", "content": asked}])

@@ -18,7 +18,7 @@ OF_CLIENT: Final = frozenset({"mcp_approval_response", "tool_search_output"})  #
 
 
 def run_item(builder: Builder, event: Fields) -> None:
-    """An item of the run: what a model said (again), what a tool returned, or what is beside both."""
+    """Take an item of the run: a model's item (again), a tool's result, or a fact beside both."""
     memory: Memory = builder.scratch
     item = event["item"]
     told = item["raw_item"]
@@ -41,14 +41,17 @@ def run_item(builder: Builder, event: Fields) -> None:
 
 
 def _is_answered(builder: Builder, call_id: str) -> bool:
-    """Whether the newest response has the result itself: a tool of the server's, whose output is an item of the run."""
+    """Return True if the newest response has the result itself.
+
+    A tool of the server's, whose output is an item of the run.
+    """
     response = builder.last_response()
     own = [part.fields for part in response.parts] if response is not None else []
     return any(f["part_kind"] == "builtin-tool-return" and f["tool_call_id"] == call_id for f in own)
 
 
 def _is_of_model(item: Fields, told: Fields) -> bool:
-    """Whether a response of the model has this item, too."""
+    """Return True if a response of the model has this item, too."""
     return told["type"] not in OF_CLIENT and item.get("type") != "mcp_approval_response_item"
 
 
@@ -79,7 +82,7 @@ def _say(builder: Builder, item: Fields, told: Fields) -> None:
 
 
 def _put_return(builder: Builder, fields: Fields) -> None:
-    """A result: behind the response with its call, or, of an earlier run's call, into the request at this place."""
+    """Put a result behind the response with its call, or, of an earlier run's call, into the request at this place."""
     call_id = fields["tool_call_id"]
     if call_id in builder.calls:
         said = {key: value for key, value in fields.items() if key not in ("part_kind", "tool_name", "tool_call_id")}
@@ -102,6 +105,6 @@ def _move(builder: Builder, item: Fields) -> None:
 
 
 def agent_name(value: Any) -> str:
-    """The name of an agent in an event; "" where it has none."""
+    """Return the name of an agent in an event; "" where it has none."""
     name = value.get("name") if isinstance(value, dict) else None
     return name if isinstance(name, str) else ""

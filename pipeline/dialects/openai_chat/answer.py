@@ -66,11 +66,14 @@ class Answer:
             self.response.first_part_at = at
 
     def growing(self, key: str) -> Part | None:
-        """The part that a delta's text under this key extends; None where the text begins it, or repeats it whole."""
+        """Return the part that a delta's text under this key extends.
+
+        None where it begins the part, or repeats it whole.
+        """
         return self.parts.get(GROWING[key]) if key in ("content", self.thought_in) else None
 
     def settle(self, *, whole: bool) -> None:
-        """The call is over: parts in their order, and closed where it ended well."""
+        """Settle the call: parts in their order, and closed where it ended well."""
         if self.settled:
             return
         self.settled = True
@@ -91,7 +94,7 @@ class Answer:
         self.response.closed = whole
 
     def said(self) -> list[Fields]:
-        """The parts as JSON."""
+        """Return the parts as JSON."""
         told = ((part.fields, join(part.chunks)) for part in self.response.parts)
         return [{**fields, "content": text} if text and "content" in fields else fields for fields, text in told]
 
@@ -109,7 +112,7 @@ class Answer:
             self._part(kind).chunks.append(text)
 
     def _add_thought(self, delta: Fields) -> None:
-        """A thought comes under one key, or under several at once: the first that has a text is taken."""
+        """Add a thought, which comes under one key or several at once: the first that has a text is taken."""
         details = _objects(delta.get("reasoning_details"))
         for detail in details:
             self._add_detail(detail)
@@ -135,7 +138,7 @@ class Answer:
         self.details.append(dict(detail))
 
     def _add_content(self, content: Any) -> None:
-        """A text, or typed pieces of text and thought."""
+        """Add a text, or typed pieces of text and thought."""
         self._append("text", content)
         for piece in _objects(content):
             match piece:

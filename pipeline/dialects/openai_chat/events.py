@@ -55,7 +55,7 @@ def begin(builder: Builder) -> None:
 
 
 def chunk(builder: Builder, event: Fields) -> None:
-    """A piece of the answer, or all of it."""
+    """Take a piece of the answer, or all of it."""
     if _is_over(builder, event):
         return
     choices, failure = event.get("choices"), event.get("error")
@@ -122,7 +122,7 @@ def _piece(event: Any) -> Piece | None:
 
 
 def whole(builder: Builder, event: Fields) -> None:
-    """An answer that was not streamed: one event, and nothing follows."""
+    """Take an answer that was not streamed: one event, and nothing follows."""
     if _is_over(builder, event):
         return
     chunk(builder, event)
@@ -146,7 +146,7 @@ def unknown(builder: Builder, event: Fields) -> None:
 
 
 def _done(builder: Builder) -> None:
-    """The end of a call's stream. Some servers write no `finish_reason` before it."""
+    """End a call's stream. Some servers write no `finish_reason` before it."""
     calls = calls_of(builder)
     if calls.response is not None and not calls.shut and builder.ended != "error":
         _end(builder)
@@ -154,7 +154,10 @@ def _done(builder: Builder) -> None:
 
 
 def _is_over(builder: Builder, event: Fields) -> bool:
-    """Whether the call has ended: then an error is kept beside its answer. Violation where the event is another one."""
+    """Return True if the call has ended: then an error is kept beside its answer.
+
+    Raises Violation where the event is another one.
+    """
     if not calls_of(builder).shut:
         return False
     if not event.get("error"):
@@ -203,7 +206,7 @@ def _end(builder: Builder) -> None:
 
 
 def _describe(response: Message, event: Fields) -> None:
-    """Who answered. The first chunk of some servers has empty texts there."""
+    """Note who answered. The first chunk of some servers has empty texts there."""
     for key, name in (("id", "provider_response_id"), ("model", "model_name")):
         if isinstance(event.get(key), str) and event[key]:
             response.fields.setdefault(name, event[key])
@@ -224,7 +227,7 @@ def _describe_choice(response: Message, choice: Fields) -> None:
 
 
 def _settle(builder: Builder) -> None:
-    """The newest call is over: its parts get their order, and what stands beside them follows."""
+    """Settle the newest call: its parts get their order, and facts beside them follow."""
     calls = calls_of(builder)
     answers: Choices | None = calls.answer
     if answers is None or answers.said.settled:

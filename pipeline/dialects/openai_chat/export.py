@@ -49,7 +49,7 @@ def _asked(parts: Any) -> Iterator[Fields]:
 
 
 def _answered(response: Fields) -> Iterator[Fields]:
-    """A response -> the assistant's message, and the results of the provider's own tools."""
+    """Yield a response as the assistant's message, and the results of the provider's own tools."""
     parts = response.get("parts", [])
     said = [part for part in parts if part.get("part_kind") == "text"]
     text = "".join(part.get("content") or "" for part in said if not part.get(REFUSAL))
@@ -98,7 +98,7 @@ def _result(part: Fields) -> Fields:
 
 
 def _content(content: Any) -> Any:
-    """What a user says: a text, or blocks."""
+    """Return a user's content: a text, or blocks."""
     if isinstance(content, str):
         return content
     return [_block(piece) for piece in content] if isinstance(content, list) else _text(content)

@@ -10,7 +10,7 @@ from pipeline.dialects.model_calls import ERROR, REQUEST
 
 
 def recognises(event: Any) -> bool | None:
-    """Some servers leave the type out, and an error has none."""
+    """Recognise an event. Some servers leave the type out, and an error has none."""
     match event:
         case {"type": _}:
             return False
@@ -32,7 +32,10 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """A `finish_reason` is the end of a call; the next request begins another one, and an error is no good end."""
+    """Return the end of a stream: a `finish_reason` ends a call, the next request begins another.
+
+    An error is none.
+    """
     match event:
         case {"object": "turnmill.request" | "turnmill.error"}:
             return None

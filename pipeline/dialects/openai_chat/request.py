@@ -23,13 +23,13 @@ ANSWERS: Final = ("tool", "function")
 
 
 def items(body: Any) -> list[Fields]:
-    """The messages of a body."""
+    """Return the messages of a body."""
     found = body.get("messages") if isinstance(body, dict) else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
 def parts(message: Fields) -> list[Fields]:
-    """What a user or a tool says."""
+    """Return the parts of a user's or a tool's message."""
     role = message.get("role")
     if role == "user":
         return [user_prompt(message)]
@@ -39,7 +39,7 @@ def parts(message: Fields) -> list[Fields]:
 
 
 def names(message: Fields) -> dict[str, str]:
-    """The calls of an assistant message: id -> name."""
+    """Return the calls of an assistant message: id -> name."""
     found: dict[str, str] = {}
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
@@ -50,7 +50,7 @@ def names(message: Fields) -> dict[str, str]:
 
 
 def user_prompt(message: Fields) -> Fields:
-    """A user message -> user-prompt."""
+    """Return a user message as user-prompt."""
     content, blocks = prompt(message.get("content"), _piece)
     part: Fields = {"part_kind": "user-prompt", "content": content}
     note(part, {"blocks": blocks, "name": message.get("name")})
@@ -58,7 +58,7 @@ def user_prompt(message: Fields) -> Fields:
 
 
 def prompt(content: Any, piece: Callable[[Fields], Any]) -> tuple[Any, list[Any] | None]:
-    """What a user says -> the content of a user-prompt; several texts are one, with their blocks beside it, else None.
+    """Return a user's content as that of a user-prompt; several texts are one, with their blocks beside it, else None.
 
     `piece`: a block -> its text, or other content.
     """
@@ -71,7 +71,7 @@ def prompt(content: Any, piece: Callable[[Fields], Any]) -> tuple[Any, list[Any]
 
 
 def tool_return(message: Fields) -> Fields:
-    """A tool message -> tool-return; the wire does not say whether the tool failed."""
+    """Return a tool message as tool-return; the wire does not say whether the tool failed."""
     call_id = message.get("tool_call_id", message.get("name"))
     content = message.get("content")
     name = {"tool_name": str(message.get("name"))} if message.get("role") == "function" else {}
@@ -117,7 +117,7 @@ def _identifier(text: str) -> str:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     return History(items(body))
 
 

@@ -41,7 +41,7 @@ class ToolCalls:
             _extend(self.old, None, said)
 
     def settle(self, *, whole: bool) -> list[Part]:
-        """-> the calls, with their arguments as data where the response is whole."""
+        """Return the calls, with their arguments as data where the response is whole."""
         for call in self.calls if whole else ():
             text = join(call.chunks)
             call.fields["args"] = {"input": text} if call.fields.get(CUSTOM) else arguments(text)
@@ -69,7 +69,7 @@ class ToolCalls:
         _extend(call, call_id, function)
 
     def _by_id(self, call_id: str | None, name: Any) -> Part | None:
-        """The call that a fragment without index belongs to; None: a new one."""
+        """Return the call that a fragment without index belongs to; None: a new one."""
         if call_id is not None:
             return next((call for call in self.calls if call.fields[ID] == call_id), None)
         last = self.calls[-1] if self.calls else None

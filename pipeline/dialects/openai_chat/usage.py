@@ -8,7 +8,7 @@ from topics.json_text import Fields
 
 
 def usage_of(event: Fields) -> Fields | None:
-    """The usage in a chunk, by the wire's names; None where it has none."""
+    """Return the usage in a chunk, by the wire's names; None where it has none."""
     found = event.get("usage")
     if not (isinstance(found, dict) and found):
         groq = event.get("x_groq")

@@ -48,7 +48,7 @@ def begin(builder: Builder) -> None:
 
 
 def created(builder: Builder, event: Fields) -> None:
-    """A response begins."""
+    """Begin a response."""
     response = event.get("response")
     response = response if isinstance(response, dict) else {}
     calls = calls_of(builder)
@@ -62,12 +62,12 @@ def created(builder: Builder, event: Fields) -> None:
 
 
 def added(builder: Builder, event: Fields) -> None:
-    """An item begins."""
+    """Begin an item."""
     _writing(builder, event).add(event)
 
 
 def done(builder: Builder, event: Fields) -> None:
-    """An item is whole."""
+    """End an item."""
     _writing(builder, event).finish(event)
 
 
@@ -118,13 +118,13 @@ def _whole(kind: str, place: str, key: str) -> Handler:
 
 
 def ended(builder: Builder, event: Fields) -> None:
-    """The terminal event of a call."""
+    """End a call by its terminal event."""
     response = event.get("response")
     _terminal(builder, response if isinstance(response, dict) else {}, event["type"].removeprefix("response."))
 
 
 def error(builder: Builder, event: Fields) -> None:
-    """The server gave up in mid-stream, or sent an error behind its answer."""
+    """Fail the call: the server gave up in mid-stream, or sent an error behind its answer."""
     told = event.get("error") or {key: value for key, value in event.items() if key not in ("type", "sequence_number")}
     if calls_of(builder).whole:
         builder.system("error", {"error": told})
@@ -173,7 +173,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
 
 
 def _output(builder: Builder) -> Output | None:
-    """The output that is being written; None behind its end."""
+    """Return the output that is being written; None behind its end."""
     calls = calls_of(builder)
     if calls.whole or (calls.answer is not None and calls.answer.settled):
         return None
@@ -185,7 +185,7 @@ def _output(builder: Builder) -> Output | None:
 
 
 def _writing(builder: Builder, event: Fields) -> Output:
-    """The output that takes a piece of an answer. Violation behind its end."""
+    """Return the output that takes a piece of an answer. Raises Violation behind its end."""
     output = _output(builder)
     if output is None:
         raise Violation(f"{event['type']}: the call is over")
@@ -201,7 +201,7 @@ def _describe(builder: Builder, response: Fields) -> None:
 
 
 def _settle(builder: Builder) -> None:
-    """The newest call is over."""
+    """Settle the newest call."""
     calls = calls_of(builder)
     output: Output | None = calls.answer
     if output is None or output.settled:

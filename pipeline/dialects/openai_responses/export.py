@@ -59,7 +59,7 @@ def _asked(parts: Any) -> Iterator[Fields]:
 
 
 def _answered(parts: list[Fields]) -> Iterator[Fields]:
-    """The parts of a response -> items; the parts of one thought are one item."""
+    """Yield the parts of a response as items; the parts of one thought are one item."""
     for place, part in enumerate(parts):
         kind, meta = part.get("part_kind", ""), part.get(META, {})
         if kind == "text" and part.get("content"):
@@ -77,7 +77,10 @@ def _answered(parts: list[Fields]) -> Iterator[Fields]:
 
 
 def _message(part: Fields, meta: Fields) -> Fields:
-    """A bare text is short; a refusal and sources only an output message has, which needs an id and a status."""
+    """Return a message.
+
+    A bare text is short; a refusal and sources only an output message has, with an id and a status.
+    """
     phase = {"phase": meta["phase"]} if "phase" in meta else {}
     if part.get(REFUSAL):
         block = {"type": "refusal", "refusal": part["content"]}
@@ -108,7 +111,7 @@ def _reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
 
 
 def _restored(item: Fields, behind: list[Fields]) -> Fields:
-    """An item of the server's own tools; a picture's data is in the file behind it."""
+    """Return an item of the server's own tools; a picture's data is in the file behind it."""
     if item.get("type") != "image_generation_call":
         return item
     files = (later for later in behind[:2] if later.get("part_kind") == "file")
@@ -156,13 +159,13 @@ def _is_block(value: Any) -> bool:
 
 
 def _has_item(part: Fields, parts: list[Fields]) -> bool:
-    """Whether the item of its call holds this result already."""
+    """Return True if the item of its call has this result already."""
     calls = (other for other in parts if other.get("tool_call_id") == part.get("tool_call_id"))
     return any("item" in other.get(META, {}) for other in calls)
 
 
 def _is_own_block(part: Fields) -> bool:
-    """Whether the API accepts such an item as input: no call that was cut short, and no item of an unknown type."""
+    """Return True if the API accepts such an item as input: no call that was cut short, no item of an unknown type."""
     block = part.get("block")
     if not isinstance(block, dict) or f"custom:{block.get('type')}" != part["part_kind"]:
         return False
@@ -170,7 +173,7 @@ def _is_own_block(part: Fields) -> bool:
 
 
 def _paired(found: list[Fields]) -> list[Fields]:
-    """Calls with their results, and results with their calls; open calls stay at the thread's end alone."""
+    """Return calls with their results, and results with their calls; open calls stay at the thread's end alone."""
     answered = {item["call_id"] for item in found if str(item.get("type")).endswith("_output") and "call_id" in item}
     called = {item["call_id"] for item in found if str(item.get("type")).endswith("_call") and "call_id" in item}
     asked = [n for n, item in enumerate(found) if item.get("role") == "user" or _is_output(item)]
@@ -205,7 +208,7 @@ def _content(content: Any) -> Any:
 
 
 def _block(piece: Any) -> Fields:
-    """A piece of content -> a block of a user's message."""
+    """Return a piece of content as a block of a user's message."""
     if not isinstance(piece, dict):
         return {"type": "input_text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
     media, kind = str(piece.get("media_type") or ""), piece.get("kind")

@@ -16,7 +16,7 @@ CALL: Final = "_call"
 
 
 def split(messages: Messages) -> list[Messages]:
-    """A user's message behind an answer without open calls begins an exchange."""
+    """Cut before a user's message behind an answer without open calls."""
     return exchanges([item for item in messages if _speaker(item) not in ("system", "developer")], _place)
 
 
@@ -30,13 +30,13 @@ def _place(item: Fields) -> Place | None:
 
 
 def _speaker(item: Fields) -> Any:
-    """The role of an item that is a message; None for any other."""
+    """Return the role of an item that is a message; None for any other."""
     kind = item.get("type") or ("message" if item["role"] else "")
     return item["role"] if kind == "message" else None
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """As the calls of a run that is over: what the model said in a row is one response."""
+    """Fill the builder with the calls of a run that is over: the model's items in a row are one response."""
     model_calls.begin(builder, request.READER)
     first = next((n for n, item in enumerate(messages) if request.is_own(item)), len(messages))
     model_calls.write(builder, [part for item in messages[:first] for part in request.parts(item)], opening=True)

@@ -54,7 +54,7 @@ def _message(item: Fields) -> Parts:
 
 
 def _reasoning(item: Fields) -> Parts:
-    """A part for each summary, or where there is none for each text; encrypted content is the signature."""
+    """Return a part for each summary, or where there is none for each text; encrypted content is the signature."""
     summaries = [text for piece in _objects(item.get("summary")) if (text := _text(piece.get("text")))]
     raw = [text for piece in _objects(item.get("content")) if (text := _text(piece.get("text")))]
     first: Fields = {}
@@ -87,7 +87,7 @@ def _call(
 
 
 def _shell(item: Fields) -> Parts:
-    """A shell of the application's, or one in a container of the server's."""
+    """Return a shell of the application's, or one in a container of the server's."""
     environment = item.get("environment")
     local = environment is None or (isinstance(environment, dict) and environment.get("type") == "local")
     kind = "tool-call" if local else "builtin-tool-call"
@@ -118,7 +118,7 @@ def _tool_search(item: Fields) -> Parts:
 
 
 def _own_tool(item: Fields, kind: str) -> Parts:
-    """A tool that the server ran: its call, what came of it, and the picture that it made."""
+    """Return a tool that the server ran: its call, its result, and the picture that it made."""
     name, keys = OWN_TOOLS[kind]
     call: Fields = {"part_kind": "builtin-tool-call", "tool_name": name or _text(item.get("name"))}
     call["tool_call_id"] = _text(item.get("id"))

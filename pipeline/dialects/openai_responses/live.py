@@ -53,12 +53,12 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def asks(event: Any) -> bool:
-    """Whether a call begins here: the event is the publisher's own, no server sent it."""
+    """Return True if a call begins here: the event is the publisher's own, no server sent it."""
     return isinstance(event, dict) and event.get("type") in (model_calls.REQUEST, model_calls.ERROR)
 
 
 def number(event: Any) -> int | None:
-    """The `sequence_number`, which is a call's own."""
+    """Return the `sequence_number`, which is a call's own."""
     found = event.get("sequence_number") if isinstance(event, dict) else None
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 

@@ -37,7 +37,7 @@ class Item:
     told: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def whole(self) -> Fields:
-        """The item as far as it is known."""
+        """Return the item as far as it is known."""
         if self.done is not None:
             return self.done
         item: Fields = dict(self.hollow)
@@ -53,7 +53,7 @@ class Item:
         return item | {key: found for key, found in lists.items() if found}
 
     def texts(self) -> dict[tuple[str, int], str]:
-        """The pieces' texts."""
+        """Return the pieces' texts."""
         return {key: join(part.chunks) for key, part in self.grown.items()} | self.told
 
 
@@ -90,7 +90,7 @@ class Output:
         known.done = item
 
     def grow(self, event: Fields, kind: str, place: int, text: str, at: int) -> None:
-        """A delta for a piece of an item."""
+        """Add a delta to a piece of an item."""
         key = (kind, place)
         item = self._item(event, kind)
         part = item.grown.get(key)
@@ -102,16 +102,16 @@ class Output:
         part.chunks.append(text)
 
     def growing(self, event: Fields, kind: str, place: int) -> Part | None:
-        """What a delta for a piece of an item extends; None where it begins it."""
+        """Return the part that a delta for a piece of an item extends; None where it begins it."""
         item = self._found(event)
         return item.grown.get((kind, place)) if item is not None and _holds(item, kind) else None
 
     def tell(self, event: Fields, kind: str, place: int, text: str) -> None:
-        """The whole text of a piece."""
+        """Set the whole text of a piece."""
         self._item(event, kind).told[kind, place] = text
 
     def settle(self, *, whole: bool) -> None:
-        """The call is over: its items become parts."""
+        """Settle the call: its items become parts."""
         if self.settled:
             return
         self.settled = True
@@ -121,7 +121,7 @@ class Output:
         self.response.closed = whole
 
     def calls(self) -> list[Part]:
-        """Calls of the application's tools, once it is settled."""
+        """Return the calls of the application's tools, once it is settled."""
         return [part for part in self.response.parts if part.fields["part_kind"] == "tool-call"]
 
     def _ordered(self) -> list[Item]:
@@ -141,7 +141,7 @@ class Output:
         return self._by_id(event.get("item_id")) or self._at(_index(event.get("output_index")), event)
 
     def _item(self, event: Fields, kind: str) -> Item:
-        """The item that a piece belongs to: one that was never added begins with it."""
+        """Return the item that a piece belongs to: one that was never added begins with it."""
         found = self._found(event)
         if found is None or not _holds(found, kind):
             found = Item(_index(event.get("output_index")), {"type": PIECES[kind][0], "id": event.get("item_id")})
@@ -150,7 +150,7 @@ class Output:
 
 
 def _holds(item: Item, kind: str) -> bool:
-    """Whether an item has such pieces: arguments belong to calls of several sorts."""
+    """Return True if an item has such pieces: arguments belong to calls of several sorts."""
     name = str(item.hollow.get("type"))
     return name == PIECES[kind][0] or (kind in ("arguments", "input") and name.endswith("_call"))
 

@@ -20,7 +20,7 @@ OWN: Final = frozenset(
 
 
 def items(body: Any) -> list[Fields]:
-    """The input of a body."""
+    """Return the input of a body."""
     found = body.get("input") if isinstance(body, dict) else None
     if isinstance(found, str):
         return [{"role": "user", "content": found}]
@@ -28,7 +28,7 @@ def items(body: Any) -> list[Fields]:
 
 
 def is_own(item: Fields) -> bool:
-    """What the model, or the server's tools, said."""
+    """Return True if the model, or the server's tools, said this."""
     kind = str(item.get("type") or "message")
     if kind == "tool_search_output":
         return item.get("execution") == "server"
@@ -36,7 +36,7 @@ def is_own(item: Fields) -> bool:
 
 
 def parts(item: Fields) -> list[Fields]:
-    """What a user or a tool says."""
+    """Return the parts of a user's or a tool's item."""
     kind = str(item.get("type") or "message")
     if kind == "message":
         return [user_prompt(item)] if item.get("role") == "user" else []
@@ -55,13 +55,13 @@ def parts(item: Fields) -> list[Fields]:
 
 
 def names(item: Fields) -> dict[str, str]:
-    """The call that an item is: id -> name."""
+    """Return the call that an item is: id -> name."""
     call_id = item.get("call_id")
     return {call_id: str(item.get("name") or item.get("type"))} if isinstance(call_id, str) else {}
 
 
 def continues(body: Any) -> str | None:
-    """The response, or the conversation, that the server goes on from."""
+    """Return the response, or the conversation, that the server goes on from."""
     if not isinstance(body, dict):
         return None
     found = body.get("previous_response_id") or body.get("conversation")
@@ -70,7 +70,7 @@ def continues(body: Any) -> str | None:
 
 
 def user_prompt(item: Fields) -> Fields:
-    """A user's message -> user-prompt."""
+    """Return a user's message as user-prompt."""
     content, blocks = prompt(item.get("content"), _piece)
     part: Fields = {"part_kind": "user-prompt", "content": content}
     note(part, {"blocks": blocks})
@@ -89,7 +89,7 @@ def _piece(block: Fields) -> Any:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     return History(items(body), follows=continues(body))
 
 

@@ -140,12 +140,15 @@ def _reconciled(received: list[Received], final: list[Fields]) -> list[Received]
 
 
 def _identity(message: Fields) -> tuple[Any, ...]:
-    """What a message is known by. An exception's message may come in the same millisecond as the answer before it."""
+    """Return the identity of a message.
+
+    An exception's message may come in the same millisecond as the answer before it.
+    """
     return message["role"], message.get("timestamp"), message.get("toolCallId"), message.get("stopReason")
 
 
 def _answers(result: Fields, received: list[Received]) -> bool:
-    """Whether the newest response has the result's call. True without a response: an earlier run may have it."""
+    """Return True if the newest response has the result's call, or if there is none: an earlier run may have it."""
     for item in reversed(received):
         if item.message["role"] == "assistant":
             calls = (block for block in blocks(item.message.get("content")) if block.get("type") == "toolCall")

@@ -93,7 +93,7 @@ def _tool_result(part: Fields, at: int) -> Fields:
 
 
 def _result_content(part: Fields) -> list[Fields]:
-    """A result's content as blocks. Tools of pi return texts and images; other data becomes JSON text."""
+    """Return a result's content as blocks. Tools of pi return texts and images; other data becomes JSON text."""
     content = part.get("content")
     if "meta:pi" in part or (isinstance(content, list) and any(_is_binary(piece) for piece in content)):
         return _content(content)
@@ -184,7 +184,10 @@ def _piece(piece: Any) -> Fields:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """The message with pi's own fields from `meta:pi`; under `bare`, its content was a text and becomes one again."""
+    """Return the message with pi's own fields from `meta:pi`.
+
+    Under `bare`, its content was a text and becomes one again.
+    """
     meta = dict(source.get("meta:pi") or {})
     if meta.pop("bare", False):
         message["content"] = source.get("content")

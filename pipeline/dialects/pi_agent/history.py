@@ -37,7 +37,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 
 def time(messages: Messages) -> int | None:
-    """The first message's time, epoch ms; None without one."""
+    """Return the first message's time, epoch ms; None without one."""
     return time_of(messages[0])
 
 

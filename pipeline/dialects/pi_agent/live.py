@@ -1,4 +1,4 @@
-"""What single AgentEvents of pi show, and where the stream ends."""
+"""Live text and ends of pi's AgentEvents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def shows_of_message(update: Any) -> Sequence[Shown]:
-    """The same for an event of one message; pi's proxy streams such events alone."""
+    """Return the live text of an event of one message; pi's proxy streams such events alone."""
     match update:
         case {"type": "text_delta", "delta": str(text)}:
             return [Shown("text", text)]

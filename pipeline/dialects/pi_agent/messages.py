@@ -96,17 +96,17 @@ def write(builder: Builder, received: Sequence[Received]) -> str | None:
 
 
 def is_answer(result: Fields, response: Message) -> bool:
-    """Whether the response holds the call of a tool result."""
+    """Return True if the response has the call of a tool result."""
     return any(part.fields.get("tool_call_id") == result.get("toolCallId") for part in response.parts)
 
 
 def time_of(message: Fields) -> int | None:
-    """A message's own timestamp, epoch ms; pi writes 0 where there is none."""
+    """Return a message's own timestamp, epoch ms; pi writes 0 where there is none."""
     return epoch_ms(message.get("timestamp")) or None
 
 
 def span(received: Iterable[Received]) -> tuple[int, int] | None:
-    """(the first message's time, the latest end of any), epoch ms; None where no message has a time."""
+    """Return (the first message's time, the latest end of any), epoch ms; None where no message has a time."""
     found = [(at, item.message.get("durationMs")) for item in received if (at := time_of(item.message)) is not None]
     if not found:
         return None

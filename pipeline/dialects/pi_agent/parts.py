@@ -23,7 +23,7 @@ REDACTED: Final = "redacted_thinking"
 
 
 def response_parts(message: Fields) -> list[Fields]:
-    """The content of an assistant message -> parts. Holes and empty blocks are left out."""
+    """Return the parts of an assistant message. Holes and empty blocks are left out."""
     provider = message.get("provider")
     provider = provider if isinstance(provider, str) else None
     parts = [_response_part(block, provider) for block in blocks(message.get("content"))]
@@ -58,7 +58,10 @@ def _text(block: Fields) -> Fields | None:
 
 
 def _thinking(block: Fields, provider: str | None) -> Fields | None:
-    """A thinking part, None for an empty block. A signature that is a JSON reasoning item also gives the part's id."""
+    """Return a thinking part, None for an empty block.
+
+    A signature that is a JSON reasoning item has the part's id, too.
+    """
     signature = block.get("thinkingSignature")
     signature = signature if isinstance(signature, str) else ""
     thought = str(block.get("thinking") or "")
@@ -105,7 +108,7 @@ def user_prompt(message: Fields) -> Fields:
 
 
 def tool_return(message: Fields) -> Fields:
-    """A toolResult message -> tool-return part."""
+    """Return a toolResult message as tool-return part."""
     name, found = _string(message.get("toolName")), content(message.get("content"))
     part: Fields = {
         "part_kind": "tool-return",
@@ -162,7 +165,7 @@ def _decoded(data: str) -> bytes:
 
 
 def _object(text: str) -> Fields:
-    """The JSON object that a signature may be; {} where it is something else."""
+    """Return the JSON object that a signature may be; {} where it is something else."""
     if not text.startswith("{"):
         return {}
     try:
@@ -173,7 +176,7 @@ def _object(text: str) -> Fields:
 
 
 def with_rest(fields: Fields, source: Fields, known: set[str], *, bare: bool = False) -> Fields:
-    """The fields, and under `meta:pi` those of `source` whose names are not in `known`."""
+    """Return the fields, and under `meta:pi` those of `source` whose names are not in `known`."""
     rest = {key: value for key, value in source.items() if key not in known}
     if bare:
         rest["bare"] = True  # content was a text, not a list

@@ -28,7 +28,7 @@ class Body:
 
 
 def new_messages(body: Fields) -> list[Received]:
-    """The messages of a request body behind the assistant's last one."""
+    """Return the messages of a request body behind the assistant's last one."""
     tail: list[Received] = []
     for message in repeated(body).messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
@@ -41,7 +41,7 @@ def new_messages(body: Fields) -> list[Received]:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     context = body.get("context") if isinstance(body, dict) else None
     messages = context.get("messages") if isinstance(context, dict) else None
     return History(messages if isinstance(messages, list) else ())

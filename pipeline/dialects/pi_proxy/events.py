@@ -52,7 +52,7 @@ def begin(builder: Builder) -> None:
 
 
 def _handler(apply: Callable[[Builder, Body, Fields], None]) -> Handler:
-    """A handler of one body's events. It ignores events behind the body's end; an error in one ends the body."""
+    """Wrap a handler of one body's events. It ignores events behind the body's end; an error in one ends the body."""
 
     def handle(builder: Builder, event: Fields) -> None:
         body: Body = builder.scratch["body"]
@@ -160,8 +160,9 @@ def _break_off(builder: Builder, body: Body, end: Any, why: str) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """End the turn as complete where its last message calls tools: another body with their results may never come. What
-    a response that broke off had shown is kept beside the turn.
+    """End the turn as complete where its last message calls tools: another body with their results may never come.
+
+    The partial output of a response that broke off is kept beside the turn.
     """
     body: Body = builder.scratch["body"]
     if body.calls_tools and end in CLIENT_ENDS:
@@ -179,8 +180,10 @@ def _block(body: Body, event: Fields, kind: str) -> Block:
 
 
 def _index(event: Fields) -> int | str:
-    """The key of a block, as JavaScript has it: "0" is 0. Any other text and negative numbers are properties beside the
-    elements of the client's array: their blocks take deltas, and are not in the message.
+    """Return the key of a block, as JavaScript has it: "0" is 0.
+
+    Any other text and negative numbers are properties beside the elements of the client's array: their blocks take
+    deltas, and are not in the message.
     """
     index = event["contentIndex"]
     if isinstance(index, str):
@@ -191,7 +194,10 @@ def _index(event: Fields) -> int | str:
 
 
 def _appended(event: Fields) -> str:
-    """The text that pi's client appends: JavaScript turns a missing delta into "undefined", a null into "null"."""
+    """Return the text that pi's client appends.
+
+    JavaScript turns a missing delta into "undefined", a null into "null".
+    """
     delta = event.get("delta", "undefined")
     if delta is None:
         return "null"

@@ -1,4 +1,4 @@
-"""Where a stream of pi's proxy ends."""
+"""The end of a stream of pi's proxy."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def begin(builder: Builder) -> None:
 
 
 def request_part(builder: Builder, event: Fields) -> None:
-    """A part that the SDK adds to the next request itself."""
+    """Add a part that the SDK itself adds to the next request."""
     fields = part(event["part"])
     close(builder)
     answering(builder).parts.append(Part(fields, done=True))
@@ -66,7 +66,7 @@ def enqueued(builder: Builder, event: Fields) -> None:
 
 
 def custom(builder: Builder, event: Fields) -> None:
-    """An event of the application, under the name that Pydantic AI's Vercel adapter gives it."""
+    """Add an event of the application, under the name that Pydantic AI's Vercel adapter gives it."""
     event_type = f"data-{event['name']}"
     beside = ("event_kind", "name", "tool_call_id", "tool_name")
     data: Any = {key: value for key, value in event.items() if key not in beside} or None

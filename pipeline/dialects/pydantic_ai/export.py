@@ -18,9 +18,10 @@ from topics.json_text import Fields
 
 
 def messages(document: Fields, *, for_version: str | None = None, viewing_agent: str | None = None) -> list[Fields]:
-    """-> ModelMessages as JSON, for the release `for_version` of pydantic-ai ("1.20", "1.107.10"); None: the newest.
+    """Return ModelMessages as JSON, for a release of pydantic-ai.
 
-    `viewing_agent` is the agent_id whose history this will be. ValueError: `for_version` is no version.
+    `for_version` is such as "1.20", "1.107.10"; None: the newest. `viewing_agent` is the agent_id whose history this
+    will be. Raises ValueError if `for_version` is no version.
     """
     out: list[Fields] = []
     before: Fields | None = None  # the user turn just before
@@ -90,7 +91,7 @@ def _finish_reason(reason: Any) -> Any:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """The message with the SDK's own fields from EXACT; a null there removes the field."""
+    """Return the message with the SDK's own fields from EXACT; a null there removes the field."""
     whole = {**message, **source.get(EXACT, {})}
     return {key: value for key, value in whole.items() if value is not None}
 
@@ -106,7 +107,7 @@ def _merge(prompts: Fields, message: Fields) -> None:
 
 
 def _repeats(part: Fields, prompts: list[Fields]) -> bool:
-    """Whether the part repeats a prompt of the user turn, as ThreadProtocol's mapping writes first requests."""
+    """Return True if the part repeats a prompt of the user turn, as ThreadProtocol's mapping writes first requests."""
     return part["part_kind"] == "user-prompt" and any(
         part.get("content") == prompt.get("content") for prompt in prompts
     )

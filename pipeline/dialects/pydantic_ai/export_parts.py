@@ -47,7 +47,7 @@ OWN_RESPONSE_KINDS: Final = frozenset({"compaction", "speech"})
 
 
 def request_part(part: Fields, at: str | None) -> list[Fields]:
-    """A part of a user turn or of a request; `at` is its time where it has none of its own (ISO 8601)."""
+    """Return a part of a user turn or of a request; `at` is its time where it has none of its own (ISO 8601)."""
     kind = part.get("part_kind", "")
     if kind in OWN_REQUEST_KINDS:
         return [_own(part)]
@@ -56,7 +56,7 @@ def request_part(part: Fields, at: str | None) -> list[Fields]:
 
 
 def response_part(part: Fields, at: str | None) -> list[Fields]:
-    """A part of a response; `at` as in `request_part`."""
+    """Return a part of a response; `at` as in `request_part`."""
     kind = part.get("part_kind", "")
     if kind in OWN_RESPONSE_KINDS:
         return [_own(part)]
@@ -66,7 +66,7 @@ def response_part(part: Fields, at: str | None) -> list[Fields]:
 
 
 def usage(counts: Any, *, own: bool) -> Fields | None:
-    """A response's usage -> RequestUsage. `own`: it came from Pydantic AI, so that all its counts are kept."""
+    """Return a response's usage as RequestUsage. `own`: it came from Pydantic AI, so that all its counts are kept."""
     if not isinstance(counts, dict):
         return None
     known = {key: value for key, value in counts.items() if key not in USAGE_ONLY_HERE and value is not None}
@@ -88,7 +88,7 @@ def _is_number(value: Any) -> bool:
 
 
 def call_args(part: Fields) -> Any:
-    """A call's arguments, as text where they were text or are no object (Pydantic AI has text or an object)."""
+    """Return a call's arguments, as text where they were text or are no object (Pydantic AI has text or an object)."""
     args, style = part.get("args"), part.get(ARGS)
     if style in ("none", "empty"):
         return None if style == "none" else ""
@@ -150,7 +150,7 @@ def _native_return(part: Fields) -> list[Fields]:
 
 
 def _returned(part: Fields) -> Any:
-    """A tool's result, or the reference to its stored content."""
+    """Return a tool's result, or the reference to its stored content."""
     reference = part.get("content_ref")
     return {"content_ref": reference} if "content" not in part and reference is not None else part.get("content")
 
@@ -163,7 +163,7 @@ def _retry(part: Fields) -> list[Fields]:
 
 
 def _error_details(item: Any) -> Fields:
-    """A validation error with all fields that Pydantic AI requires: type, loc, msg and input."""
+    """Return a validation error with all fields that Pydantic AI requires: type, loc, msg and input."""
     error = item if isinstance(item, dict) else {"msg": str(item)}
     loc = error.get("loc", error.get("field", []))
     return {
@@ -205,7 +205,7 @@ def _binary(content: Fields) -> Fields:
 
 
 def _as_content(content: Any) -> Any:
-    """A file's content, by value or by address -> user content."""
+    """Return a file's content, by value or by address, as user content."""
     if not isinstance(content, dict):
         return None
     media_type = content.get("media_type") or content.get("content_type") or content.get("mediaType")
@@ -225,7 +225,7 @@ def _as_content(content: Any) -> Any:
 
 
 def _file(part: Fields) -> list[Fields]:
-    """A file of a response. Pydantic AI has these by value only."""
+    """Return a file of a response. Pydantic AI has these by value only."""
     content = _as_content(part.get("content"))
     if content is None or content["kind"] != "binary":
         return []

@@ -41,14 +41,17 @@ DETAILS: Final = frozenset({"type", "loc", "msg", "input"})
 
 
 def parse(version: str) -> Version:
-    """A version such as "1.107.10" -> (1, 107, 10). ValueError: it is no version."""
+    """Return a version such as "1.107.10" as (1, 107, 10). Raises ValueError if it is no version."""
     if not re.fullmatch(r"\d+(\.\d+)*", version):
         raise ValueError(f"a version of pydantic-ai such as 2.68 or 1.107.10 is expected, not {version!r}")
     return tuple(int(number) for number in version.split("."))
 
 
 def as_of(version: str, messages: list[Fields]) -> list[Fields]:
-    """The messages as that release loads them; the same ones where it is the newest. ValueError: it is no version."""
+    """Return the messages as that release loads them; the same ones where it is the newest.
+
+    Raises ValueError if it is no version.
+    """
     release = parse(version)
     return messages if release >= NEWEST else [_message(message, release) for message in messages]
 

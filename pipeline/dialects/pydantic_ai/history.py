@@ -47,7 +47,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 
 def time(messages: Messages) -> int | None:
-    """The first message's time, epoch ms; None without one."""
+    """Return the first message's time, epoch ms; None without one."""
     return message(messages[0]).at
 
 

@@ -1,4 +1,4 @@
-"""What single events of Pydantic AI show, and where the stream ends."""
+"""Live text and ends of Pydantic AI's stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """The run's result ends the stream."""
+    """Return the end of a stream, which is the run's result."""
     match event:
         case {"event_kind": "agent_run_result"}:
             return "complete"

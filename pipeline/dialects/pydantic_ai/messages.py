@@ -39,7 +39,7 @@ class Converted(NamedTuple):
 
 
 def message(raw: Fields) -> Converted:
-    """A ModelRequest or ModelResponse as JSON -> Converted. KeyError, TypeError: it isn't one."""
+    """Return a ModelRequest or ModelResponse as JSON converted. Raises KeyError or TypeError if it isn't one."""
     kind = raw["kind"]
     parts = [part(item) for item in raw["parts"] if item["part_kind"] != "system-prompt"]
     exact = {key: value for key, value in raw.items() if value is not None}
@@ -89,7 +89,7 @@ def usage(raw: Any) -> Fields | None:
 
 
 def part(raw: Fields) -> Fields:
-    """A part of a request or a response -> ThreadProtocol's part. KeyError, TypeError: it isn't one."""
+    """Return a part of a request or a response as ThreadProtocol's. Raises KeyError or TypeError if it isn't one."""
     if not isinstance(raw.get("tool_call_id"), str | None):
         raise TypeError("tool_call_id must be a string")
     convert = PARTS.get(raw["part_kind"])
@@ -151,7 +151,10 @@ PARTS: Final[dict[str, Callable[[Fields], Fields]]] = {
 
 
 def user_content(item: Any) -> Any:
-    """A piece of user content without nulls. Its bytes become standard base64, as the specification asks."""
+    """Return a piece of user content without nulls.
+
+    Its bytes become standard base64, as the specification asks.
+    """
     if not isinstance(item, dict):
         return item
     fields = {key: value for key, value in item.items() if value is not None}
@@ -161,7 +164,7 @@ def user_content(item: Any) -> Any:
 
 
 def arguments(raw: Any) -> Fields:
-    """A call's arguments, as text or data -> {"args": data} and how they were written.
+    """Return a call's arguments, as text or data, as {"args": data} and how they were written.
 
     Text that is no JSON (or JSON of a mere string, which would pass for text) becomes {"INVALID_JSON": text}, as in
     Pydantic AI's own Vercel adapter.

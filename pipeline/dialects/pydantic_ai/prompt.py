@@ -42,7 +42,7 @@ def prompt_parts(body: Any) -> list[Fields]:
 
 
 def _last_words(messages: list[Fields]) -> list[Fields]:
-    """The prompts of the last message; empty where that is the agent's, with which the run goes on."""
+    """Return the prompts of the last message; empty where that is the agent's, with which the run goes on."""
     last = messages[-1] if messages else {}
     if last.get("kind") == "request":
         return [part(raw) for raw in last["parts"] if raw["part_kind"] == "user-prompt"]
@@ -54,7 +54,7 @@ def _last_words(messages: list[Fields]) -> list[Fields]:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     if not isinstance(body, dict):
         return History([_message(raw) for raw in body] if isinstance(body, list) else ())
     found = body.get("messages", body.get("message_history"))
@@ -66,7 +66,7 @@ def repeated(body: Any) -> History:
 
 
 def _message(raw: Any) -> Any:
-    """A ModelMessage in the form of a chat message; any other as it is."""
+    """Return a ModelMessage in the form of a chat message; any other as it is."""
     if not isinstance(raw, dict) or raw.get("kind") not in ("request", "response"):
         return raw
     parts = [part for part in raw["parts"] if isinstance(part, dict)] if isinstance(raw.get("parts"), list) else []

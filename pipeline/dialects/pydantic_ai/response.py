@@ -25,7 +25,7 @@ FINAL: Final = "final"  # id of the call that the SDK took for the run's answer
 
 
 def part_start(builder: Builder, event: Fields) -> None:
-    """A part of a new response, a further part, or the replacement of one."""
+    """Begin a part of a new response, a further part, or the replacement of one."""
     key, raw = str(int(event["index"])), event["part"]
     fields = part(raw)
     if event.get("previous_part_kind") is None or builder.response is None:

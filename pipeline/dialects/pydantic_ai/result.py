@@ -20,7 +20,7 @@ HAS_MESSAGES: Final = "has_messages"  # key of builder.scratch: the run's messag
 
 
 def run_result(builder: Builder, event: Fields) -> None:
-    """The run is complete; its messages replace those of the events."""
+    """Complete the run; its messages replace those of the events."""
     result = event["result"]
     state = result.get("_state") or {}
     history = result.get("messages", state.get("message_history"))
@@ -33,7 +33,7 @@ def run_result(builder: Builder, event: Fields) -> None:
 
 
 def new_messages(history: list[Fields], result: Fields, state: Fields) -> list[Fields]:
-    """The messages that this run added to its history."""
+    """Return the messages that this run added to its history."""
     index = result.get("new_message_index", result.get("_new_message_index"))
     if type(index) is int and 0 <= index <= len(history):
         return history[index:]

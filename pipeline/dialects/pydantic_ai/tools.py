@@ -23,7 +23,7 @@ OUTPUTS: Final = "outputs"  # names of output tools
 
 
 def final_result(builder: Builder, event: Fields) -> None:
-    """The response holds the run's answer, perhaps as a call of an output tool. Not the end: tools may still run."""
+    """Note the run's answer, perhaps a call of an output tool. It is not the end: tools may still run."""
     name, call_id = event.get("tool_name"), event.get("tool_call_id")
     if isinstance(name, str) and isinstance(call_id, str):
         builder.scratch.setdefault(OUTPUTS, set()).add(name)
@@ -31,7 +31,7 @@ def final_result(builder: Builder, event: Fields) -> None:
 
 
 def function_called(builder: Builder, event: Fields) -> None:
-    """The SDK executes a call: this event holds all of it, and replaces what the deltas gave."""
+    """Take a call that the SDK executes: this event has all of it, and replaces what the deltas gave."""
     fields = part(event["part"])
     call_id = fields["tool_call_id"]
     close(builder)
@@ -48,7 +48,7 @@ def function_called(builder: Builder, event: Fields) -> None:
 
 
 def output_called(builder: Builder, event: Fields) -> None:
-    """A call of an output tool."""
+    """Take a call of an output tool."""
     function_called(builder, event)
     builder.scratch.setdefault(OUTPUTS, set()).add(event["part"]["tool_name"])
 
@@ -76,7 +76,7 @@ def returned(builder: Builder, event: Fields) -> None:
 
 
 def calls_of(response: Message, call_id: str) -> list[Part]:
-    """The calls of this id in this response: mostly one."""
+    """Return the calls of this id in this response: mostly one."""
     return [
         found
         for found in response.parts
@@ -85,7 +85,7 @@ def calls_of(response: Message, call_id: str) -> list[Part]:
 
 
 def answering(builder: Builder) -> Message:
-    """The request behind the newest response, or the one that the run starts with."""
+    """Return the request behind the newest response, or the one that the run starts with."""
     if builder.last_response() is None:
         for found in builder.messages:
             if found.kind == "request":

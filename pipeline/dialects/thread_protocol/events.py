@@ -38,7 +38,7 @@ def begin(builder: Builder) -> None:
 
 
 def turn(turn_type: str) -> Handler:
-    """-> the handler of turns of this type."""
+    """Return the handler of turns of this type."""
 
     def handle(builder: Builder, event: Fields) -> None:
         given = _object(event, "turn")
@@ -101,7 +101,7 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _object(event: Fields, key: str) -> Fields:
-    """The event's object: under its own key, or its fields beside `type`."""
+    """Return the event's object: under its own key, or its fields beside `type`."""
     given = event.get(key)
     if given is None:
         return {name: value for name, value in event.items() if name != "type"}
@@ -111,7 +111,7 @@ def _object(event: Fields, key: str) -> Fields:
 
 
 def _document(*, turns: list[Any] | None = None, agents: Fields | None = None, **facts: Any) -> Fields:
-    """The smallest thread that holds these pieces, upgraded to the newest version."""
+    """Return the smallest thread with these pieces, upgraded to the newest version."""
     known: Fields = agents or {}
     for item in turns or ():
         messages = item.get("messages")

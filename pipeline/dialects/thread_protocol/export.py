@@ -7,5 +7,5 @@ from topics.thread_versions import repeat_user_prompt as with_user_prompts
 
 
 def document(thread: Fields, *, repeat_user_prompt: bool = False) -> Fields:
-    """The document as it is; with `repeat_user_prompt`, agent turns begin with the user's words."""
+    """Return the document as it is; with `repeat_user_prompt`, agent turns begin with the user's words."""
     return with_user_prompts(thread) if repeat_user_prompt else thread

@@ -12,13 +12,13 @@ from topics.json_text import Fields
 
 
 def file_content(url: str, media_type: str) -> Fields:
-    """A file part's content: by value where the URL is a base64 data: URL, else by address."""
+    """Return a file part's content: by value where the URL is a base64 data: URL, else by address."""
     binary = _by_value(url, media_type)
     return binary if binary is not None else {"url": url, "content_type": media_type}
 
 
 def user_prompt(parts: list[Any]) -> Fields | None:
-    """The parts of a user's message -> one user-prompt part; None for a message without parts.
+    """Return the parts of a user's message as one user-prompt part; None for a message without parts.
 
     Names of files are kept under META `filenames`, by their place in the content; parts that are no text and no file
     (data parts) under META `parts`.
@@ -55,7 +55,7 @@ def _content(part: Any) -> Any:
 
 
 def _by_value(url: str, media_type: str) -> Fields | None:
-    """The content of a base64 data: URL, None for any other. The part's media type wins over the URL's own."""
+    """Return the content of a base64 data: URL, None for any other. The part's media type wins over the URL's own."""
     head, comma, data = url.partition(",")
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):
         return None
@@ -67,6 +67,6 @@ def _by_value(url: str, media_type: str) -> Fields | None:
 
 
 def _identifier(content: str | bytes) -> str:
-    """The identifier that Pydantic AI gives to content: the first six digits of its SHA-1."""
+    """Return the identifier that Pydantic AI gives to content: the first six digits of its SHA-1."""
     raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]

@@ -48,7 +48,10 @@ FINISH_REASONS: Final = {"length": "length", "content-filter": "content_filter"}
 
 
 def start(builder: Builder, event: Event) -> None:
-    """The message begins. Another id than before is another turn, if that one has ended; else the message's new id."""
+    """Begin the message.
+
+    Another id than before is another turn, if that one has ended; else the message's new id.
+    """
     stream, message_id = stream_of(builder), event.get("messageId")
     if isinstance(message_id, str) and message_id:
         if stream.message_id not in (None, message_id) and builder.ended is not None:
@@ -75,7 +78,7 @@ def start_step(builder: Builder, event: Event) -> None:
 
 
 def finish_step(builder: Builder, event: Event) -> None:
-    """The response is complete, unless an abort cut it off. One in which an error came is closed, too, and marked."""
+    """Complete the response, unless an abort cut it off. One in which an error came is closed, too, and marked."""
     response, stream = builder.response, stream_of(builder)
     if response is None or (response is stream.cut and builder.ended == "aborted"):
         return
@@ -119,7 +122,7 @@ def message_metadata(builder: Builder, event: Event) -> None:
 
 
 def finish(builder: Builder, event: Event) -> None:
-    """The message is over; events that follow still belong to it. Without a reason, an error just before is its end."""
+    """End the message; events that follow still belong to it. Without a reason, an error just before is its end."""
     reason, stream = event.get("finishReason"), stream_of(builder)
     builder.ended = ENDS.get(reason, "complete")
     if reason is None and stream.failed == position(builder):
@@ -132,13 +135,13 @@ def finish(builder: Builder, event: Event) -> None:
 
 
 def abort(builder: Builder, event: Event) -> None:
-    """The user or the server stopped the run."""
+    """Abort the run: the user or the server stopped it."""
     reason = event.get("reason")
     _cut(builder, "aborted", reason if isinstance(reason, str) else None)
 
 
 def error(builder: Builder, event: Event) -> None:
-    """An error came. A `finish` that follows decides whether the run failed."""
+    """Note an error. A `finish` that follows decides whether the run failed."""
     why = text_of(event, "errorText")
     _cut(builder, "error", why)
     stream_of(builder).failed = position(builder)

@@ -21,7 +21,7 @@ RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"
 
 
 def messages(document: Fields) -> list[Fields]:
-    """-> [{"id", "role": "user" | "assistant", "metadata"?, "parts"}]. Messages without parts are left out."""
+    """Return [{"id", "role": "user" / "assistant", "metadata"?, "parts"}]. Messages without parts are left out."""
     out: list[Fields] = []
     calls: dict[str, Fields] = {}  # the newest UI part of each tool call
     for turn in document.get("turns", ()):
@@ -75,7 +75,7 @@ def _add_turn(out: list[Fields], turn: Fields, calls: dict[str, Fields]) -> None
 
 
 def _add_response(parts: list[Fields], response: Fields, sides: list[Fields], calls: dict[str, Fields]) -> None:
-    """A step: the response's parts, and between them the side parts that came there."""
+    """Add a step: the response's parts, and between them the side parts that came there."""
     if response.get(META, {}).get("step", True):
         parts.append({"type": "step-start"})
     own_parts = response.get("parts", [])

@@ -15,7 +15,7 @@ OF_CALL: Final = ("title", "toolMetadata", "callProviderMetadata", "approval")
 
 
 def response_part(part: Fields) -> list[Fields]:
-    """A part of a response, other than a call or a result -> UI parts."""
+    """Return a part of a response, other than a call or a result, as UI parts."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind in ("text", "thinking"):
         name = "text" if kind == "text" else "reasoning"
@@ -30,7 +30,7 @@ def response_part(part: Fields) -> list[Fields]:
 
 
 def call_part(part: Fields) -> Fields:
-    """A tool call without a result -> its UI part."""
+    """Return a tool call without a result as its UI part."""
     meta = part.get(META, {})
     name = part.get("tool_name", "")
     found: Fields = {"type": "dynamic-tool", "toolName": name} if meta.get("dynamic") else {"type": f"tool-{name}"}
@@ -53,7 +53,7 @@ def call_part(part: Fields) -> Fields:
 
 
 def result_fields(part: Fields) -> Fields:
-    """A tool-return, builtin-tool-return or retry-prompt -> the fields that it adds to the UI part of its call."""
+    """Return the fields that a tool-return, builtin-tool-return or retry-prompt adds to the UI part of its call."""
     metadata = part.get(META, {}).get("providerMetadata")
     found: Fields = {} if metadata is None else {"resultProviderMetadata": metadata}
     outcome = part.get("outcome", "success")
@@ -71,7 +71,7 @@ def result_fields(part: Fields) -> Fields:
 
 
 def side_part(message: Fields) -> list[Fields]:
-    """A system message -> a source or data part. Errors and transient data give none."""
+    """Return a system message as a source or data part. Errors and transient data give none."""
     kind, data, meta = message.get("event_type", ""), message.get("event_data"), message.get(META, {})
     if kind == "error" or meta.get("transient"):
         return []
@@ -90,7 +90,7 @@ def side_part(message: Fields) -> list[Fields]:
 
 
 def user_parts(part: Fields) -> list[Fields]:
-    """A part of a user turn -> parts of a user message."""
+    """Return a part of a user turn as parts of a user message."""
     content, meta = part.get("content", ""), part.get(META, {})
     names = meta.get("filenames", {})
     found: list[Fields] = []
@@ -114,7 +114,7 @@ def _user_part(item: Any) -> list[Fields]:
 
 
 def _file(part: Fields) -> list[Fields]:
-    """A file's content, by value or by address."""
+    """Return a file's content, by value or by address."""
     content, meta = part.get("content"), part.get(META, {})
     if not isinstance(content, dict):
         return []

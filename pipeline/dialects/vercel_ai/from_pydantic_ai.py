@@ -1,4 +1,4 @@
-"""How the streams of Pydantic AI's Vercel adapter differ from what the protocol defines.
+"""The differences between the streams of Pydantic AI's Vercel adapter and the protocol.
 
 1. Two text parts in a row, with nothing between them, are two responses: of one response it joins them.
 2. Its messages hold the results of a step in the order in which it ran the calls: 1.107 and later send each whole input
@@ -79,7 +79,7 @@ def _not_executed(call: Part) -> Part:
 
 
 def _cut(messages: list[Message]) -> list[Message]:
-    """The messages, each response cut before every text that follows a text. Side messages keep their places."""
+    """Return the messages, each response cut before every text that follows a text. Side messages keep their places."""
     groups: list[list[Message]] = [[]]  # a piece of a response, and the messages behind it
     starts = [0]  # indices at which the newest response's pieces begin
     for message in messages:

@@ -91,7 +91,7 @@ def _text(builder: Builder, part: Fields, key: str) -> None:
 
 
 def _tool(builder: Builder, part: Fields, key: str) -> None:
-    """The call, then its results."""
+    """Add the call, then its results."""
     dynamic = part["type"] == "dynamic-tool"
     about: Fields = {name: part[name] for name in OF_CALL if name in part}
     about["toolName"] = part["toolName"] if dynamic else part["type"].removeprefix("tool-")

@@ -1,4 +1,4 @@
-"""What single events of a UI message stream show, and where the stream ends."""
+"""Live text and ends of a UI message stream."""
 
 from __future__ import annotations
 

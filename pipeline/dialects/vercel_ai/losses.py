@@ -1,4 +1,4 @@
-"""What the wire `vercel-ai` can't carry, for the hash that it has in common with others."""
+"""The losses of the wire `vercel-ai`, for the hash that it has in common with others."""
 
 from __future__ import annotations
 

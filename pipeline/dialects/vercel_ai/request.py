@@ -35,7 +35,7 @@ def begin(builder: Builder) -> None:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
+    """Return the conversation that a request repeats."""
     return History(_messages(body), again=_regenerates(body))
 
 
@@ -46,12 +46,12 @@ def _messages(body: Any) -> list[Fields]:
 
 
 def _regenerates(body: Any) -> bool:
-    """Whether the user asks for another answer to messages that are stored already."""
+    """Return True if the user asks for another answer to messages that are stored already."""
     return isinstance(body, dict) and body.get("trigger") == "regenerate-message"
 
 
 def _last_words(messages: list[Fields]) -> list[Fields]:
-    """The user's messages behind the assistant's last one."""
+    """Return the user's messages behind the assistant's last one."""
     last_words: list[Fields] = []
     for message in reversed(messages):
         if message.get("role") != "user":

@@ -13,7 +13,7 @@ from topics.json_text import Fields
 
 
 def file(builder: Builder, event: Event) -> None:
-    """A file that the model made, or (reasoning-file) used in its reasoning."""
+    """Add a file that the model made, or (reasoning-file) used in its reasoning."""
     url, media_type = text_of(event, "url"), text_of(event, "mediaType")
     fields: Fields = {"part_kind": "file", "content": file_content(url, media_type)}
     provider = provider_fields(event.get("providerMetadata"))
@@ -25,20 +25,20 @@ def file(builder: Builder, event: Event) -> None:
 
 
 def custom(builder: Builder, event: Event) -> None:
-    """A provider's own kind of content."""
+    """Add a provider's own kind of content."""
     fields: Fields = {"part_kind": f"custom:{text_of(event, 'kind')}"}
     note(fields, {"providerMetadata": event.get("providerMetadata")})
     builder.add_part(fields)
 
 
 def source_url(builder: Builder, event: Event) -> None:
-    """A source by its address."""
+    """Add a source by its address."""
     fields = {"source_id": event["sourceId"], "url": text_of(event, "url"), "title": event.get("title")}
     _source(builder, "source.url", fields, event)
 
 
 def source_document(builder: Builder, event: Event) -> None:
-    """A source by its title."""
+    """Add a source by its title."""
     fields = {"source_id": event["sourceId"], "media_type": event["mediaType"], "title": text_of(event, "title")}
     _source(builder, "source.document", {**fields, "filename": event.get("filename")}, event)
 
@@ -49,7 +49,10 @@ def _source(builder: Builder, event_type: str, fields: Fields, event: Event) -> 
 
 
 def data(builder: Builder, event: Event) -> None:
-    """data-*: telemetry, an event of ThreadProtocol, or the application's. The same type and id replaces its data."""
+    """Take data-*: telemetry, an event of ThreadProtocol, or the application's.
+
+    The same type and id replaces its data.
+    """
     kind, value = event["type"], event.get("data")
     key = (kind, event["id"]) if isinstance(event.get("id"), str) else None
     if kind.startswith("data-sys-"):
@@ -84,7 +87,7 @@ def unknown(builder: Builder, event: Event) -> None:
 
 
 def steering_message(builder: Builder, event: Event) -> None:
-    """The user's message during the run: a prompt behind the results of the step."""
+    """Add the user's message during the run: a prompt behind the results of the step."""
     parts = event["parts"]
     prompt = user_prompt(parts)
     if prompt is not None:

@@ -47,19 +47,19 @@ class Stream:
 
 
 def stream_of(builder: Builder) -> Stream:
-    """The run's Stream."""
+    """Return the run's Stream."""
     stream: Stream = builder.scratch["stream"]
     return stream
 
 
 def position(builder: Builder) -> tuple[Message | None, int]:
-    """(the turn's open response, its number of parts)."""
+    """Return (the turn's open response, its number of parts)."""
     response = builder.response
     return response, len(response.parts) if response is not None else 0
 
 
 def text_of(event: Event, key: str) -> str:
-    """A field that must be text. KeyError where it is missing, Violation where it is something else."""
+    """Return a field that must be text. Raises KeyError where it is missing, Violation where it is something else."""
     value = event[key]
     if value.__class__ is not str:
         raise Violation(f"{event['type']}: {key!r} must be a string, got {value!r:.80}")
@@ -70,7 +70,7 @@ note: Final = partial(note_under, META)
 
 
 def noted(part: Part, key: str) -> Any:
-    """What `note` kept under `key`, or None."""
+    """Return the value that `note` kept under `key`, or None."""
     return part.fields.get(META, {}).get(key)
 
 
@@ -95,7 +95,7 @@ def merged(base: Any, new: Any) -> Any:
 
 
 def provider_fields(metadata: Any) -> Fields:
-    """Provider metadata -> the fields id, signature, provider_name and provider_details of a part; {} without any."""
+    """Return the fields id, signature, provider_name and provider_details of a part; {} without provider metadata."""
     if not isinstance(metadata, dict) or not metadata:
         return {}
     provider, own = next(iter(metadata.items()))

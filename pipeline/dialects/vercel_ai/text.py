@@ -35,7 +35,7 @@ def text_deltas(builder: Builder, events: list[Any], start: int) -> int:
 
 
 def text_end(builder: Builder, event: Event) -> None:
-    """The text is complete."""
+    """Complete the text."""
     part = builder.open_text[event["id"]]
     _describe_text(part, event)
     note(part.fields, {"citations": event.get("citations")})
@@ -87,7 +87,7 @@ def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: i
 
 
 def reasoning_end(builder: Builder, event: Event) -> None:
-    """The thinking part is complete; its signature usually comes with this event."""
+    """Complete the thinking part; its signature usually comes with this event."""
     _describe_thinking(builder.open_thinking[event["id"]], event)
     builder.thinking_end(event["id"])
 

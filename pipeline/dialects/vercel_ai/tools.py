@@ -59,7 +59,7 @@ def tool_input_delta(builder: Builder, event: Event) -> None:
 
 
 def tool_input_available(builder: Builder, event: Event) -> None:
-    """The whole input, with or without a start before it."""
+    """Take the whole input, with or without a start before it."""
     part = _complete(builder, event)
     for key in ("inputError", "rawInput", "dynamic"):
         forget(part.fields, key)
@@ -71,7 +71,7 @@ def tool_input_available(builder: Builder, event: Event) -> None:
 
 
 def tool_input_error(builder: Builder, event: Event) -> None:
-    """The tool refused the input: add the call, and its validation_error."""
+    """Add a call whose input the tool refused, and its validation_error."""
     error = text_of(event, "errorText")
     known = builder.call_in_response(text_of(event, "toolCallId"))
     accepted = known is not None and known.done
@@ -94,7 +94,7 @@ def tool_output_available(builder: Builder, event: Event) -> None:
 
 
 def tool_output_error(builder: Builder, event: Event) -> None:
-    """The tool failed. After a tool-input-error, AI SDK 5 and 6 send the same failure again with this event."""
+    """Add a tool's failure. After a tool-input-error, AI SDK 5 and 6 send the same failure again with this event."""
     error, call_id = text_of(event, "errorText"), text_of(event, "toolCallId")
     status = "error"
     if call_id in builder.calls:
@@ -107,7 +107,7 @@ def tool_output_error(builder: Builder, event: Event) -> None:
 
 
 def tool_output_denied(builder: Builder, event: Event) -> None:
-    """The user did not allow the call."""
+    """Note that the user did not allow the call."""
     call_id = text_of(event, "toolCallId")
     if call_id in builder.calls:
         approval = noted(builder.calls[call_id][1], "approval")
@@ -118,7 +118,7 @@ def tool_output_denied(builder: Builder, event: Event) -> None:
 
 
 def tool_approval_request(builder: Builder, event: Event) -> None:
-    """The call waits for the user's approval."""
+    """Note that the call waits for the user's approval."""
     approval = {"id": text_of(event, "approvalId")}
     approval |= {OF_APPROVAL[key]: event[key] for key in OF_APPROVAL if event.get(key) not in (None, False)}
     call_id = text_of(event, "toolCallId")
@@ -128,7 +128,7 @@ def tool_approval_request(builder: Builder, event: Event) -> None:
 
 
 def tool_approval_response(builder: Builder, event: Event) -> None:
-    """The answer to an approval request, by the approval's id."""
+    """Note the answer to an approval request, by the approval's id."""
     approval_id, approved = text_of(event, "approvalId"), event["approved"]
     for part in (part for message in builder.messages for part in message.parts):
         approval = noted(part, "approval")
@@ -162,7 +162,7 @@ def settle(builder: Builder) -> None:
 
 
 def _complete(builder: Builder, event: Event) -> Part:
-    """The call with its whole input."""
+    """Return the call with its whole input."""
     call_id, name = text_of(event, "toolCallId"), text_of(event, "toolName")
     known = builder.call_in_response(call_id)
     if known is not None:
@@ -211,7 +211,7 @@ def _describe(part: Part, event: Event) -> None:
 
 
 def _answers(message: Message, call: Part) -> list[Part]:
-    """The results of a call, in the response itself or in the request behind it; empty without any."""
+    """Return the results of a call, in the response itself or in the request behind it; empty without any."""
     call_id = call.fields["tool_call_id"]
     places = [message.parts, message.request.parts if message.request is not None else []]
     own = (part for parts in places for part in parts if part.fields.get("tool_call_id") == call_id)
