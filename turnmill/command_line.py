@@ -10,8 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,6 +19,7 @@ from turnmill.errors import CallerError, TurnmillError
 from turnmill.extras import CLIENT, install
 
 SERVER: Final = "turnmill-server"
+GROUP: Final = "turnmill.server"  # of the entry point by which the server offers its command line
 RUN: Final = """\
 Usage: turnmill run [--] COMMAND [ARGUMENT]...
 
@@ -83,8 +83,9 @@ COMMANDS: Final[dict[str, Command]] = {
 def main() -> None:
     """Run the command line: the server's where it is installed, else what the client has."""
     try:
-        if server_is_there():
-            import_module("pipeline.__main__").main()
+        server = server_command()
+        if server is not None:
+            server.load()()
         else:
             client(sys.argv[1:])
     except TurnmillError as error:
@@ -92,17 +93,19 @@ def main() -> None:
         sys.exit(error.exit_code)
 
 
-def server_is_there() -> bool:
-    """Tell whether the server is installed. Raises CallerError where a stranger's `pipeline` comes before ours."""
-    try:
-        version(SERVER)
-    except PackageNotFoundError:
-        return False
+def server_command() -> EntryPoint | None:
+    """Return the server's command line, None where the server is not installed.
+
+    Raises CallerError where a stranger's `pipeline` comes before ours.
+    """
+    command = next(iter(entry_points(group=GROUP)), None)
+    if command is None:
+        return None
     found = find_spec("pipeline")
     place = Path(found.origin).parent if found is not None and found.origin else None
     if place is None or not (place.parent / "topics" / "catalog.py").exists():
         raise CallerError(f"the module `pipeline` is {place}, not that of {SERVER}: keep the two in environments apart")
-    return True
+    return command
 
 
 def client(arguments: Sequence[str]) -> None:

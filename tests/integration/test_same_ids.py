@@ -84,6 +84,7 @@ WITHOUT_IDS: Final = {
         "bench",
         "convert",
         "demo",
+        "dev",
         "dlq list",
         "dlq redrive",
         "dlq show",

@@ -10,30 +10,26 @@ import pytest
 
 import turnmill
 from turnmill import CallerError, command_line
-from turnmill.command_line import COMMANDS, client, main, server_is_there
+from turnmill.command_line import COMMANDS, client, main, server_command
 from turnmill.extras import CLIENT
 
 
-def absent(name: str) -> str:
-    raise command_line.PackageNotFoundError(name)
-
-
-def test_the_server_is_found_by_its_distribution_and_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert server_is_there()
+def test_the_server_is_found_by_its_entry_point_and_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert server_command() is not None
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "pipeline", raising=False)
     with pytest.raises(CallerError, match=f"`pipeline` is {tmp_path}/pipeline, not that of turnmill-server"):
-        server_is_there()
-    monkeypatch.setattr(command_line, "version", absent)
-    assert not server_is_there()
+        server_command()
+    monkeypatch.setattr(command_line, "entry_points", lambda **_: ())
+    assert server_command() is None
 
 
 def test_without_the_server_each_command_says_what_brings_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command_line, "server_is_there", lambda: False)
+    monkeypatch.setattr(command_line, "server_command", lambda: None)
     for name, command in COMMANDS.items():
         if command.extra == CLIENT:
             continue
