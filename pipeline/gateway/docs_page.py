@@ -12,19 +12,24 @@ from pipeline.gateway.problems import KINDS
 
 PAGE: Final = {
     "Content-Type": "text/html; charset=utf-8",
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
-    "form-action 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'",
     "Cache-Control": "no-cache",
 }
 STYLE: Final = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 0 auto; padding: 1rem; }
-h2 { margin-top: 2.5rem; } h2 code { font-size: 1.1rem; } h3 { margin-top: 2rem; }
-code, pre { font: 0.85rem/1.45 ui-monospace, monospace; }
-pre { overflow-x: auto; padding: 0.75rem; border: 1px solid #8884; border-radius: 4px; }
-table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; }
-th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid #8884; }
-.method { display: inline-block; min-width: 4.5rem; }
+main { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+h2 { margin: 2.5rem 0 0.5rem; text-transform: capitalize; }
+details { border-bottom: 1px solid var(--line); }
+summary { display: flex; flex-wrap: wrap; gap: 0.25rem 0.75rem; padding: 0.6rem 0; cursor: pointer; }
+summary span { color: var(--muted); }
+details > div { padding: 0 0 1rem 1rem; }
+main p a { text-decoration: underline; }
+code, pre { font: 0.85rem/1.45 var(--mono); }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: 0.75rem; background: var(--sunken); }
+table { width: 100%; }
+th, td { text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere; }
+th, td { padding: 0.3rem 0.75rem 0.3rem 0; border-bottom: 1px solid var(--line); }
+.method { display: inline-block; min-width: 4.5rem; color: var(--accent); }
 """
 
 router = APIRouter(include_in_schema=False)
@@ -47,25 +52,29 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
     info = document["info"]
     yield (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f'<title>{escape(info["title"])}</title><link rel="stylesheet" href="/docs.css">'
+        f'<title>{escape(info["title"])}</title><link rel="icon" href="/static/mark.svg">'
+        '<link rel="stylesheet" href="/static/style.css"><link rel="stylesheet" href="/docs.css">'
+        '<header class="top"><div class="top-in"><a class="brand" href="/">'
+        '<img src="/static/mark.svg" alt="" width="22" height="22"><span>Turnmill</span></a></div></header><main>'
         f"<h1>{escape(info['title'])} {escape(info['version'])}</h1><p>{escape(info['summary'])} "
         'For programs: <a href="/openapi.json">openapi.json</a>. Send <code>Authorization: Bearer TOKEN</code>; '
-        "none is needed on loopback while no tokens are set.</p><ul>"
+        "none is needed on loopback while no tokens are set.</p>"
     )
     operations = [
-        (f"{method}-{path}", method, path, operation)
+        (operation.get("tags", ["other"])[0], method, path, operation)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
-    for anchor, method, path, operation in operations:
-        yield (
-            f'<li><a href="#{escape(anchor)}"><code><span class="method">{method.upper()}</span>{escape(path)}</code>'
-            f"</a> {escape(operation.get('summary', ''))}"
-        )
-    yield "</ul>"
-    for anchor, method, path, operation in operations:
-        yield f'<h2 id="{escape(anchor)}"><code>{method.upper()} {escape(path)}</code></h2>'
-        yield from _operation(operation)
+    for tag in dict.fromkeys(tag for tag, *_ in operations):
+        yield f"<h2>{escape(tag)}</h2>"
+        for _, method, path, operation in (one for one in operations if one[0] == tag):
+            yield (
+                f'<details><summary><code><b class="method">{method.upper()}</b>{escape(path)}</code>'
+                f"<span>{escape(operation.get('summary', ''))}</span></summary>"
+                f'<div id="{escape(f"{method}-{path}")}">'  # an address that ends in #ID opens what holds it
+            )
+            yield from _operation(operation)
+            yield "</div></details>"
     yield "<h2>Problems</h2><p>Every error is <code>application/problem+json</code> (RFC 9457); its type is one of:</p>"
     yield "<table><tr><th>type<th>status<th>means<th>what to do</tr>"
     for name, kind in KINDS.items():
@@ -73,18 +82,17 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
             f'<tr id="{name}"><td><code>/docs#{name}</code><td>{kind.status}<td>{escape(kind.title)}'
             f"<td>{_text(kind.advice)}</tr>"
         )
-    yield "</table></html>"
+    yield "</table></main></html>"
 
 
 def _operation(operation: dict[str, Any]) -> Iterator[str]:
-    yield f"<p>{escape(operation.get('summary', ''))}.</p>"
     for paragraph in operation.get("description", "").split("\n\n"):
         yield f"<p>{_text(paragraph)}</p>" if paragraph.strip() else ""
     scopes = [", ".join(need.get("token", ())) for need in operation.get("security", ())]
     if any(scopes):
         yield f"<p>Scope: {' or '.join(f'<code>{escape(scope)}</code>' for scope in scopes)}.</p>"
     if operation.get("parameters"):
-        yield "<table><tr><th>parameter<th>in<th>takes<th></tr>"
+        yield "<table><tr><th>parameter<th>in<th>takes<th>meaning</tr>"
         for parameter in operation["parameters"]:
             needed = " (required)" if parameter.get("required") and parameter["in"] != "path" else ""
             description = parameter.get("description") or parameter["schema"].get("description", "")
@@ -96,7 +104,7 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
     for kind, media in operation.get("requestBody", {}).get("content", {}).items():
         if "example" in media:
             yield f"<p>Body, <code>{escape(kind)}</code>:</p><pre>{escape(str(media['example']))}</pre>"
-    yield "<table><tr><th>status<th></tr>"
+    yield "<table><tr><th>status<th>meaning</tr>"
     for status, answer in operation["responses"].items():
         yield f"<tr><td>{escape(status)}<td>{_text(answer['description'])}</tr>"
     yield "</table>"

@@ -26,7 +26,7 @@ async def test_the_documentation_names_every_operation_and_every_problem(http: h
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            assert f'<h2 id="{method}-{path}">' in page.text
+            assert f'<div id="{method}-{path}">' in page.text
             assert operation["summary"]
             assert operation.get("description"), f"{method} {path} says nothing of what it does"
     for name in KINDS:
