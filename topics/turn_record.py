@@ -3,7 +3,7 @@
 A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one carries only thread facts
 (an agent's configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from
 (thread_id, run_id, ordinal), and a stored turn is replaced only by a record that holds all of its events, and more of
-them; or the same ones, and is complete, of a higher revision, or ended by the publisher (pipeline.turns.held_events,
+them; or the same ones, and is complete, of a higher revision, or ended by the publisher (pipeline.turns.event_coverage,
 pipeline.turns.thread_document.rank).
 """
 

@@ -29,7 +29,7 @@ from turnmill import spool_owners
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.spool_frames import Frame, encode, scan
-from turnmill.spool_segment import Place, Segment, Spooled, opened
+from turnmill.spool_segment import RecordEnd, Segment, Spooled, opened
 
 SEGMENT_BYTES: Final = 4 * 1024 * 1024
 DAMAGED: Final = "damaged"
@@ -79,7 +79,7 @@ class Spool:
         """True if `read` would return records."""
         return bool(self._segments) and self._segments[-1].read < self._segments[-1].size
 
-    def append(self, key: bytes, value: bytes) -> Place:
+    def append(self, key: bytes, value: bytes) -> RecordEnd:
         """Write a record behind all others. Raises SpoolFull; then nothing of it is there."""
         frame = encode(key, value)
         if self.size + len(frame) > self._most:
@@ -90,7 +90,7 @@ class Spool:
         except OSError as error:
             raise SpoolFull(error.strerror or repr(error)) from error
         self._dirty = True
-        return Place(segment, segment.size)
+        return RecordEnd(segment, segment.size)
 
     def skip(self) -> None:
         """Leave out of `read` what has been appended so far: it is in memory."""
@@ -104,7 +104,7 @@ class Spool:
                 return found
         return []
 
-    def ack(self, places: Iterable[Place]) -> None:
+    def ack(self, places: Iterable[RecordEnd]) -> None:
         """Note that these records, in order, and all before them are confirmed: no process reads them again."""
         for place in places:
             place.segment.acked = place.end
@@ -198,7 +198,7 @@ class Spool:
         for found in scan(data):
             if isinstance(found, Frame):
                 last = begin + found.end
-                records.append(Spooled(found.key, found.value, Place(segment, last)))
+                records.append(Spooled(found.key, found.value, RecordEnd(segment, last)))
             else:
                 self._put_aside(segment, begin + found.start, data[found.start : found.end], torn=found.torn)
         segment.size = segment.read = last

@@ -49,7 +49,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordEnd:
     """The end of a record in its segment."""
 
     segment: Segment
@@ -62,7 +62,7 @@ class Spooled:
 
     key: bytes
     value: bytes
-    place: Place
+    place: RecordEnd
 
 
 def opened(path: Path) -> Segment:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from turnmill.spool import Spool, SpoolFull, fsync_all
-from turnmill.spool_segment import Place
+from turnmill.spool_segment import RecordEnd
 from turnmill.transit import Parcel, Transit
 
 SPOOL_AFTER: Final = 1.0  # seconds that a record waits for the broker before it goes to the spool
@@ -81,7 +81,7 @@ class Spooling:
         if not transit.waiting:
             transit.waiting, transit.overflow = transit.overflow, transit.waiting
 
-    def settled(self, places: list[Place]) -> None:
+    def settled(self, places: list[RecordEnd]) -> None:
         """Acknowledge these places; once nothing is left on disk or behind it, new records need not go there."""
         if places:
             self._spool.ack(places)
@@ -118,7 +118,7 @@ class Spooling:
         else:
             self._arm(self._look_at_the_oldest, SPOOL_AFTER - age)
 
-    def _write(self, key: bytes, value: bytes) -> Place | None:
+    def _write(self, key: bytes, value: bytes) -> RecordEnd | None:
         """Return where the record is; None where the spool is full, which is retried."""
         try:
             place = self._spool.append(key, value)

@@ -22,7 +22,7 @@ from typing import Any
 
 from turnmill.counts import Counts
 from turnmill.envelope import Headers
-from turnmill.spool_segment import Place
+from turnmill.spool_segment import RecordEnd
 
 log = logging.getLogger("turnmill.delivery")
 
@@ -35,7 +35,7 @@ class Parcel:
     value: bytes
     headers: Headers | None
     since: float
-    place: Place | None = None
+    place: RecordEnd | None = None
     future: asyncio.Future[Any] | None = None
     settled: bool = False  # confirmed, or refused
     alone: bool = False  # a batch with it was refused: it is sent by itself, which shows whether it was the reason
@@ -60,7 +60,7 @@ class Transit:
         self.changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    def parcel(self, key: bytes, value: bytes, headers: Headers | None, place: Place | None = None) -> Parcel:
+    def parcel(self, key: bytes, value: bytes, headers: Headers | None, place: RecordEnd | None = None) -> Parcel:
         """Return a record that is in memory from now on; its caller puts it into one of the places."""
         self.bytes += len(value)
         return Parcel(key, value, headers, self._loop.time(), place)
@@ -73,7 +73,7 @@ class Transit:
         """Return the first of them."""
         return next(self.memory_only(), None)
 
-    def settle(self, parcel: Parcel) -> list[Place]:
+    def settle(self, parcel: Parcel) -> list[RecordEnd]:
         """Settle a record that the broker has, or never takes.
 
         Return the places of the spool that are done, in order.

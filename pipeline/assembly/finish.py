@@ -6,7 +6,7 @@ from pipeline.assembly.agent_turn import agent_turn
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import sealed
-from pipeline.turns.held_events import Ranges, held_ranges
+from pipeline.turns.event_coverage import Ranges, held_ranges
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import turn_record
 from topics.json_text import Fields

@@ -100,7 +100,7 @@ def _end(turn: Fields) -> int:
     return max((at for at in map(epoch_ms, times) if at is not None), default=0)
 
 
-class Place(Enum):
+class MessagePlace(Enum):
     """The place of a message in its exchange."""
 
     PROMPT = auto()  # at the beginning: behind an answer it begins the next exchange
@@ -108,7 +108,7 @@ class Place(Enum):
     ANSWER = auto()  # at the end: the next prompt begins another exchange
 
 
-def exchanges(messages: Iterable[Fields], place_of: Callable[[Fields], Place | None]) -> list[Messages]:
+def exchanges(messages: Iterable[Fields], place_of: Callable[[Fields], MessagePlace | None]) -> list[Messages]:
     """Cut a history before each prompt that follows an answer.
 
     `place_of` None: the message stands anywhere, and what stood before it decides.
@@ -117,9 +117,9 @@ def exchanges(messages: Iterable[Fields], place_of: Callable[[Fields], Place | N
     answered = False
     for message in messages:
         place = place_of(message)
-        if place is Place.PROMPT and answered:
+        if place is MessagePlace.PROMPT and answered:
             found.append([])
         if place is not None:
-            answered = place is Place.ANSWER
+            answered = place is MessagePlace.ANSWER
         found[-1].append(message)
     return [exchange for exchange in found if exchange]

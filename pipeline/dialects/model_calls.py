@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.twins import awaiting
+from pipeline.dialects.repeated_call_ids import awaiting
 from topics import json_text
 from topics.json_text import Fields
 

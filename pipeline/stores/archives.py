@@ -69,6 +69,6 @@ def lake_of(settings: Settings, erased: Erased) -> Lake:
         raise CallerError(f"TURNMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder")
     need("archive", "TURNMILL_ARCHIVE")
     from pipeline.stores.lake import Lake  # noqa: PLC0415  # as above; nor pyiceberg
-    from pipeline.stores.lake_place import Place  # noqa: PLC0415  # as above
+    from pipeline.stores.lake_place import LakeLocation  # noqa: PLC0415  # as above
 
-    return Lake(Place.of(settings), erased)
+    return Lake(LakeLocation.of(settings), erased)

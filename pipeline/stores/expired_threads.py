@@ -18,9 +18,9 @@ from pipeline.observability.audit import about, audit
 from pipeline.policies.retention import Retention
 from pipeline.stores import statements, usage_sums
 from pipeline.stores.erased_threads import erased_of
+from pipeline.stores.expired_remnants import Remnant, remember
 from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text, thread_of
-from pipeline.stores.leavings import Leaving, remember
 from pipeline.stores.list_statements import of_tenant
 from pipeline.stores.notices import delete_turns
 from pipeline.stores.rows import FACTS
@@ -47,7 +47,7 @@ class Ripe:
     held: bool = False
 
 
-class Place(NamedTuple):
+class RoundPosition(NamedTuple):
     """The position of a round: at which of the tenants with a retention of their own, and behind which thread."""
 
     tenant: int = 0
@@ -61,7 +61,7 @@ def scopes(retention: Retention) -> list[str | None]:
     return [*own_ones, *([None] if retention.default is not None else [])]
 
 
-def candidates(tenant: str | None, begin: int, after: Place) -> Select[Any]:
+def candidates(tenant: str | None, begin: int, after: RoundPosition) -> Select[Any]:
     """Return a query of the next threads that were last updated before `begin`, the oldest first.
 
     Rows are name, id, turns, updated_at; of any tenant where that is None.
@@ -73,8 +73,8 @@ def candidates(tenant: str | None, begin: int, after: Place) -> Select[Any]:
 
 
 async def next_ripe(
-    connection: AsyncConnection, retention: Retention, now: int, after: Place
-) -> tuple[list[Ripe], Place | None]:
+    connection: AsyncConnection, retention: Retention, now: int, after: RoundPosition
+) -> tuple[list[Ripe], RoundPosition | None]:
     """Return the next expired threads and the next position, None behind the last.
 
     They have TURNS_AT_ONCE turns at most, or are one thread.
@@ -86,7 +86,7 @@ async def next_ripe(
     begin = retention.begin(tenant, now) if tenant is not None else now - (retention.default or 0)
     rows = (await connection.execute(candidates(tenant, begin or 0, after))).all()
     if not rows:
-        return [], Place(after.tenant + 1)
+        return [], RoundPosition(after.tenant + 1)
     some, count = rows[:1], rows[0].turns
     for row in rows[1:]:
         count += row.turns
@@ -97,7 +97,7 @@ async def next_ripe(
     if tenant is None:
         keys = [key for key in keys if (key.tenant or "") not in retention.tenants]
     ripe = await ripe_of(connection, keys, retention, now)
-    return ripe, Place(after.tenant, some[-1].updated_at, some[-1].id)
+    return ripe, RoundPosition(after.tenant, some[-1].updated_at, some[-1].id)
 
 
 async def ripe_of(
@@ -130,7 +130,7 @@ async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retenti
         what = "expired thread %s, %d turns, the last of %s"
         audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
         before = retention.begin(one.key.tenant, now) or 0
-        await remember(connection, [Leaving(one.key, before, one.first, one.last, now)])
+        await remember(connection, [Remnant(one.key, before, one.first, one.last, now)])
     await delete_turns(connection, [one.key for one in gone], "expired")
     await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone

@@ -8,10 +8,10 @@ from typing import Final
 from sqlalchemy import or_, update
 
 from pipeline.policies.retention import Retention
-from pipeline.stores import expired_threads, leavings
+from pipeline.stores import expired_remnants, expired_threads
 from pipeline.stores.connections import Connected, to_the_end
-from pipeline.stores.expired_threads import Place, Ripe
-from pipeline.stores.leavings import Leaving
+from pipeline.stores.expired_remnants import Remnant
+from pipeline.stores.expired_threads import Ripe, RoundPosition
 from pipeline.stores.schema import expiry_state
 from topics.thread_key import ThreadKey
 
@@ -21,7 +21,9 @@ LEAVINGS_AT_ONCE: Final = 1000
 class Expiring(Connected):
     """See `pipeline.stores.expired_threads`. Every method raises StoreError; times in epoch ms."""
 
-    async def next_ripe(self, retention: Retention, now: int, after: Place) -> tuple[list[Ripe], Place | None]:
+    async def next_ripe(
+        self, retention: Retention, now: int, after: RoundPosition
+    ) -> tuple[list[Ripe], RoundPosition | None]:
         """Return some expired threads, held ones too, and the next position; None behind the last."""
         async with self._reading() as connection:
             return await expired_threads.next_ripe(connection, retention, now, after)
@@ -38,15 +40,15 @@ class Expiring(Connected):
 
         return await to_the_end(transaction())
 
-    async def leavings(self, now: int) -> list[Leaving]:
+    async def expired_remnants(self, now: int) -> list[Remnant]:
         """Expired threads of which large values or the archive may have something, and that are due."""
         async with self._reading() as connection:
-            return await leavings.due(connection, now, LEAVINGS_AT_ONCE)
+            return await expired_remnants.due(connection, now, LEAVINGS_AT_ONCE)
 
-    async def looked_at(self, left: Sequence[Leaving], clean: Sequence[Leaving]) -> None:
+    async def looked_at(self, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
         """`left` are to be looked at again, when they are due; of `clean` nothing is left."""
         async with self._writing() as connection:
-            await leavings.looked_at(connection, left, clean)
+            await expired_remnants.looked_at(connection, left, clean)
 
     async def lease_expiry(self, holder: str, now: int, until: int) -> bool:
         """Take, or keep, the turn at the expiry until then -> whether no other process has it."""

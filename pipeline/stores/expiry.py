@@ -17,9 +17,9 @@ from pipeline.settings import Settings
 from pipeline.stores.archive_records import EPOCH
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, digests_in
-from pipeline.stores.expired_threads import Place, Ripe
+from pipeline.stores.expired_remnants import Remnant
+from pipeline.stores.expired_threads import Ripe, RoundPosition
 from pipeline.stores.expiring import LEAVINGS_AT_ONCE
-from pipeline.stores.leavings import Leaving
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.times import bounded
 from topics.catalog import TURNS
@@ -56,7 +56,7 @@ class Expiry:
         self.archive = archive_of(settings, store.erased) if settings.archive is not None else None
         # So long a turn may be on its way from assembly, which has kept its values already, to the store.
         self.on_the_way = settings.retention_ms.get(TURNS.name, TURNS.retention_ms)
-        self.place = Place()
+        self.place = RoundPosition()
 
     async def step(self, now: int) -> tuple[Expired, bool]:
         """Expire the next batch of threads; behind the last, delete large values and archived rows of the expired ones.
@@ -68,7 +68,7 @@ class Expiry:
         if place is None:
             done, more = await self._clean(now)
             if not more:
-                self.place = Place()
+                self.place = RoundPosition()
             return done, more
         keys = [one.key for one in ripe if not one.held]
         gone = await self.store.expire(keys, self.retention, now) if keys else []
@@ -78,7 +78,7 @@ class Expiry:
     async def would_go(self, now: int) -> Expired:
         """Return what a whole round would remove now; changes nothing. Raises StoreError."""
         found, before, days = Expired(), dict[ThreadKey, int](), set[date]()
-        place: Place | None = Place()
+        place: RoundPosition | None = RoundPosition()
         while place is not None:
             ripe, place = await self.store.next_ripe(self.retention, now, place)
             found += Expired(held=sum(one.held for one in ripe))
@@ -93,38 +93,40 @@ class Expiry:
 
     async def _clean(self, now: int) -> tuple[Expired, bool]:
         """Objects and archived rows of some expired threads. -> what went, and whether there may be more of them."""
-        leavings = await self.store.leavings(now)
-        if not leavings:
+        expired_remnants = await self.store.expired_remnants(now)
+        if not expired_remnants:
             return Expired(), False
-        done, left, clean = Expired(), list[Leaving](), list[Leaving]()
+        done, left, clean = Expired(), list[Remnant](), list[Remnant]()
         again: dict[ThreadKey, int] = {}
-        for one in leavings:
+        for one in expired_remnants:
             removed, due = await self._delete_objects(one, now)
             done += removed
             if due is not None:
                 again[one.key] = due
         if self.archive is not None:
-            archived = await self.archive.expire(_days(leavings), {one.key: one.before for one in leavings})
+            archived = await self.archive.expire(
+                _days(expired_remnants), {one.key: one.before for one in expired_remnants}
+            )
             done += Expired(archived=archived.rows)
             again |= dict.fromkeys(archived.threads, now + AGAIN_MS)
             if archived.rows:
                 audit.info(
                     "%d rows of %d expired threads are gone from the archive", archived.rows, len(archived.threads)
                 )
-        for one in leavings:
+        for one in expired_remnants:
             if one.key in again or self._just_gone(one, now):
                 left.append(one._replace(due=again.get(one.key, now + AGAIN_MS)))
             else:
                 clean.append(one)
         await self.store.looked_at(left, clean)
-        return done, len(leavings) == LEAVINGS_AT_ONCE
+        return done, len(expired_remnants) == LEAVINGS_AT_ONCE
 
-    def _just_gone(self, one: Leaving, now: int) -> bool:
+    def _just_gone(self, one: Remnant, now: int) -> bool:
         """Return True if a thread has expired so recently that an archive may still be writing earlier turns of it."""
         kept_for = self.retention.of(one.key.tenant)
         return kept_for is not None and 0 <= now - one.before - kept_for < AGAIN_MS
 
-    async def _delete_objects(self, one: Leaving, now: int) -> tuple[Expired, int | None]:
+    async def _delete_objects(self, one: Remnant, now: int) -> tuple[Expired, int | None]:
         """Delete the thread's large values to which no turn refers, but for those that a turn on its way may refer to.
 
         Return what was removed, and when to look again; None where nothing was there.
@@ -149,7 +151,7 @@ class Expiry:
         return gone, now + AGAIN_MS if gone.objects else None
 
 
-def _days(found: Sequence[Ripe | Leaving]) -> set[date]:
+def _days(found: Sequence[Ripe | Remnant]) -> set[date]:
     """Return the days of the archive that may have something of these threads; EPOCH has turns without a time."""
     days = {EPOCH} if found else set[date]()
     for one in found:

@@ -25,7 +25,7 @@ from pipeline.stores import archive_records, lake_merge, lake_rows, lake_upkeep,
 from pipeline.stores.archive_records import Entry, Erased, Held, Removed, Written, never
 from pipeline.stores.errors import StoreError
 from pipeline.stores.lake_offsets import Source
-from pipeline.stores.lake_place import Place, TableState
+from pipeline.stores.lake_place import LakeLocation, TableState
 from pipeline.stores.lake_read import of_tenant, of_threads, on_days
 from pipeline.stores.lake_standing import Standing
 from pipeline.stores.lake_table import Committed, LakeTable
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class Lake:
     """Takes segments as `Archive` does. `erased` gives the threads that must not be in it."""
 
-    def __init__(self, place: Place, erased: Erased) -> None:
+    def __init__(self, place: LakeLocation, erased: Erased) -> None:
         self.place = place
         self.erased = erased
         self.writing = asyncio.Lock()  # our own commits need not get into each other's way

@@ -28,14 +28,14 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LakeLocation:
     """`root`: file:///folder, s3://bucket/prefix or gs://…; `catalog`: sqlite:///path, or https:// for a REST one."""
 
     root: str
     catalog: str
 
     @classmethod
-    def of(cls, settings: Settings) -> Place:
+    def of(cls, settings: Settings) -> LakeLocation:
         """Return the location that the settings name."""
         root = unquote(str(settings.archive).removeprefix(LAKE)).rstrip("/")
         if settings.archive_catalog is not None:

@@ -45,7 +45,7 @@ class Pack(NamedTuple):
     live: int
 
 
-class Place(NamedTuple):
+class ValueLocation(NamedTuple):
     """The location of a value, its size in bytes, and when it was last written or referred to, in epoch ms."""
 
     digest: bytes
@@ -109,7 +109,7 @@ class PackIndex:
                 self.connection.execute("DELETE FROM places WHERE pack = ?", (pack.id,))
             self.connection.execute("DELETE FROM packs WHERE id = ?", (pack.id,))
 
-    def places(self, folder: str, digest: bytes | None = None) -> list[Place]:
+    def places(self, folder: str, digest: bytes | None = None) -> list[ValueLocation]:
         """Return the locations of a folder's values, or of one of them, the last written first.
 
         A value that is there several times has as many.
@@ -117,7 +117,7 @@ class PackIndex:
         query = "SELECT digest, pack, name, begin, size, written FROM places JOIN packs ON id = pack WHERE folder = ?"
         query, values = (query, (folder,)) if digest is None else (f"{query} AND digest = ?", (folder, digest))
         with self._lock:
-            return [Place(*row) for row in self.connection.execute(f"{query} ORDER BY written DESC", values)]
+            return [ValueLocation(*row) for row in self.connection.execute(f"{query} ORDER BY written DESC", values)]
 
     def touch(self, folder: str, digest: bytes, now: int) -> bool:
         """Let a value count as written now. Return False if it is no longer there."""
@@ -125,7 +125,7 @@ class PackIndex:
         with self.transaction(synced=True):
             return self.connection.execute(query, (now, folder, digest)).rowcount > 0
 
-    def remove(self, folder: str, gone: Iterable[Place]) -> None:
+    def remove(self, folder: str, gone: Iterable[ValueLocation]) -> None:
         """Remove values, within a transaction."""
         for one in gone:
             key = folder, one.digest, one.pack, one.begin

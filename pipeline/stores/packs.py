@@ -21,7 +21,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from pipeline.stores.files import FRESH, sync_folder
-from pipeline.stores.pack_index import PackIndex, Place
+from pipeline.stores.pack_index import PackIndex, ValueLocation
 from pipeline.stores.pack_records import Record, append, end_of, erase, record_at, records, value_of
 
 SUFFIX: Final = ".pack"
@@ -133,7 +133,7 @@ class Packs:
                 return place.written > now - FRESH * 1000 or index.touch(folder, digest, now)
         return False
 
-    def _data(self, folder: str, place: Place) -> bytes | None:
+    def _data(self, folder: str, place: ValueLocation) -> bytes | None:
         """Return the value at a location; None where it is gone."""
         with suppress(FileNotFoundError), _opened(self.folder / place.name) as file:
             record = record_at(file, place.begin)

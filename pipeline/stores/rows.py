@@ -12,7 +12,7 @@ from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.keys import Agent, key_of, turn_bytes
 from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
-from pipeline.turns.held_events import Version, ranges_of
+from pipeline.turns.event_coverage import Version, ranges_of
 from pipeline.turns.pending import pending
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, interruption, outgoing, role, span
 from topics import json_text, turn_record

@@ -102,7 +102,7 @@ class SearchPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageStart:
     """The beginning of a page: behind `skip` of the candidates with ids below `before`."""
 
     before: int = END
@@ -111,7 +111,7 @@ class Place:
 
 async def search(connection: AsyncConnection, query: SearchQuery) -> SearchPage:
     """Return a page. Raises CallerError for a bad cursor, and where the search takes too long."""
-    place: Place | None = _decoded(query.cursor)
+    place: PageStart | None = _decoded(query.cursor)
     found: list[Hit] = []
     for _ in range(WINDOWS):
         if place is None or found:
@@ -120,7 +120,9 @@ async def search(connection: AsyncConnection, query: SearchQuery) -> SearchPage:
     return SearchPage(tuple(found), None if place is None else _encoded(place))
 
 
-async def _window(connection: AsyncConnection, query: SearchQuery, place: Place) -> tuple[list[Hit], Place | None]:
+async def _window(
+    connection: AsyncConnection, query: SearchQuery, place: PageStart
+) -> tuple[list[Hit], PageStart | None]:
     """Return the next hits among the candidates at this position, and the next position."""
     candidates = await _candidates(connection, query, place.before)
     if not candidates:
@@ -129,8 +131,8 @@ async def _window(connection: AsyncConnection, query: SearchQuery, place: Place)
     hits, used = await _read(connection, query, best[place.skip :])
     skipped = place.skip + used
     if skipped < len(best):
-        return hits, Place(max(candidates)[0] + 1, skipped)
-    return hits, Place(min(candidates)[0]) if len(candidates) == CANDIDATES else None
+        return hits, PageStart(max(candidates)[0] + 1, skipped)
+    return hits, PageStart(min(candidates)[0]) if len(candidates) == CANDIDATES else None
 
 
 async def _read(
@@ -241,17 +243,17 @@ async def _interrupted(connection: AsyncConnection, query: Select[Any]) -> Resul
         raise
 
 
-def _encoded(place: Place) -> str:
+def _encoded(place: PageStart) -> str:
     return base64.urlsafe_b64encode(orjson.dumps([place.before, place.skip])).decode().rstrip("=")
 
 
-def _decoded(cursor: str | None) -> Place:
+def _decoded(cursor: str | None) -> PageStart:
     if cursor is None:
-        return Place()
+        return PageStart()
     try:
         before, skip = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError, TypeError):
         before = skip = None
     if type(before) is not int or type(skip) is not int or not (0 <= before <= END and 0 <= skip <= CANDIDATES):
         raise CallerError("the cursor is not one that this search gave: start again without one")
-    return Place(before, skip)
+    return PageStart(before, skip)

@@ -1,8 +1,9 @@
 """The records of a batch that the store takes: those that take no event away from what is stored.
 
-A version of a run is compared with the stored turns of that run (`pipeline.turns.held_events`): with the turn that it
-would replace, and with the run's first turns, which stand for what the store has of the run. So a version whose events
-the stored ones lack, and that lacks events of theirs, is late as a whole: turns that would be new are no exception.
+A version of a run is compared with the stored turns of that run (`pipeline.turns.event_coverage`): with the turn that
+it would replace, and with the run's first turns, which stand for what the store has of the run. So a version whose
+events the stored ones lack, and that lacks events of theirs, is late as a whole: turns that would be new are no
+exception.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pipeline.stores import lookups, statements
 from pipeline.stores.rows import RecordRows, TurnKey, rank_of, record_of
 from pipeline.stores.sending import send
 from pipeline.stores.thread_rows import ThreadRow
-from pipeline.turns.held_events import Ranges, Verdict, Version, ranges_of
+from pipeline.turns.event_coverage import Ranges, Verdict, Version, ranges_of
 from topics.thread_key import ThreadKey
 
 KEYS_AT_ONCE: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement

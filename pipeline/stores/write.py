@@ -13,9 +13,9 @@ from pipeline.policies.retention import Retention
 from pipeline.stores import lookups, statements
 from pipeline.stores.deliveries import forget_deliveries
 from pipeline.stores.erased_threads import erased_of
+from pipeline.stores.expired_remnants import Remnant, remember
 from pipeline.stores.holds import held_of
 from pipeline.stores.keys import Agent, UsageNames, id_and_tenant, key_text
-from pipeline.stores.leavings import Leaving, remember
 from pipeline.stores.names import INSERT, ids_of
 from pipeline.stores.notices import delete_turns
 from pipeline.stores.rows import RecordRows, Row, TurnKey, agents_of, record_of, starters
@@ -72,7 +72,7 @@ async def _leave(connection: AsyncConnection, refused: RecordRows, retention: Re
     if refused.record["turn"] is not None and references(refused.record["turn"]):
         first, last = refused.turn["started_at"], refused.turn["ended_at"]
         before = retention.begin(refused.thread.tenant, now) or 0
-        await remember(connection, [Leaving(refused.thread, before, first, last, now)])
+        await remember(connection, [Remnant(refused.thread, before, first, last, now)])
 
 
 async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:

@@ -63,7 +63,7 @@ class Summing:
         return SUM_UP_MORE if await store.sum_up() else SUM_UP
 
 
-class SearchSteps:
+class SearchBackfill:
     """Add the words of turns that were stored with TURNMILL_SEARCH=off; with that setting, delete all words."""
 
     def __init__(self, store: Opened) -> None:

@@ -17,7 +17,7 @@ from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from pipeline.kafka.reading import bounds_of, offsets_at, read, reader
 from pipeline.settings import Settings
-from pipeline.turns.held_events import lacks_beginning
+from pipeline.turns.event_coverage import lacks_beginning
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from topics.catalog import EVENTS

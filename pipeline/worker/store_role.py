@@ -20,7 +20,7 @@ from pipeline.stores.errors import StoreError, UnstorableData
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
-from pipeline.worker.housekeeping import BudgetWatch, SearchSteps, Spending, Summing
+from pipeline.worker.housekeeping import BudgetWatch, SearchBackfill, Spending, Summing
 from pipeline.worker.notifying import Notifying
 from topics import catalog, turn_record
 from turnmill.clock import now_ms
@@ -152,7 +152,7 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     housekeepers = (
         Summing(writer.opened, wanted=settings.usage_sums),
         Expiring(settings, writer.opened, metrics),
-        SearchSteps(writer.opened),
+        SearchBackfill(writer.opened),
         spending,
         Notifying(settings, writer.opened, metrics),
         BudgetWatch(settings, writer.opened, metrics),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from turnmill import spool as spool_module
 from turnmill.spool import Spool, SpoolFull
 from turnmill.spool_frames import Damage, Frame, encode, scan
-from turnmill.spool_segment import Place
+from turnmill.spool_segment import RecordEnd
 
 Record = tuple[bytes, bytes]
 RECORDS = st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=40)), min_size=1, max_size=8)
@@ -73,7 +73,7 @@ def test_a_spool_is_a_queue_whatever_happens_to_its_process(actions: list[tuple[
         folder = Path(name) / "spool"
         spool = Spool(folder, 500)
         kept: list[bytes] = []  # appended, and not confirmed
-        given_out: list[tuple[bytes, Place]] = []
+        given_out: list[tuple[bytes, RecordEnd]] = []
         for number, (action, size) in enumerate(actions):
             if action == "append":
                 value = b"%d/" % number + b"x" * size

@@ -25,7 +25,7 @@ from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.policies.retention import Retention
 from pipeline.stores import expired_threads, rows, statements, usage_sums, versions, write
 from pipeline.turns import run_tree, thread_document
-from pipeline.turns.held_events import Verdict, Version
+from pipeline.turns.event_coverage import Verdict, Version
 from pipeline.turns.redaction import Redaction
 from pipeline.worker import group_work, offloading, outgoing_results
 from pipeline.worker.assemble_work import AssembleWork
@@ -293,7 +293,7 @@ def sums_forget_the_expired(patch: Patch) -> None:
 
 
 def expired_rows_alone(patch: Patch) -> None:
-    async def nothing(connection: Any, leavings: Any) -> None:
+    async def nothing(connection: Any, expired_remnants: Any) -> None:
         pass
 
     patch.setattr(expired_threads, "remember", nothing)

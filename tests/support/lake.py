@@ -10,14 +10,14 @@ import duckdb
 from pyiceberg.table import Table
 
 from pipeline.settings import Settings
-from pipeline.stores.lake_place import Place
+from pipeline.stores.lake_place import LakeLocation
 from pipeline.stores.lake_schema import NAMESPACE
 from pipeline.stores.rows import record_rows
 from pipeline.turns.thread_document import digest, newest
 
 
 def table(settings: Settings, name: str) -> Table:
-    return Place.of(settings).open().load_table((NAMESPACE, name))
+    return LakeLocation.of(settings).open().load_table((NAMESPACE, name))
 
 
 def turns(settings: Settings) -> dict[tuple[str, str], list[Any]]:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
 
-from turnmill.capture.conversations import Asked, Conversations, Place
+from turnmill.capture.conversations import Asked, CallPlace, Conversations
 from turnmill.capture.exchange import Exchange, Verdict
 from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.passing import Call, CapturedCall, Note, Passing
@@ -48,7 +48,7 @@ class _State:
 
     exchange: Exchange
     asked: Asked
-    place: Place
+    place: CallPlace
     run: PublishedRun
 
 
@@ -227,7 +227,9 @@ class Capture:
         for event in exchange.asked():
             await self._send(run, event, at)
 
-    def _run(self, request: Call, tenant: str | None, place: Place, reading: Reading, span: str | None) -> PublishedRun:
+    def _run(
+        self, request: Call, tenant: str | None, place: CallPlace, reading: Reading, span: str | None
+    ) -> PublishedRun:
         said = reading.told
         facts = {
             "model_name": next(iter(reading.models), None),

@@ -42,7 +42,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallPlace:
     """The place of a call: its thread, run, and predecessor. `again`: it is another attempt of a run that failed."""
 
     thread: str
@@ -80,30 +80,30 @@ class Conversations:
 
     most: int = MOST
     _known: Remembered[bytes | str, list[_Answered]] = field(default_factory=Remembered)
-    _failed: Remembered[object, deque[Place]] = field(default_factory=Remembered)
+    _failed: Remembered[object, deque[CallPlace]] = field(default_factory=Remembered)
     _named: Remembered[tuple[str, str], int] = field(default_factory=Remembered)
     _followers: Remembered[tuple[str, str], str] = field(default_factory=Remembered)  # run -> its newest
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def place(self, asked: Asked, run_id: str) -> Place:
+    def place(self, asked: Asked, run_id: str) -> CallPlace:
         """Return the place of a call; `run_id` is a new id, for a run that the request doesn't name."""
         failed = self._failed.get(asked.scope, asked.attempt)
         if failed:
             place = failed.popleft()
             if not failed:
                 self._failed.pop(asked.scope, asked.attempt)
-            return Place(place.thread, place.run, place.continues, place.replaces, again=True)
+            return CallPlace(place.thread, place.run, place.continues, place.replaces, again=True)
         before = self._before(asked)
         thread = asked.told.thread or (before.thread if before else run_id)
         run, first = self._run(asked, thread, run_id)
         if before is None:
-            return Place(thread, run, continues=first)
+            return CallPlace(thread, run, continues=first)
         replaces = self._follow(asked.scope, before.thread, before.run, run)
-        return Place(thread, run, before.run, replaces)
+        return CallPlace(thread, run, before.run, replaces)
 
-    def answered(self, place: Place, asked: Asked, answer: Said | None, response_id: str | None = None) -> Fact:
+    def answered(self, place: CallPlace, asked: Asked, answer: Said | None, response_id: str | None = None) -> Fact:
         """Remember what a call has answered -> the same, for other processes."""
         keys: list[bytes | str] = []
         if answer is not None:
@@ -126,13 +126,13 @@ class Conversations:
         if fact.after is not None and self._followers.get(fact.scope, (fact.thread, fact.after)) is None:
             self._follow(fact.scope, fact.thread, fact.after, fact.run)
 
-    def failed(self, place: Place, asked: Asked) -> None:
+    def failed(self, place: CallPlace, asked: Asked) -> None:
         """Note a call that failed and may be retried: the next equal request belongs to its run."""
         failed = self._failed.pop(asked.scope, asked.attempt) or deque()
         failed.append(place)
         self._failed.put(asked.scope, asked.attempt, failed, FAILED)
 
-    def given_up(self, place: Place, asked: Asked) -> None:
+    def given_up(self, place: CallPlace, asked: Asked) -> None:
         """Forget a failed call that was not retried."""
         failed = self._failed.pop(asked.scope, asked.attempt) or ()
         left = deque(one for one in failed if one.run != place.run or one.thread != place.thread)

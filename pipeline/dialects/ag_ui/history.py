@@ -10,7 +10,7 @@ from pipeline.dialects.ag_ui.request import add_user_turn, begin
 from pipeline.dialects.ag_ui.snapshot import item_of, place
 from pipeline.dialects.ag_ui.stream import Stream
 from pipeline.dialects.ag_ui.turn import write
-from pipeline.dialects.history import Place, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges
 from topics.json_text import Fields
 
 
@@ -19,8 +19,8 @@ def split(messages: Messages) -> list[Messages]:
     return exchanges([message for message in messages if message["role"] not in ("system", "developer")], _place)
 
 
-def _place(message: Fields) -> Place:
-    return Place.PROMPT if message["role"] == "user" else Place.ANSWER
+def _place(message: Fields) -> MessagePlace:
+    return MessagePlace.PROMPT if message["role"] == "user" else MessagePlace.ANSWER
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

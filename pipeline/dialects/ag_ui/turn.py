@@ -14,7 +14,7 @@ from pipeline.dialects.ag_ui.content import claims, verdict
 from pipeline.dialects.ag_ui.request import prompt_part
 from pipeline.dialects.ag_ui.stream import Item, Stream, note
 from pipeline.dialects.ag_ui.text import close
-from pipeline.dialects.twins import awaiting
+from pipeline.dialects.repeated_call_ids import awaiting
 from topics.json_text import Fields
 
 

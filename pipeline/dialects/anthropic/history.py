@@ -9,7 +9,7 @@ from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import request
 from pipeline.dialects.anthropic.message import Answer
-from pipeline.dialects.history import Place, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges
 from topics.json_text import Fields
 
 
@@ -18,11 +18,11 @@ def split(messages: Messages) -> list[Messages]:
     return exchanges(messages, _place)
 
 
-def _place(message: Fields) -> Place:
+def _place(message: Fields) -> MessagePlace:
     if message["role"] == "user":
-        return Place.PROMPT
+        return MessagePlace.PROMPT
     calls = any(block.get("type") == "tool_use" for block in request.blocks(message))
-    return Place.ANSWER if message["role"] == "assistant" and not calls else Place.MIDDLE
+    return MessagePlace.ANSWER if message["role"] == "assistant" and not calls else MessagePlace.MIDDLE
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

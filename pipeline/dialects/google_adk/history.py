@@ -10,7 +10,7 @@ from pipeline.dialects.google_adk.event import USER, read
 from pipeline.dialects.google_adk.events import apply
 from pipeline.dialects.google_adk.memory import Memory
 from pipeline.dialects.google_adk.spelling import spelled
-from pipeline.dialects.history import Place, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges
 from topics.json_text import Fields
 
 SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in JavaScript and Java milliseconds
@@ -21,11 +21,11 @@ def split(messages: Messages) -> list[Messages]:
     return exchanges(messages, _place)
 
 
-def _place(message: Fields) -> Place | None:
+def _place(message: Fields) -> MessagePlace | None:
     event = read(_event(message))
     if event.author != USER:
-        return Place.ANSWER if event.parts else None
-    return Place.PROMPT if any("functionResponse" not in part for part in event.parts.values()) else None
+        return MessagePlace.ANSWER if event.parts else None
+    return MessagePlace.PROMPT if any("functionResponse" not in part for part in event.parts.values()) else None
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

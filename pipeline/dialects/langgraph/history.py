@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.history import Place, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.langgraph.shapes import message_of
 from pipeline.dialects.langgraph.stream import Entry, Stream
 from pipeline.dialects.langgraph.turn import write
@@ -26,8 +26,8 @@ def _read(raw: Fields) -> Fields:
     return message
 
 
-def _place(message: Fields) -> Place:
-    return Place.PROMPT if message["type"] == "human" else Place.ANSWER
+def _place(message: Fields) -> MessagePlace:
+    return MessagePlace.PROMPT if message["type"] == "human" else MessagePlace.ANSWER
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

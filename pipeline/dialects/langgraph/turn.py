@@ -10,7 +10,7 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.langgraph.builtin_tools import META
 from pipeline.dialects.langgraph.parts import content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
-from pipeline.dialects.twins import awaiting
+from pipeline.dialects.repeated_call_ids import awaiting
 from topics.json_text import Fields
 
 REASONS: Final = {

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
-from pipeline.dialects.history import Place, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.openai_chat import request
 from pipeline.dialects.openai_chat.answer import Answer
 from pipeline.dialects.openai_chat.keys import note
@@ -21,11 +21,11 @@ def split(messages: Messages) -> list[Messages]:
     return exchanges([message for message in messages if message["role"] not in ("system", "developer")], _place)
 
 
-def _place(message: Fields) -> Place:
+def _place(message: Fields) -> MessagePlace:
     if message["role"] == "user":
-        return Place.PROMPT
+        return MessagePlace.PROMPT
     calls = any(message.get(key) for key in CALLS)
-    return Place.ANSWER if message["role"] == "assistant" and not calls else Place.MIDDLE
+    return MessagePlace.ANSWER if message["role"] == "assistant" and not calls else MessagePlace.MIDDLE
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
-from pipeline.dialects.history import Place, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.openai_responses import request
 from pipeline.dialects.openai_responses.output import Output
 from topics.json_text import Fields
@@ -20,13 +20,13 @@ def split(messages: Messages) -> list[Messages]:
     return exchanges([item for item in messages if _speaker(item) not in ("system", "developer")], _place)
 
 
-def _place(item: Fields) -> Place | None:
+def _place(item: Fields) -> MessagePlace | None:
     speaker = _speaker(item)
     if speaker == "user":
-        return Place.PROMPT
+        return MessagePlace.PROMPT
     if not request.is_own(item):
         return None
-    return Place.MIDDLE if speaker is None else Place.ANSWER
+    return MessagePlace.MIDDLE if speaker is None else MessagePlace.ANSWER
 
 
 def _speaker(item: Fields) -> Any:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.history import Place, exchanges
+from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.pi_agent.messages import Received, span, time_of, write
 from topics.json_text import Fields
 
@@ -16,13 +16,15 @@ def split(messages: Messages) -> list[Messages]:
     return exchanges(messages, _place)
 
 
-def _place(message: Fields) -> Place | None:
+def _place(message: Fields) -> MessagePlace | None:
     role = message["role"]
     if role == "user":
-        return Place.PROMPT
+        return MessagePlace.PROMPT
     if role == "system":
         return None
-    return Place.ANSWER if role == "assistant" and message.get("stopReason") != "toolUse" else Place.MIDDLE
+    return (
+        MessagePlace.ANSWER if role == "assistant" and message.get("stopReason") != "toolUse" else MessagePlace.MIDDLE
+    )
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

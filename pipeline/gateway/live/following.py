@@ -10,7 +10,7 @@ from typing import Final
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.event_record import EventRecord
-from pipeline.gateway.live.recent_events import Place, Reading
+from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.security import Still
@@ -57,7 +57,7 @@ class Live:
         """True if the readers were told to end."""
         return self._stopping
 
-    async def follow(self, thread: ThreadKey, after: Place | None, replay: str, still: Still) -> Following:
+    async def follow(self, thread: ThreadKey, after: EventId | None, replay: str, still: Still) -> Following:
         """Begin to follow a thread. Raises BrokerError, and Problem for a place that doesn't exist."""
         await self._tail.ready()
         partition = self._tail.partition_of(thread.thread_id)
@@ -106,7 +106,7 @@ class Live:
         finally:
             self._count(-1)
 
-    async def at(self, following: Following, place: Place) -> EventRecord | None:
+    async def at(self, following: Following, place: EventId) -> EventRecord | None:
         """Return the thread's record at a place; None where it is another thread's. Raises BrokerError."""
         thread, partition, offset = following.thread, following.partition, place.offset
         if offset >= self._tail.recent.floor[partition]:
@@ -119,7 +119,7 @@ class Live:
         self._readers += change
         self._metrics.set(m.LIVE_READERS, self._readers)
 
-    async def _check(self, after: Place, partition: int, tenant: str | None) -> None:
+    async def _check(self, after: EventId, partition: int, tenant: str | None) -> None:
         recent = self._tail.recent
         if after.partition != partition:
             raise Problem("bad-event-id", f"the thread's events are on partition {partition}, and {after} is not")

@@ -24,7 +24,7 @@ FRESH: Final = 1_000  # newest records that are held decoded as well, for those 
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class EventId:
     """An event's place, and its id on a live stream: `PARTITION-OFFSET.INDEX`; a run's `end` is behind its events."""
 
     partition: int
@@ -45,7 +45,7 @@ class Place:
 class LiveEvent:
     """One event of a run, or its end (then `event` is None)."""
 
-    place: Place
+    place: EventId
     envelope: Envelope
     seq: int
     ts: int  # epoch ms, by the publisher
@@ -97,7 +97,7 @@ class Reading:
     are not given.
     """
 
-    def __init__(self, after: Place | None = None, hidden: Collection[str] = (), until: int = 0) -> None:
+    def __init__(self, after: EventId | None = None, hidden: Collection[str] = (), until: int = 0) -> None:
         self._after = after
         self._hidden = hidden
         self._until = until
@@ -112,13 +112,13 @@ class Reading:
         seq, events, ts = envelope["seq"], envelope["events"], envelope["ts"]
         dt = envelope.get("dt") or [0] * len(events)
         found = [
-            LiveEvent(Place(record.partition, record.offset, n - seq), envelope, n, ts + dt[n - seq], events[n - seq])
+            LiveEvent(EventId(record.partition, record.offset, n - seq), envelope, n, ts + dt[n - seq], events[n - seq])
             for n in (seen.events.add(seq, len(events)) if events else ())
         ]
         end, over = envelope.get("end"), seq + len(events)
         if end is not None and (over, end) not in seen.ends:
             seen.ends.add((over, end))
-            place = Place(record.partition, record.offset, len(events))
+            place = EventId(record.partition, record.offset, len(events))
             found.append(LiveEvent(place, envelope, over, ts + (dt[-1] if dt else 0), None, end))
         if envelope["run_id"] in self._hidden and record.offset < self._until:
             return []

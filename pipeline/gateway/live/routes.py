@@ -17,7 +17,7 @@ from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following
 from pipeline.gateway.live.in_order import Frame, InOrder
-from pipeline.gateway.live.recent_events import LiveEvent, Place, Reading
+from pipeline.gateway.live.recent_events import EventId, LiveEvent, Reading
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader, Standing
 from pipeline.gateway.threads import ThreadId, Whose
@@ -106,7 +106,7 @@ async def live(
     behind = None
     if replay == "none" and after is None and following.stop > 0:
         # A reader that breaks off before its first event goes on behind all that it did not ask for.
-        behind = str(Place(following.partition, following.stop - 1, LAST))
+        behind = str(EventId(following.partition, following.stop - 1, LAST))
     return EventStream(_frames(gateway, following, behind, follow=follow, shows=shows), gateway.count_cut)
 
 
@@ -151,7 +151,7 @@ def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
 
 
 async def _resumed(
-    gateway: Gateway, following: Following, dialect: Dialect, after: Place | None, number: int | None
+    gateway: Gateway, following: Following, dialect: Dialect, after: EventId | None, number: int | None
 ) -> Response:
     """Return the stream of the newest active run as its SDK's client reads it.
 
@@ -244,10 +244,10 @@ def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int |
     return Frame(event.seq, data, dialect.ended(event.event, None) is not None)
 
 
-def _place(text: str | None) -> Place | None:
+def _place(text: str | None) -> EventId | None:
     if not text:
         return None
-    place = Place.parse(text)
+    place = EventId.parse(text)
     if place is None:
         raise Problem("bad-event-id", f"{text!r:.100} is no id of an event: PARTITION-OFFSET.INDEX is expected")
     return place
@@ -277,7 +277,7 @@ async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) ->
     return key
 
 
-async def _has(gateway: Gateway, following: Following, place: Place | None) -> bool:
+async def _has(gateway: Gateway, following: Following, place: EventId | None) -> bool:
     """Return True if the caller's place is in the thread: a caller that never read it can't make us search for it."""
     return place is not None and await gateway.live.at(following, place) is not None
 

@@ -26,7 +26,7 @@ from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, folder
 from pipeline.stores.erasure import erase
 from pipeline.stores.errors import StoreError
-from pipeline.stores.expired_threads import Place
+from pipeline.stores.expired_threads import RoundPosition
 from pipeline.stores.expiry import AGAIN_MS, Expired, Expiry
 from pipeline.stores.schema import expired as expired_table
 from pipeline.stores.schema import threads, usage_state
@@ -77,7 +77,7 @@ async def stored(store: ThreadStore) -> set[ThreadKey]:
     return {one async for one in store.thread_keys()}
 
 
-async def leavings(store: ThreadStore) -> int:
+async def expired_remnants(store: ThreadStore) -> int:
     async with store._reading() as connection:
         return len((await connection.execute(select(expired_table))).all())
 
@@ -130,7 +130,7 @@ async def test_a_replay_brings_nothing_back_and_counts_nothing_twice(
     await round_of(Expiry(local_settings, store), AFTER_40_DAYS + AGAIN_MS)
     await summed(store)
     before = await tables()
-    assert await leavings(store) == 0
+    assert await expired_remnants(store) == 0
     young = record("young")
     young["turn"] |= {"started_at": "2026-02-20T10:00:00Z", "completed_at": "2026-02-20T10:00:01Z"}
     result = await store.write([*old, young], kept_for, AFTER_40_DAYS)
@@ -178,7 +178,7 @@ async def test_what_comes_or_is_held_in_the_middle_of_a_step_stays(
 ) -> None:
     """Between the look at a thread, and its end."""
     await store.write([record("one"), record("two"), record("three")])
-    ripe, _ = await store.next_ripe(local_settings.kept_for, AFTER_40_DAYS, Place(tenant=1))
+    ripe, _ = await store.next_ripe(local_settings.kept_for, AFTER_40_DAYS, RoundPosition(tenant=1))
     assert len(ripe) == 3
     newer = record("one", "new")
     newer["turn"] |= {"completed_at": "2026-02-25T10:00:01Z"}
@@ -217,11 +217,11 @@ async def test_large_values_go_but_for_those_of_turns_that_may_be_on_their_way(
         {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "content_ref": coming}
     ]
     await store.write([newer])
-    assert await leavings(store) == 2
+    assert await expired_remnants(store) == 2
     assert await round_of(expiry, now + 20 * DAY_MS - AGAIN_MS) == Expired(0, 0, 1, 15)
     assert await contents.get(key("old"), coming), "it has come"
     await round_of(expiry, now + 20 * DAY_MS)
-    assert await leavings(store) == 0
+    assert await expired_remnants(store) == 0
 
 
 async def test_values_that_a_replay_has_kept_again_go_too(
@@ -261,9 +261,9 @@ async def test_the_archive_loses_the_rows_of_expired_threads_and_gets_none_of_th
     assert await archive.threads_of("globex") == {key("g", "globex")}
     assert (await archive.threads_of(""), await archive.holding("globex")) == (set(), tables)
     assert len(list((tmp_path / "archive").rglob("*.parquet"))) == tables, "an object without rows is deleted"
-    assert await leavings(store) == 1, "another look is to prove that nothing is left"
+    assert await expired_remnants(store) == 1, "another look is to prove that nothing is left"
     assert await round_of(expiry, AFTER_40_DAYS + AGAIN_MS) == Expired()
-    assert await leavings(store) == 0
+    assert await expired_remnants(store) == 0
 
     def expired(thread: ThreadKey, ended_at: int) -> bool:
         return archived_settings.kept_for.expired(thread.tenant, ended_at, AFTER_40_DAYS)
@@ -308,7 +308,7 @@ async def test_an_archive_that_is_slower_than_the_expiry_leaves_nothing_behind(
     await archive.write("turns", 0, 0, 1, [Entry(0, 0, turn_record.encode(record("old")))])
     assert await round_of(expiry, AFTER_40_DAYS + AGAIN_MS) == Expired(archived=1)
     assert await round_of(expiry, AFTER_40_DAYS + 2 * AGAIN_MS) == Expired()
-    assert await leavings(store) == 0
+    assert await expired_remnants(store) == 0
 
 
 async def test_one_that_dies_in_the_middle_leaves_nothing_behind(
@@ -335,7 +335,7 @@ async def test_one_that_dies_in_the_middle_leaves_nothing_behind(
     assert (await round_of(Expiry(archived_settings, store), AFTER_40_DAYS + AGAIN_MS)).archived == 1
     await round_of(Expiry(archived_settings, store), AFTER_40_DAYS + 2 * AGAIN_MS)
     assert (await archive.holding("umbrella"), await contents.objects_of(key("old", "umbrella"))) == (0, [])
-    assert await leavings(store) == 0
+    assert await expired_remnants(store) == 0
 
 
 async def test_one_process_at_a_time_is_at_it(store: ThreadStore, store_url: str) -> None:

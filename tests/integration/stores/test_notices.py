@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 from pipeline.stores import notices
 from pipeline.stores.erasure import erase
 from pipeline.stores.errors import StoreError
-from pipeline.stores.expired_threads import Place
+from pipeline.stores.expired_threads import RoundPosition
 from pipeline.stores.notices import AT_ONCE, CLAIMED_MS, deleted
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import erase_tenant
@@ -48,7 +48,7 @@ async def test_whatever_way_a_thread_goes(store: ThreadStore, record: Record, se
     assert await told(store) == {(None, key("one").thread_id, "deleted")}
     await erase_tenant(settings, store, "acme", "a test", lambda _: None)
     retention, now = Retention.parse("1d"), time.time_ns() // 1_000_000 + 10**12
-    assert (await store.next_ripe(retention, now, Place()))[0]
+    assert (await store.next_ripe(retention, now, RoundPosition()))[0]
     await store.expire([key("old")], retention, now)
     assert await told(store, FAR + CLAIMED_MS) == {
         (None, key("one").thread_id, "deleted"),

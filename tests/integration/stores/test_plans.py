@@ -21,7 +21,7 @@ from sqlalchemy import event
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import Event
 from pipeline.stores import schema
-from pipeline.stores.expired_threads import Place
+from pipeline.stores.expired_threads import RoundPosition
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
@@ -127,7 +127,7 @@ async def notify(store: ThreadStore) -> None:
 
 
 async def clean(store: ThreadStore) -> None:
-    found = await store.leavings(NOW)
+    found = await store.expired_remnants(NOW)
     await store.looked_at(found[:1], found[1:2])
 
 
@@ -183,8 +183,11 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "taking changes up into sums": (lambda s: s.sum_up(), "usage_changes_pkey"),
     "forgetting the sums of a tenant": (lambda s: s.forget_sums("t7"), "usage_sums_pkey"),
     "comparing sums": (lambda s: s.compare_sums(), "usage_sums_pkey"),
-    "threads that have expired": (lambda s: s.next_ripe(KEPT, NOW, Place(1)), "threads_updated"),
-    "a tenant's threads that have expired": (lambda s: s.next_ripe(KEPT, NOW, Place()), "threads_tenant_updated"),
+    "threads that have expired": (lambda s: s.next_ripe(KEPT, NOW, RoundPosition(1)), "threads_updated"),
+    "a tenant's threads that have expired": (
+        lambda s: s.next_ripe(KEPT, NOW, RoundPosition()),
+        "threads_tenant_updated",
+    ),
     "all threads of a tenant": (lambda s: read(s.threads_of("t7")), "threads_tenant_updated"),
     "what expired threads have left": (clean, "expired_due"),
     "a search, among the newest turns": (lambda s: s.search(SearchQuery("rare*")), "turn_words_pkey"),

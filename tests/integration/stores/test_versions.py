@@ -21,7 +21,7 @@ from pipeline.stores.rows import record_of
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
-from pipeline.turns.held_events import ranges_of
+from pipeline.turns.event_coverage import ranges_of
 from pipeline.worker.store_role import TurnWriter
 from tests.integration.stores.test_unstorable_records import Letters
 from tests.support.assembled import START, THREAD_ID

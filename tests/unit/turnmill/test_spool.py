@@ -73,7 +73,7 @@ def test_what_is_confirmed_does_not_come_again_and_leaves_nothing(tmp_path: Path
     assert values(spool) == [b"and on"]
     spool.ack([places[0]])  # a late confirmation, of a segment that is gone
     assert spool.size > 0
-    spool.ack([spool_module.Place(spool._segments[0], spool.size)])
+    spool.ack([spool_module.RecordEnd(spool._segments[0], spool.size)])
     spool.close()
     assert list(tmp_path.iterdir()) == []
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.live import recent_events
-from pipeline.gateway.live.recent_events import Place, Ranges, Reading, Recent
+from pipeline.gateway.live.recent_events import EventId, Ranges, Reading, Recent
 from topics.thread_key import ThreadKey
 from turnmill.envelope import encode
 
@@ -31,12 +31,12 @@ def held(
 
 @pytest.mark.parametrize("text", ["0-0.0", "11-123456789012.899"])
 def test_a_place_is_its_text(text: str) -> None:
-    assert str(Place.parse(text)) == text
+    assert str(EventId.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "1-2", "1-2.3.4", "-1-2.3", "1-2.3 ", "1-²2.3", "1-1234567890123456789.1", "x"])
 def test_any_other_text_is_no_place(text: str) -> None:
-    assert Place.parse(text) is None
+    assert EventId.parse(text) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=30))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmill.capture.conversations import ALIKE, Asked, Conversations, Place
+from turnmill.capture.conversations import ALIKE, Asked, CallPlace, Conversations
 from turnmill.capture.normal import Said, merged
 from turnmill.capture.told import Told
 
@@ -27,7 +27,7 @@ def asked(*said: Said, scope: str = "", attempt: object = None, **about: str) ->
 HELLO = (user("hello"), model("Hi!"))
 
 
-def begun(known: Conversations, run: str = "r1", answer: Said = HELLO[1], **about: str) -> Place:
+def begun(known: Conversations, run: str = "r1", answer: Said = HELLO[1], **about: str) -> CallPlace:
     first = asked(HELLO[0], **about)
     place = known.place(first, run)
     known.answered(place, first, answer)
@@ -36,13 +36,13 @@ def begun(known: Conversations, run: str = "r1", answer: Said = HELLO[1], **abou
 
 def test_a_history_goes_on() -> None:
     known = Conversations()
-    assert begun(known) == Place("r1", "r1")
+    assert begun(known) == CallPlace("r1", "r1")
     second = asked(*HELLO, user("Weather?"))
     place = known.place(second, "r2")
-    assert place == Place("r1", "r2", continues="r1")
+    assert place == CallPlace("r1", "r2", continues="r1")
     known.answered(place, second, model("Let me look.", "call_1"))
     third = (*second.said, model("Let me look.", "call_1"), Said("tool", "rain", ("call_1",)))
-    assert known.place(asked(*third), "r3") == Place("r1", "r3", continues="r2")
+    assert known.place(asked(*third), "r3") == CallPlace("r1", "r3", continues="r2")
 
 
 def test_another_answer_is_another_conversation() -> None:
@@ -55,7 +55,7 @@ def test_another_answer_is_another_conversation() -> None:
     result = Said("tool", "rain", ("call_2",))
     assert known.place(asked(HELLO[0], model("Good morning!"), weather), "r5").thread == "r2"
     assert known.place(asked(HELLO[0], model("", "call_2"), result), "r6").thread == "r4"
-    assert known.place(asked(HELLO[0], model("Hallo!"), weather), "r7") == Place("r7", "r7")
+    assert known.place(asked(HELLO[0], model("Hallo!"), weather), "r7") == CallPlace("r7", "r7")
 
 
 def test_the_same_words_begin_two_conversations() -> None:
@@ -75,12 +75,12 @@ def test_a_changed_message_is_a_branch() -> None:
     known.answered(known.place(first, "r2"), first, model("Rain."))
     changed = asked(*HELLO, user("Weather in Rome?"))
     place = known.place(changed, "r3")
-    assert place == Place("r1", "r3", continues="r1", replaces="r2")
+    assert place == CallPlace("r1", "r3", continues="r1", replaces="r2")
     known.answered(place, changed, model("Sun."))
     on_the_branch = known.place(asked(*changed.said, model("Sun."), user("Thanks")), "r4")
-    assert on_the_branch == Place("r1", "r4", continues="r3")
+    assert on_the_branch == CallPlace("r1", "r4", continues="r3")
     again = known.place(asked(*first.said), "r5")  # the same question once more
-    assert again == Place("r1", "r5", continues="r1", replaces="r3")
+    assert again == CallPlace("r1", "r5", continues="r1", replaces="r3")
 
 
 def test_a_message_that_goes_on() -> None:
@@ -88,7 +88,7 @@ def test_a_message_that_goes_on() -> None:
     begun(known, answer=model("Once upon "))
     second = asked(user("hello"), model("Once upon "))  # Anthropic's pause_turn: nobody says anything between
     place = known.place(second, "r2")
-    assert place == Place("r1", "r2", continues="r1")
+    assert place == CallPlace("r1", "r2", continues="r1")
     known.answered(place, second, model("a time"))
     whole = known.place(asked(user("hello"), model("Once upon "), model("a time"), user("On!")), "r3")
     assert whole.thread == "r3", "white space at the end of a message that goes on is not told apart"
@@ -102,8 +102,8 @@ def test_retries_are_one_run() -> None:
     assert known.place(asked(user("hello"), attempt="other"), "r2").run == "r2"
     assert known.place(asked(user("hello"), attempt="same", scope="another tenant"), "r3").run == "r3"
     again = known.place(first, "r4")
-    assert again == Place("r1", "r1", again=True)
-    assert known.place(first, "r5") == Place("r5", "r5"), "one failure, one retry"
+    assert again == CallPlace("r1", "r1", again=True)
+    assert known.place(first, "r5") == CallPlace("r5", "r5"), "one failure, one retry"
     known.failed(place, first)
     known.given_up(place, first)
     assert known.place(first, "r6").run == "r6"
@@ -111,10 +111,10 @@ def test_retries_are_one_run() -> None:
 
 def test_what_a_request_says() -> None:
     known = Conversations()
-    assert begun(known, "r1", thread="chat-1") == Place("chat-1", "r1")
+    assert begun(known, "r1", thread="chat-1") == CallPlace("chat-1", "r1")
     second = asked(*HELLO, user("Weather?"), thread="chat-1")
-    assert known.place(second, "r2") == Place("chat-1", "r2", continues="r1")
-    assert known.place(asked(*HELLO, user("Weather?"), thread="chat-2"), "r3") == Place("chat-2", "r3")
+    assert known.place(second, "r2") == CallPlace("chat-1", "r2", continues="r1")
+    assert known.place(asked(*HELLO, user("Weather?"), thread="chat-2"), "r3") == CallPlace("chat-2", "r3")
     assert known.place(asked(*HELLO, user("x"), scope="another tenant"), "r4").thread == "r4"
 
 
@@ -122,9 +122,9 @@ def test_the_response_that_goes_on() -> None:
     known = Conversations()
     first = asked(user("hello"))
     known.answered(known.place(first, "r1"), first, model("Hi!"), "resp_1")
-    assert known.place(asked(user("Weather?"), response="resp_1"), "r2") == Place("r1", "r2", continues="r1")
-    assert known.place(asked(user("Rome?"), response="resp_1"), "r3") == Place("r1", "r3", "r1", "r2")
-    assert known.place(asked(user("Rome?"), response="resp_2"), "r4") == Place("r4", "r4")
+    assert known.place(asked(user("Weather?"), response="resp_1"), "r2") == CallPlace("r1", "r2", continues="r1")
+    assert known.place(asked(user("Rome?"), response="resp_1"), "r3") == CallPlace("r1", "r3", "r1", "r2")
+    assert known.place(asked(user("Rome?"), response="resp_2"), "r4") == CallPlace("r4", "r4")
 
 
 def test_a_run_that_is_named_twice() -> None:
@@ -139,7 +139,7 @@ def test_facts_of_another_process() -> None:
     fact = here.answered(here.place(first, "r1"), first, model("Hi!"), "resp_1")
     for _ in range(2):
         there.learn(fact)
-    assert there.place(asked(*HELLO, user("Weather?")), "r2") == Place("r1", "r2", continues="r1")
+    assert there.place(asked(*HELLO, user("Weather?")), "r2") == CallPlace("r1", "r2", continues="r1")
     assert there.place(asked(user("x"), response="resp_1"), "r3").thread == "r1"
 
 
@@ -174,13 +174,13 @@ def test_a_conversation_stays_one_thread_however_many_run_beside_it(steps: list[
     for number, history in enumerate(histories):
         first = asked(history[0])
         threads.append(known.place(first, f"thread {number}").thread)
-        known.answered(Place(threads[-1], threads[-1]), first, history[1])
+        known.answered(CallPlace(threads[-1], threads[-1]), first, history[1])
     before = list(threads)
     for step, (question, answer) in enumerate(steps):
         for number in range(others + 1):
             request = asked(*histories[number], user(question))
             place = known.place(request, f"{number}-{step}")
-            assert place == Place(threads[number], f"{number}-{step}", continues=before[number])
+            assert place == CallPlace(threads[number], f"{number}-{step}", continues=before[number])
             known.answered(place, request, model(answer))
             histories[number], before[number] = (*request.said, model(answer)), place.run
 
@@ -188,7 +188,7 @@ def test_a_conversation_stays_one_thread_however_many_run_beside_it(steps: list[
 def test_a_tenant_of_many_conversations_makes_none_of_anothers_forgotten() -> None:
     known = Conversations(most=100)
 
-    def call(scope: str, number: int) -> tuple[Asked, Place]:
+    def call(scope: str, number: int) -> tuple[Asked, CallPlace]:
         request = Asked(scope, (user(f"{scope} {number}"),), Told(), f"{scope} {number}")
         place = known.place(request, f"{scope}-{number}")
         known.answered(place, request, model("Hi!"))

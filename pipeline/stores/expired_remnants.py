@@ -14,7 +14,7 @@ from pipeline.stores.schema import expired
 from topics.thread_key import ThreadKey
 
 
-class Leaving(NamedTuple):
+class Remnant(NamedTuple):
     """The remnants of an expired thread.
 
     `before`: what ended before then has expired; `first`, `last`: the time of its records; `due`: when it is looked at.
@@ -28,9 +28,9 @@ class Leaving(NamedTuple):
     due: int
 
 
-async def remember(connection: AsyncConnection, leavings: Iterable[Leaving]) -> None:
+async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remnant]) -> None:
     """Add these; of a thread that is there already, the wider times."""
-    for one in leavings:
+    for one in expired_remnants:
         row = {"thread_key": key_text(one.key), "name": list(one.key), "before": one.before}
         row |= {"first": one.first, "last": one.last, "due": one.due}
         new = INSERT[connection.dialect.name](expired).values(row)
@@ -50,13 +50,13 @@ def due_ones(now: int, limit: int) -> Select[Any]:
     return select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key).limit(limit)
 
 
-async def due(connection: AsyncConnection, now: int, limit: int) -> list[Leaving]:
+async def due(connection: AsyncConnection, now: int, limit: int) -> list[Remnant]:
     """Return the remnants that are due."""
     rows = (await connection.execute(due_ones(now, limit))).all()
-    return [Leaving(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
+    return [Remnant(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
 
 
-async def looked_at(connection: AsyncConnection, left: Sequence[Leaving], clean: Sequence[Leaving]) -> None:
+async def looked_at(connection: AsyncConnection, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
     """`left` are looked at again when they are due then; `clean` are forgotten, if nothing was added meanwhile."""
     for one in left:
         await connection.execute(update(expired).where(expired.c.thread_key == key_text(one.key)).values(due=one.due))

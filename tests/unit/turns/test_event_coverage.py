@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.turns.held_events import (
+from pipeline.turns.event_coverage import (
     MOST,
     Ranges,
     Verdict,

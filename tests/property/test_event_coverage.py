@@ -14,7 +14,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
-from pipeline.turns.held_events import MOST, Ranges, lacks_beginning
+from pipeline.turns.event_coverage import MOST, Ranges, lacks_beginning
 from tests.corpus.compare_wires import recordings
 from tests.property.records import Envelope, envelope
 from tests.support.assembled import START
