@@ -196,6 +196,11 @@ class Settings(ClientSettings):
         description="Whether the store keeps sums of usage beside its rows: `off` saves what they cost when a turn is "
         "stored, and reports of much usage take longer. The store role that starts last decides for the whole store.",
     )
+    requests: bool = Field(
+        True,
+        description="Whether turns say what the model was asked: the body of each request without its messages (system "
+        "prompt, tools, parameters), which the store keeps once however often it is sent.",
+    )
     search: Literal["on", "all", "off"] = Field(
         "on",
         description="What the store keeps to search in: `on` is what users and agents said, and names of tools; `all` "

@@ -48,6 +48,7 @@ class TurnRecord(TypedDict):
     parent: NotRequired[dict[str, str]]  # {"run_id"?, "thread_id"?} of the run that started this one
     lineage: NotRequired[dict[str, Any]]  # what is known of its run's place among others: pipeline.turns.lineage
     traceparent: NotRequired[str]  # W3C: the publisher's span around the run
+    requests: NotRequired[dict[str, Any]]  # hash -> body of each request that the turn's responses name
 
 
 def encode(record: TurnRecord) -> bytes:

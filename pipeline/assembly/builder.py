@@ -57,6 +57,7 @@ class Builder:
     children: list[Builder] = field(default_factory=list)  # of sub-agents, whose turns are threads of their own
     links: list[Fields] = field(default_factory=list)  # {"from"?, "thread_id", "relation", "metadata"?}
     thread: Fields = field(default_factory=dict)  # title, metadata, ended_at
+    asked: Fields | None = None  # what the stream itself says of the configuration that the model was called with
     facts_only: bool = False  # a run without messages is no agent turn
 
     def __post_init__(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline.assembly.agent_turn import agent_turn
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import sealed
 from pipeline.turns.event_coverage import Ranges, held_ranges
+from pipeline.turns.requests import REQUEST, set_apart, without_messages
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import turn_record
 from topics.json_text import Fields
@@ -24,6 +27,7 @@ def finish(
     missing: Ranges = (),
     revision: int = 0,
     keep_telemetry: bool = False,
+    keep_requests: bool = False,
 ) -> list[TurnRecord]:
     """Every turn of a run of `events` events, in order; at least one record. The builder is spent.
 
@@ -43,6 +47,9 @@ def finish(
     for number, turn in enumerate(builder.agent_turns):
         document, timings = agent_turn(context, turn, start if number == 0 else None, keep_telemetry=keep_telemetry)
         turns.append((str(number or ""), document, timings))
+        if not keep_requests:
+            for message in document["messages"]:
+                message.pop(REQUEST, None)
     for number, native in enumerate(builder.native):
         turns.append((str(number or ""), native, []))
     records = [_record(builder, ordinal, turn, events, ranges, revision, timings) for ordinal, turn, timings in turns]
@@ -50,9 +57,39 @@ def finish(
     for number, record in enumerate(records[1:], 1):
         record["ordinal"] = number
     _add_facts(builder, records[-1], start)
+    if keep_requests and not builder.native:
+        _ask(builder, records)
     for child in builder.children:
-        records += finish(child, end, events=events, missing=missing, revision=revision, keep_telemetry=keep_telemetry)
+        records += finish(
+            child,
+            end,
+            events=events,
+            missing=missing,
+            revision=revision,
+            keep_telemetry=keep_telemetry,
+            keep_requests=keep_requests,
+        )
     return [sealed(record) for record in records]
+
+
+def _ask(builder: Builder, records: Sequence[TurnRecord]) -> None:
+    """Put what the model was asked into new records.
+
+    Where no response has a request of its own, the run's is that of the first one.
+    """
+    responses = [
+        message
+        for record in records
+        for message in (record["turn"] or {}).get("messages") or ()
+        if message["message_type"] == "response"
+    ]
+    if responses and not any(REQUEST in one for one in responses):
+        context = builder.context
+        body = {**(without_messages(context.request, context.dialect) or {}), **(builder.asked or {})}
+        if body:
+            responses[0][REQUEST] = body
+    for record in records:
+        set_apart(record)
 
 
 def _user_turn(builder: Builder, user: Fields, start: int | None) -> Fields:

@@ -16,6 +16,7 @@ from pipeline.assembly.run_states import Event
 from pipeline.assembly.spilled_run import DialectOf
 from pipeline.assembly.telemetry import closing_records, polished, streamed_records
 from pipeline.turns.lineage import Redacted
+from pipeline.turns.requests import without_bodies
 from topics.state import Segment
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
@@ -47,10 +48,19 @@ class Finishing:
     def finished(self, run: Run, event: Event) -> tuple[list[TurnRecord], list[TelemetryRecord]]:
         """Return the turns of a run that `event` has ended, and the telemetry that only they have."""
         large = event is Event.TOO_LARGE or run.size > self.limits.reopen_bytes  # so it won't be opened again
-        keep = self.limits.keep_telemetry
-        turns, builder = close(run, ending(run, event), keep_telemetry=keep, last=large, redacted=self.redacted)
+        bounded = self.fits if self.limits.keep_requests and is_large(run) else None
+        turns, builder = close(
+            run,
+            ending(run, event),
+            keep_telemetry=self.limits.keep_telemetry,
+            keep_requests=self.limits.keep_requests,
+            last=large,
+            redacted=self.redacted,
+        )
         if self.polish is not None:
             turns = [self.polish(turn) for turn in turns]
+        if bounded is not None:  # what was said goes before what was asked
+            turns = [turn if bounded(turn) else without_bodies(turn) for turn in turns]
         telemetry: Iterable[TelemetryRecord] = closing_records(run, builder, turns)
         if self.polish_telemetry is not None:
             last = StoredRecord(b"", run.last_offset, run.last_at)

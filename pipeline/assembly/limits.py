@@ -25,3 +25,4 @@ class Limits:
     reopen_bytes: int = 16_777_216  # of records of interrupted runs that can be reopened, per partition
     record_bytes: int = 1_048_576
     keep_telemetry: bool = False
+    keep_requests: bool = False

@@ -18,7 +18,7 @@ from turnmill.nesting import with_room
 
 
 def assemble(
-    dialect: Dialect, envelopes: Sequence[dict[str, Any]], *, keep_telemetry: bool = False
+    dialect: Dialect, envelopes: Sequence[dict[str, Any]], *, keep_telemetry: bool = False, keep_requests: bool = False
 ) -> tuple[list[TurnRecord], list[Refused]]:
     """Envelopes of one run, in any order -> its turn records, and what was refused.
 
@@ -31,11 +31,17 @@ def assemble(
         run.feed(envelope, record)
     if run is None:
         return [], []
-    return close(run, run.verdict(), keep_telemetry=keep_telemetry)[0], run.refusals
+    return close(run, run.verdict(), keep_telemetry=keep_telemetry, keep_requests=keep_requests)[0], run.refusals
 
 
 def close(
-    run: Run, end: str, *, keep_telemetry: bool = False, last: bool = False, redacted: Redacted = str
+    run: Run,
+    end: str,
+    *,
+    keep_telemetry: bool = False,
+    keep_requests: bool = False,
+    last: bool = False,
+    redacted: Redacted = str,
 ) -> tuple[list[TurnRecord], Builder]:
     """Return the turns of a run as it stands, and the builder that made them.
 
@@ -58,6 +64,7 @@ def close(
         missing=missing,
         revision=run.revision,
         keep_telemetry=keep_telemetry,
+        keep_requests=keep_requests,
     )
     context = builder.context
     said = (builder.history, context.request, context.continues, context.replaces)

@@ -28,6 +28,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch, one_branch
 from pipeline.turns.partial_turns import with_partials
+from pipeline.turns.requests import named_in, with_bodies
 from topics import json_text
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
@@ -179,6 +180,7 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
 @click.option("--viewing-agent", help="Id of the agent whose history it will be: others' turns as it was told them.")
 @click.option("--repeat-user-prompt", is_flag=True, help="Threads: begin agent turns with the user's words.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
+@click.option("--requests", is_flag=True, help="Threads: with what the model was asked, as `meta:requests`.")
 @one_of
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to the output.")
 @whose
@@ -191,6 +193,7 @@ def export(
     *,
     inline: bool,
     partial: bool,
+    requests: bool,
     **options: Any,
 ) -> None:
     """Print threads, one JSON object a line; without ID, all of them, or all of --tenant.
@@ -201,16 +204,18 @@ def export(
 
     Of threads that fork, `thread` has all branches, and messages are those of the newest one, or of --branch.
     """
+    if requests and not FORMATS[form].is_document:
+        raise CallerError(f"--requests: the format {form} has no place for what the model was asked")
     line = _line(FORMATS[form], options, branch=branch, partial=partial)
     contents = ContentStore.of(load()) if inline or not FORMATS[form].is_document else None
     if out is None:
         stream = click.get_binary_stream("stdout")
-        _with_store(lambda store: _export(store, contents, ids, tenant, line, stream))
+        _with_store(lambda store: _export(store, contents, ids, tenant, line, stream, requests=requests))
         stream.flush()
         return
     try:
         with out.open("wb") as file:
-            _with_store(lambda store: _export(store, contents, ids, tenant, line, file))
+            _with_store(lambda store: _export(store, contents, ids, tenant, line, file, requests=requests))
     except OSError as error:
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
@@ -245,6 +250,8 @@ async def _export(
     tenant: str | None,
     line: Line,
     out: IO[bytes],
+    *,
+    requests: bool,
 ) -> None:
     console = Console(stderr=True)
     quiet = not console.is_terminal or out.isatty()
@@ -252,7 +259,10 @@ async def _export(
         task = progress.add_task("exporting", total=len(ids) or (await store.counts()).threads)
         async for key, stored in _documents(store, ids, tenant) if ids else store.documents(tenant):
             document = stored if contents is None else await contents.inlined(key, stored)
-            out.write(json_text.dumps(line(document)).encode() + b"\n")
+            printed = line(document)
+            if requests:
+                printed = with_bodies(printed, await store.asked(named_in(printed), key.tenant or ""))
+            out.write(json_text.dumps(printed).encode() + b"\n")
             progress.advance(task)
 
 

@@ -4,9 +4,10 @@
     {"type": "turnmill.error", "status": 429, "body": …}   instead of them: the server refused
 
 A body holds the whole history again. What is new in it (results of tools, words of the user) is the request behind the
-response before. The user's words in the first body are the user turn. System prompts and definitions of tools are
-configuration, and not stored. A call that broke off and is asked again with the same messages was tried again: what
-it had said is not in the conversation, and its tokens are not counted.
+response before. The user's words in the first body are the user turn. What else is in a body, such as a system prompt
+and definitions of tools, is kept with the response to it (`pipeline.turns.requests`). A call that broke off and is
+asked again with the same messages was tried again: what it had said is not in the conversation, and its tokens are not
+counted.
 
 Without any such event the stream is one call, and `run.request` its body.
 """
@@ -20,6 +21,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.repeated_call_ids import awaiting
+from pipeline.turns import requests
 from topics import json_text
 from topics.json_text import Fields
 
@@ -60,6 +62,7 @@ class Calls:
     settle: Callable[[Builder], None]
     items: list[Fields] | None = None
     continues: str | None = None
+    asked: Fields | None = None  # its body without the messages
     answer: Any = None
     response: Message | None = None
     whole: bool = False
@@ -101,6 +104,7 @@ def ask(builder: Builder, body: Any) -> None:
     names = [calls.reader.names(item) for item in items if calls.reader.is_own(item)]
     write(builder, new, opening=opening, names=dict(pair for found in names for pair in found.items()))
     calls.items, calls.continues = items, continues
+    calls.asked = requests.without_messages(body, builder.context.dialect, calls.asked)
     next_call(builder)
 
 
@@ -119,7 +123,7 @@ def open_response(builder: Builder) -> Message:
     calls = calls_of(builder)
     if calls.response is None:
         ask_first(builder)
-        calls.response = builder.open_response()
+        calls.response = builder.open_response(**({} if calls.asked is None else {requests.REQUEST: calls.asked}))
     return calls.response
 
 

@@ -46,6 +46,7 @@ KINDS: Final[dict[str, Kind]] = {
     "forbidden": Kind(403, "The token does not allow this", "Use one that has the scope or tenant in `detail`."),
     "not-found": Kind(404, "No such page", "`/docs` lists the paths."),
     "unknown-thread": Kind(404, "No such thread", "`GET /v1/threads` lists those that the token may read."),
+    "unknown-request": Kind(404, "No such request", "`meta:request` of a thread's responses names them."),
     "unknown-branch": Kind(404, "No such branch", "`meta:run_id` of the thread's turns names its runs."),
     "unknown-upstream": Kind(404, "No such upstream", "TURNMILL_GATEWAY_PROXY lists those that there are."),
     "unknown-turn": Kind(404, "No such turn", "`meta:turn_id` of the thread's turns names them."),

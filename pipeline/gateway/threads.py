@@ -19,6 +19,7 @@ from pipeline.stores.errors import HeldThread, StoreError
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.pages import UnknownTurn, last_turns
+from pipeline.turns.requests import named_in, with_bodies
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from turnmill.errors import CallerError
@@ -153,6 +154,9 @@ async def read_thread(
             description="A run, or a turn: of a thread that forks, only the branch with it. Empty: the newest.",
         ),
     ] = None,
+    requests: Annotated[  # noqa: FBT002  # FastAPI passes it by name
+        bool, Query(description="thread: with what the model was asked, as `meta:requests`.")
+    ] = False,
     turns: Annotated[int | None, Query(ge=1, description="thread: only the last turns, as many as this.")] = None,
     since_turn: Annotated[
         str | None, Query(max_length=500, description="thread: at least from the turn with this `meta:turn_id` on.")
@@ -171,19 +175,22 @@ async def read_thread(
         options = form.checked(given)
     except WrongOption as error:
         raise Problem("bad-request", str(error)) from None
-    if not form.is_document and (turns is not None or since_turn is not None):
-        raise Problem("bad-request", f"turns, since_turn: the format {format_name} has no such options")
-    bounded = principal.bounded(tenant)
+    if not form.is_document and (turns is not None or since_turn is not None or requests):
+        raise Problem("bad-request", f"turns, since_turn, requests: the format {format_name} has no such options")
+    bounded, bodies = principal.bounded(tenant), dict[str, dict[str, Any]]()
 
     def printed(document: dict[str, Any]) -> tuple[bytes, str]:
         made = form.printed(document, branch=branch, partial=partial, **options)
-        data = json_text.dumps(last_turns(made, turns, since_turn)).encode()
+        shown = last_turns(made, turns, since_turn)
+        data = json_text.dumps(with_bodies(shown, bodies) if requests else shown).encode()
         return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
     try:
         # In a slot until it is text: as values a long conversation takes ten times as much memory.
         async with gateway.reading.taken(bounded):
             document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
+            if requests:
+                bodies = await (await gateway.store()).asked(named_in(document), bounded)
             data, tag = await asyncio.to_thread(printed, document)
             del document
     except UnknownBranch as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ DIGEST_BYTES: Final = 16
 
 
 TABLES: Final[Mapping[type[Any], Table]] = {UsageNames: usage_names, Agent: agents}
+T = TypeVar("T")
 N = TypeVar("N", UsageNames, Agent)
 
 
@@ -37,15 +38,23 @@ async def ids_of(connection: AsyncConnection, kind: type[N], wanted: Iterable[N]
     They stay until the transaction ends: see `pipeline.stores.unused_names`.
     """
     by_digest = {digest(names): names for names in wanted}
+    known = await numbers_of(connection, TABLES[kind], by_digest, lambda names: names._asdict())
+    return {names: known[key] for key, names in by_digest.items()}
+
+
+async def numbers_of(
+    connection: AsyncConnection, table: Table, by_digest: Mapping[bytes, T], row: Callable[[T], dict[str, Any]]
+) -> dict[bytes, int]:
+    """Return the integers of rows by their digests; the missing ones are added, with the columns that `row` gives."""
     if not by_digest:
         return {}
-    table, dialect = TABLES[kind], connection.dialect.name
+    dialect = connection.dialect.name
     asked = Call(_known(table.name, dialect), (as_bytes(dialect, list(by_digest)),))
     known = dict((await send(connection, [asked]))[0])
     # In the order of keys, so that two writers who add the same names don't wait for each other in a circle.
-    while missing := [{"digest": key, **by_digest[key]._asdict()} for key in sorted(by_digest.keys() - known.keys())]:
+    while missing := [{"digest": key, **row(by_digest[key])} for key in sorted(by_digest.keys() - known.keys())]:
         known = dict((await send(connection, [of_rows(dialect, _add(table, dialect), missing), asked]))[1])
-    return {names: known[key] for key, names in by_digest.items()}
+    return known
 
 
 @cache

@@ -18,7 +18,7 @@ from pipeline.stores.connections import Connected
 from pipeline.stores.lookups import certain
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import notices
-from pipeline.stores.unused_names import forget_agents, forget_names
+from pipeline.stores.unused_names import forget_agents, forget_names, forget_requests
 from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
@@ -30,19 +30,21 @@ Row = dict[str, Any]
 
 
 async def delete_turns(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
-    """Delete the turns of threads, with names that nothing else has, and leave a notice of each that had any.
+    """Delete the turns of threads, and leave a notice of each that had any.
 
-    `reason`: deleted, expired.
+    Names and requests that nothing else has go with them. `reason`: deleted, expired.
     """
-    agents, names = set[int](), set[int]()
+    agents, names, requests = set[int](), set[int](), set[int]()
     for key in keys:
         names.update(await connection.scalars(statements.names_in(key)))
+        requests.update(await connection.scalars(statements.requests_in(key)))
         gone = await connection.execute(statements.delete_turns(key))
         agents.update(await connection.scalars(statements.delete_agents(key)))
         if gone.rowcount:
             await add(connection, [deleted(key, reason, now_ms())])
     await forget_names(connection, names)
     await forget_agents(connection, agents)
+    await forget_requests(connection, requests)
 
 
 def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:

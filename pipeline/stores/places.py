@@ -74,6 +74,11 @@ def names_of(tenant: str) -> Any:
     return select(s.usage_names.c.id).where(column == name if name else column.is_(None))
 
 
+def requests_of(tenant: str) -> Any:
+    """Return a query of a tenant's ids in `requests`."""
+    return select(s.requests.c.id).where(s.requests.c.tenant == (column_text(tenant) or ""))
+
+
 def sums_of(tenant: str) -> ColumnElement[bool]:
     """Return the condition of a tenant's sums."""
     return and_(s.usage_sums.c.span.in_(SPANS), s.usage_sums.c.names.in_(names_of(tenant)))
@@ -185,6 +190,28 @@ TABLES: Final = (
             s.webhook_deliveries.c.seq,
             lambda _: exists().where(s.erased.c.thread_key == s.webhook_deliveries.c.thread_key),
         ),
+    ),
+    TablePlace("turn_requests", FOLLOWS, NOW),
+    TablePlace(
+        "requests",
+        "with the last turn that names it",
+        NOW,
+        ("digest", "sha256", "tenant", "body"),
+        left=_rows(s.requests.c.id, lambda tenant: s.requests.c.id.in_(requests_of(tenant))),
+    ),
+    TablePlace(
+        "request_members",
+        "with its request, by foreign keys",
+        NOW,
+        ("name",),
+        left=_rows(s.request_members.c.request, lambda tenant: s.request_members.c.request.in_(requests_of(tenant))),
+    ),
+    TablePlace(
+        "request_values",
+        "with the last request that has it",
+        NOW,
+        ("digest", "tenant", "value"),
+        left=_rows(s.request_values.c.id, lambda tenant: s.request_values.c.tenant == (column_text(tenant) or "")),
     ),
     TablePlace("price_sources", "nothing of anybody", NOW, ours=("source",)),
     TablePlace("usage_state", "nothing of anybody", NOW),

@@ -14,6 +14,7 @@ from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.event_coverage import Version, ranges_of
 from pipeline.turns.pending import pending
+from pipeline.turns.requests import without_bodies
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, interruption, outgoing, role, span
 from topics import json_text, turn_record
 from topics.thread_key import ThreadKey
@@ -46,6 +47,7 @@ class RecordRows:
     usage: list[Row]
     key: TurnKey  # its thread, and the id of its turn
     version: Version  # the record among those of its run
+    requests: Mapping[str, Any]  # what its responses were asked: hash -> body
     family: frozenset[TurnKey]
 
     @property
@@ -67,6 +69,9 @@ def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int
 
 def record_rows(record: TurnRecord, value: bytes | None = None) -> RecordRows:
     """Return the rows of a turn record. `value`: its JSON as it came, from callers that have it."""
+    requests = record.get("requests")
+    if requests is not None:  # they have rows of their own
+        record, value = without_bodies(record), None
     thread = key_of(record)
     turn = _turn(record, _text(record, value))
     key = thread, turn["turn_id"]
@@ -88,6 +93,7 @@ def record_rows(record: TurnRecord, value: bytes | None = None) -> RecordRows:
         usage=usage_rows(record),
         key=key,
         version=Version(ranges_of(record), rank),
+        requests=requests if isinstance(requests, dict) else {},
         family=frozenset({key, *((thread, first) for first in _first_turns(record))}),
     )
 

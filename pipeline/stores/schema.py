@@ -162,6 +162,48 @@ usage = Table(
     sqlite_with_rowid=False,
 )
 
+# What models were asked: the bodies of requests without their messages, once for each tenant. Members that are large
+# (tools, system prompts) are rows of `request_values`, as the others may differ from call to call.
+requests = Table(
+    "requests",
+    metadata,
+    Column("id", Id, Identity(), primary_key=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),  # of tenant and hash
+    Column("sha256", LargeBinary, nullable=False),  # of the whole body
+    Column("tenant", Name, nullable=False),  # "" without one
+    Column("body", Text, nullable=False),  # the JSON text of its small members
+    Index("requests_sha256", "sha256"),  # a request of any tenant
+)
+request_values = Table(
+    "request_values",
+    metadata,
+    Column("id", Id, Identity(), primary_key=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),  # of tenant and value
+    Column("tenant", Name, nullable=False),
+    Column("value", Text, nullable=False),  # JSON text
+)
+request_members = Table(
+    "request_members",
+    metadata,
+    Column("request", Id, ForeignKey("requests.id", ondelete="CASCADE")),
+    Column("name", Name),
+    Column("value", Id, ForeignKey("request_values.id"), nullable=False),
+    PrimaryKeyConstraint("request", "name"),
+    Index("request_members_value", "value"),  # whether a value is in use
+    sqlite_with_rowid=False,
+)
+
+# Which requests a turn's responses name.
+turn_requests = Table(
+    "turn_requests",
+    metadata,
+    Column("turn", Id, ForeignKey("turns.id", ondelete="CASCADE")),
+    Column("request", Id, ForeignKey("requests.id"), nullable=False),
+    PrimaryKeyConstraint("turn", "request"),
+    Index("turn_requests_request", "request"),  # whether a request is in use
+    sqlite_with_rowid=False,
+)
+
 # Where a cost comes from: `stream`, or the price list and its release.
 price_sources = Table(
     "price_sources",

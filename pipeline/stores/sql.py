@@ -24,6 +24,7 @@ from pipeline.stores.holds import held_of, held_thread
 from pipeline.stores.keys import id_and_tenant, thread_of, turn_text
 from pipeline.stores.lookups import certain
 from pipeline.stores.notices import Noticing, delete_turns
+from pipeline.stores.requests import Asked
 from pipeline.stores.rows import record_rows
 from pipeline.stores.scrubbing import Scrubbing
 from pipeline.stores.searching import Searched
@@ -41,7 +42,7 @@ from turnmill.identity import thread_uuid
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 
 
-class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, DeletedUsage, Scrubbing):
+class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Delivering, DeletedUsage, Scrubbing):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.

@@ -31,13 +31,23 @@ from pipeline.stores.keys import id_and_tenant, key_text
 from pipeline.stores.names import INSERT
 from pipeline.stores.one_of import one_of
 from pipeline.stores.rows import COMPLETE, FACTS
-from pipeline.stores.schema import erased, expired, links, thread_agents, threads, turns, usage, usage_names
+from pipeline.stores.schema import (
+    erased,
+    expired,
+    links,
+    thread_agents,
+    threads,
+    turn_requests,
+    turns,
+    usage,
+    usage_names,
+)
 from pipeline.stores.thread_rows import ROLE_BITS
 from topics.thread_key import ThreadKey
 
 ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)
 NAME: Final = (threads.c.thread_id, threads.c.tenant, threads.c.name)  # what `keys.thread_of` takes
-ADD: Final = {table: insert(table) for table in (links, usage)}
+ADD: Final = {table: insert(table) for table in (links, usage, turn_requests)}
 
 
 def add_erased(dialect: str) -> Insert:
@@ -172,6 +182,16 @@ def names_in(key: ThreadKey) -> Select[Any]:
 def names_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
     """Return a query of the names in the usage of these turns."""
     return select(usage.c.names).where(usage.c.turn.in_(ids)).distinct()
+
+
+def requests_in(key: ThreadKey) -> Select[Any]:
+    """Return a query of the requests that this thread's turns name."""
+    return requests_of(select(turns.c.id).where(turns.c.thread == number_of(key)))
+
+
+def requests_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
+    """Return a query of the requests that these turns name."""
+    return select(turn_requests.c.request).where(turn_requests.c.turn.in_(ids)).distinct()
 
 
 def delete_agents(key: ThreadKey) -> ReturningDelete[Any]:

@@ -18,14 +18,15 @@ from pipeline.stores.holds import held_of
 from pipeline.stores.keys import Agent, UsageNames, id_and_tenant, key_text
 from pipeline.stores.names import INSERT, ids_of
 from pipeline.stores.notices import delete_turns
+from pipeline.stores.requests import request_rows
 from pipeline.stores.rows import RecordRows, Row, TurnKey, agents_of, record_of, starters
-from pipeline.stores.schema import links, price_sources, usage
+from pipeline.stores.schema import links, price_sources, turn_requests, usage
 from pipeline.stores.search_write import forget_words, kinds_of, words_calls
 from pipeline.stores.sending import of_rows, send
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.thread_rows import ThreadRow, with_turns
 from pipeline.stores.turn_ids import new_ids
-from pipeline.stores.unused_names import forget_agents, forget_names
+from pipeline.stores.unused_names import forget_agents, forget_names, forget_requests
 from pipeline.stores.versions import Batch, Stored, known_versions, taken
 from pipeline.turns.content import references
 from topics.thread_key import ThreadKey
@@ -33,7 +34,7 @@ from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
 
 FOREVER: Final = Retention()
-CHILDREN: Final = (links, usage)
+CHILDREN: Final = (links, usage, turn_requests)
 OF_RESPONSE: Final = tuple(  # columns of `usage` that a row has as they are
     column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
 )
@@ -145,7 +146,10 @@ async def _apply(
     dialect = connection.dialect.name
     added = [rows for rows in changed if rows.key not in known]
     replaced = {known[rows.key].id: rows.thread for rows in changed if rows.key in known}
-    names = set(await connection.scalars(statements.names_of(sorted(replaced)))) if replaced else set[int]()
+    names, asked = set[int](), set[int]()
+    if replaced:
+        names = set(await connection.scalars(statements.names_of(sorted(replaced))))
+        asked = set(await connection.scalars(statements.requests_of(sorted(replaced))))
     fewer = await _forget(connection, replaced, threads)
     ids = await new_ids(connection, [rows.turn["started_at"] for rows in added])
     own = {key: one.id for key, one in known.items()} | {rows.key: one for rows, one in zip(added, ids, strict=True)}
@@ -159,6 +163,8 @@ async def _apply(
         calls.append(of_rows(dialect, statements.ADD[usage], some))
     more = Counter((agent, threads[rows.thread].id) for rows in changed for agent in rows.agents)
     calls += await _agents_calls(connection, more, fewer)
+    if some := await request_rows(connection, [(id_, rows) for id_, _, rows in placed if rows.requests]):
+        calls.append(of_rows(dialect, statements.ADD[turn_requests], some))
     calls += words_calls(dialect, [(id_, rows) for id_, _, rows in placed], kinds)
     new: dict[ThreadKey, list[RecordRows]] = defaultdict(list)
     for rows in added:
@@ -171,6 +177,7 @@ async def _apply(
     if again := derived | {key for key, row in rows_of_threads.items() if row is None}:
         await connection.execute(statements.refresh_threads([threads[key].id for key in again]))
     await forget_names(connection, names)
+    await forget_requests(connection, asked)
 
 
 async def _forget(

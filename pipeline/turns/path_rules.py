@@ -15,7 +15,7 @@ TURN: Final = frozenset(
 INTERRUPTION: Final = frozenset({"reason", "interrupted_at"})
 MESSAGE: Final = frozenset(
     {"message_type", "timestamp", "agent_id", "model_name", "provider_name", "finish_reason", "event_type"}
-    | {"source_agent", "target_agents", "meta:after_part"}
+    | {"source_agent", "target_agents", "meta:after_part", "meta:request"}
 )
 PART: Final = frozenset(
     {"part_kind", "tool_name", "tool_call_id", "id", "status", "signature", "thinking_id", "provider_name"}

@@ -4,7 +4,7 @@ Rules see whole parts, so they find a secret that came in many deltas. They see 
 prompts, tool arguments and results with all that is nested in them (names of members, and integers by their digits),
 data of events, errors, and fields under `meta:*`; a run's facts about its thread (title, metadata, fields of agents and
 links); and the data of telemetry. They don't see a turn's structure (kinds, ids, times, names of tools and agents), nor
-base64.
+base64. Of the requests behind a turn's responses they see every text, and paths see nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pipeline.turns.canonical import sealed
 from pipeline.turns.error_mask import masked
 from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.path_rules import AGENT, INTERRUPTION, LINK, MESSAGE, PART, THREAD, TURN, PathRule
+from pipeline.turns.requests import changed
 from topics import json_text, telemetry
 from topics.json_text import Fields
 from topics.telemetry import TelemetryRecord
@@ -60,9 +61,9 @@ class Redaction:
             masked_turn, hidden = self._masked(turn, facts)
             redacted = self._by_rules(masked_turn)
         known = self._facts(hidden)
-        if redacted is turn and all(known[key] == facts[key] for key in facts):
-            return record
-        return sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
+        if redacted is not turn or any(known[key] != facts[key] for key in facts):
+            record = sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
+        return changed(record, self.value) if self.texts else record  # requests are outside of the hash
 
     def telemetry(self, record: TelemetryRecord) -> TelemetryRecord:
         """Return a telemetry record with its data redacted as in a system message of a turn.

@@ -21,4 +21,5 @@ def limits_of(settings: Settings) -> Limits:
         run_bytes=settings.run_bytes,
         record_bytes=settings.max_record_bytes,
         keep_telemetry=settings.keep_telemetry_in_turns,
+        keep_requests=settings.requests,
     )

@@ -11,22 +11,29 @@ from turnmill.errors import InvalidRecord
 Fields = dict[str, Any]
 EVENT_BYTES: Final = 800_000  # of one event: a record holds 900,000
 BODY_BYTES: Final = 262_144  # of a request that is published whole
-SETTINGS: Final = ("tools", "system", "instructions", "systemInstruction", "response_format", "text")
+CONFIGURING: Final = ("system", "developer")
 STEPS: Final = (65_536, 8_192, 1_024, 128)  # characters that are left of long texts, until all fits
 
 
 def request_body(dialect: str, body: Any) -> Any:
-    """Return a request's body as it travels: above 256 KB without settings, and from the model's last words on.
+    """Return a request's body as it travels: above 256 KB its history begins with the model's last words.
 
-    The pipeline stores neither settings nor repeated history.
+    The pipeline has the history already; what the model was asked beside it, it stores. So texts of the history are
+    cut first where the body is still too large for an event.
     """
     if not isinstance(body, dict) or len(encode(body)) <= BODY_BYTES:
         return body
-    short = {key: value for key, value in body.items() if key not in SETTINGS}
     name = HISTORIES[dialect]
-    history = short.get(name)
-    if isinstance(history, list):
-        short[name] = history[_newest(history) :]
+    history = body.get(name)
+    if not isinstance(history, list):
+        return fitted(body)
+    newest = _newest(history)
+    leading = [one for one in history[:newest] if isinstance(one, dict) and one.get("role") in CONFIGURING]
+    for longest in (None, *STEPS):
+        said = history[newest:] if longest is None else _cut(history[newest:], longest)
+        short = {**body, name: [*leading, *said]}
+        if len(encode({"event": short})) <= EVENT_BYTES:
+            return short
     return fitted(short)
 
 

@@ -63,6 +63,7 @@ def system(builder: Builder, event: Fields) -> None:
         return
     if kind == "init":
         _init(builder, session, event, data)
+        builder.asked = {key: value for key, value in data.items() if key not in ("subtype", "uuid", "session_id")}
         return
     call_id = event.get("tool_use_id")
     if isinstance(call_id, str):

@@ -11,6 +11,7 @@ import pytest
 from pipeline.dialects import FORMATS
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from pipeline.turns.requests import digest
 from tests.support.gateways import Running, Tokens, client
 from tests.support.turn_records import make_record
 from turnmill.identity import thread_uuid
@@ -63,6 +64,25 @@ async def test_lists_come_in_pages_and_are_filtered(http: httpx.AsyncClient, gat
     ):
         found = (await http.get("/v1/threads", params=query)).json()["threads"]
         assert {thread["external_id"] for thread in found} == {f"chat-{n}" for n in numbers}, query
+
+
+async def test_what_was_asked_comes_where_it_is_asked_for(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    body = {"model": "m", "system": "be brief " * 100, "tools": []}
+    name = digest(body)
+    record = make_record("chat-q", tenant="t1", requests={name: body})
+    record["turn"]["messages"][0]["meta:request"] = {"sha256": name}
+    await write(gateway_settings, record)
+    plain = (await http.get("/v1/threads/chat-q")).json()
+    assert plain["turns"][0]["messages"][0]["meta:request"] == {"sha256": name}
+    assert "meta:requests" not in plain
+    whole = (await http.get("/v1/threads/chat-q", params={"requests": True})).json()
+    assert whole == {**plain, "meta:requests": {name: body}}
+    assert (await http.get(f"/v1/requests/{name}")).json() == body
+    problem(await http.get(f"/v1/requests/{name}", params={"tenant": "t2"}), 404, "unknown-request")
+    problem(await http.get(f"/v1/requests/{'0' * 64}"), 404, "unknown-request")
+    problem(await http.get("/v1/requests/abc"), 422, "invalid-parameters")
+    of_form = {"requests": True, "format": "openai-chat"}
+    problem(await http.get("/v1/threads/chat-q", params=of_form), 400, "bad-request")
 
 
 async def test_what_was_shown_comes_where_it_is_asked_for(http: httpx.AsyncClient, gateway_settings: Settings) -> None:

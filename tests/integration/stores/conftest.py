@@ -105,6 +105,8 @@ NAMED_BY = {
     "turn": ("turns", ("turn_id",)),
     "names": ("usage_names", ("digest",)),
     "agent": ("agents", ("digest",)),
+    "request": ("requests", ("digest",)),
+    "value": ("request_values", ("digest",)),
     "price_source": ("price_sources", ("source",)),
 }
 

@@ -20,6 +20,7 @@ from pipeline.stores.erasure import erase
 from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import erase_tenant, what_is_left
+from pipeline.turns.requests import digest
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
@@ -46,6 +47,9 @@ def marked(record: Any, run: str = "markofrun", **more: Any) -> Any:
     response = made["turn"]["messages"][0]
     response["finish_reason"] = "markofreason"
     response["parts"].append({"part_kind": "tool-call", "tool_name": "markoftool", "args": {"a": "markofargs"}})
+    body = {"system": "markofsystem " * 100, "metadata": {"user": "markofuser"}}
+    response["meta:request"] = {"sha256": digest(body)}
+    made["requests"] = {digest(body): body}
     made["links"] = [{"relation": "referenced", "thread_id": thread_uuid("markoflink")[0], "metadata": "markofmeta"}]
     return made
 

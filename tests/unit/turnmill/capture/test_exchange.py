@@ -53,7 +53,13 @@ def test_a_large_request_travels_from_the_last_answer_on() -> None:
     new = [{"role": "assistant", "content": "", "tool_calls": []}, {"role": "tool", "content": "r"}]
     body = {"model": "m", "tools": ["t"], "messages": [*old, {"role": "user", "content": "b"}, *new]}
     (event,) = Exchange("openai-chat", body).asked()
-    assert event["request"] == {"model": "m", "messages": new}
+    assert event["request"] == {"model": "m", "tools": ["t"], "messages": new}
+    system, long = {"role": "system", "content": "s" * 300_000}, {"role": "tool", "content": "r" * 700_000}
+    (event,) = Exchange("openai-chat", {"tools": ["t" * 10_000], "messages": [system, *old, long]}).asked()
+    assert event["request"]["tools"] == ["t" * 10_000]
+    first, answer, cut = event["request"]["messages"]
+    assert (first, answer) == (system, old[1])
+    assert "characters were left out" in cut["content"]
     large = {"messages": [{"role": "user", "content": "x" * 2_000_000}]}
     (event,) = Exchange("openai-chat", large).asked()
     assert len(encode(event)) < EVENT_BYTES

@@ -1,0 +1,30 @@
+"""What models were asked, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Reader
+from pipeline.gateway.threads import PRIVATE, Tenant
+
+router = APIRouter(prefix="/v1/requests", tags=["threads"])
+
+
+@router.get("/{sha256}", summary="What a model was asked", responses=documented("unknown-request", "forbidden"))
+async def read_request(
+    gateway: TheGateway,
+    principal: Reader,
+    response: Response,
+    sha256: Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="As `meta:request` of a response has it.")],
+    tenant: Tenant = None,
+) -> dict[str, Any]:
+    """Return the body of a request without its messages, as the provider's API names its members."""
+    found = await (await gateway.store()).asked([sha256], principal.bounded(tenant))
+    if sha256 not in found:
+        raise Problem("unknown-request", f"no turn in the store names the request {sha256}")
+    response.headers.update(PRIVATE)
+    return found[sha256]
