@@ -19,7 +19,7 @@ async def read_request(
     gateway: TheGateway,
     principal: Reader,
     response: Response,
-    sha256: Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="As `meta:request` of a response has it.")],
+    sha256: Annotated[str, Path(max_length=64, description="As `meta:request` of a response has it.")],
     tenant: Tenant = None,
 ) -> dict[str, Any]:
     """Return the body of a request without its messages, as the provider's API names its members."""

@@ -44,6 +44,10 @@ class PathRule:
         """Return a thread without turns, its agents as a list, redacted, and in how many places."""
         return self._replaced(thread, _holds_a_thread)
 
+    def in_request(self, body: Any) -> tuple[Any, int]:
+        """Return a request's body redacted, and in how many places."""
+        return self._replaced(body, lambda place: False)
+
     def _replaced(self, root: Any, structural: Callable[[Place], bool]) -> tuple[Any, int]:
         count = 0
 

@@ -4,7 +4,7 @@ Rules see whole parts, so they find a secret that came in many deltas. They see 
 prompts, tool arguments and results with all that is nested in them (names of members, and integers by their digits),
 data of events, errors, and fields under `meta:*`; a run's facts about its thread (title, metadata, fields of agents and
 links); and the data of telemetry. They don't see a turn's structure (kinds, ids, times, names of tools and agents), nor
-base64. Of the requests behind a turn's responses they see every text, and paths see nothing.
+base64. Of the requests behind a turn's responses they see every text, and paths begin at a body.
 """
 
 from __future__ import annotations
@@ -63,7 +63,13 @@ class Redaction:
         known = self._facts(hidden)
         if redacted is not turn or any(known[key] != facts[key] for key in facts):
             record = sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
-        return changed(record, self.value) if self.texts else record  # requests are outside of the hash
+        return changed(record, self._request)  # outside of the hash
+
+    def _request(self, body: Any) -> Any:
+        for rule in self.paths:
+            body, count = rule.in_request(body)
+            self._count(rule.name, count)
+        return self.value(body) if self.texts else body
 
     def telemetry(self, record: TelemetryRecord) -> TelemetryRecord:
         """Return a telemetry record with its data redacted as in a system message of a turn.

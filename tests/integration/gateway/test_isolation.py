@@ -12,6 +12,7 @@ import pytest
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from pipeline.turns.requests import digest
 from tests.support.assembled import assembled
 from tests.support.gateways import Running, Tokens, client, replayed, sse, talk
 from tests.support.turn_records import make_record
@@ -45,6 +46,8 @@ async def secret(gateway_settings: Settings, guarded: Running, tokens: Tokens) -
             {**record, "thread_id": thread_id, "tenant": "acme", "agent_id": SECRET}
             for record in assembled("vercel-ai", events, run=run, end="complete").records
         ]
+        body = {"system": SECRET}
+        records[-1]["requests"] = {digest(body): body}
         await store.write(records)
     return thread_id
 
@@ -95,6 +98,8 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
                 assert SECRET not in echoed, (method, path, text[:2000])
                 if ids == secret and f"/{secret}" in path:
                     assert status == (200 if path.endswith("/stream") else 404), (method, path, status, text)
+        asked = f"/v1/requests/{digest({'system': SECRET})}"
+        assert (await http.get(asked)).status_code == 404
         for query in ({}, {"thread": "open"}, {"agent": SECRET}, {"status": "waiting"}):
             answer = await http.get("/v1/runs", params=query)
             assert answer.json() == {"runs": []}, query
@@ -107,6 +112,7 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
         answer = await http.get(f"/v1/threads/{secret}")
         assert answer.status_code == 200, "it is still there"
         assert answer.text.count(SECRET) >= 3
+        assert (await http.get(asked)).json() == {"system": SECRET}
         assert len(await replayed(http, secret)) == len(talk(3)) + 1, "and nobody has added to it"
         listed = (await http.get("/v1/threads")).json()["threads"]
         assert [run["run_id"] for run in (await http.get("/v1/runs")).json()["runs"]] == [SECRET]

@@ -80,7 +80,7 @@ async def test_what_was_asked_comes_where_it_is_asked_for(http: httpx.AsyncClien
     assert (await http.get(f"/v1/requests/{name}")).json() == body
     problem(await http.get(f"/v1/requests/{name}", params={"tenant": "t2"}), 404, "unknown-request")
     problem(await http.get(f"/v1/requests/{'0' * 64}"), 404, "unknown-request")
-    problem(await http.get("/v1/requests/abc"), 422, "invalid-parameters")
+    problem(await http.get("/v1/requests/no-hash"), 404, "unknown-request")
     of_form = {"requests": True, "format": "openai-chat"}
     problem(await http.get("/v1/threads/chat-q", params=of_form), 400, "bad-request")
 

@@ -11,6 +11,8 @@ from pipeline.assembly.offline import assemble
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
+from pipeline.turns.json_path import parse
+from pipeline.turns.path_rules import PathRule
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.requests import digest, named_in, with_bodies, without_messages
 from pipeline.worker.redaction_rules import rules_of
@@ -156,6 +158,18 @@ def test_rules_apply_to_it_and_its_name_is_that_of_what_is_stored() -> None:
     [body] = asked(got)
     [record] = [one for one in got if "requests" in one]
     assert list(record["requests"]) == [digest(body)]
+
+
+def test_paths_begin_at_a_body() -> None:
+    redaction = Redaction([PathRule("u", parse("$.metadata.user"), "…"), PathRule("all", parse("$..pin"), "…")])
+    tools = [{"type": "mcp", "pin": "p1", "note": {"pin": "p2"}}]
+    asking = chat(messages=[USER], tools=tools, metadata={"user": "ann", "n": "1"})
+    got = [redaction.record(one) for one in turns("openai-chat", asking, *ANSWERS["openai-chat"])]
+    [body] = asked(got)
+    assert body["metadata"]["user"] != "ann"
+    assert body["metadata"]["n"] == "1"
+    assert b"p2" not in b"".join(map(encode, got))
+    assert redaction.counts == {"u": 1, "all": 2}
 
 
 def test_text_that_utf_8_cannot_hold_is_mended() -> None:
