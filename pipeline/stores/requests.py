@@ -108,13 +108,17 @@ async def request_rows(connection: AsyncConnection, placed: Iterable[tuple[int, 
 
     Those that are there are held until the transaction ends: see `pipeline.stores.unused_names`.
     """
-    uses = [
-        (id_, _Body(id_and_tenant(rows.thread)[1], name, body))
-        for id_, rows in placed
-        for name, body in rows.requests.items()
-        if HASH.fullmatch(name) and isinstance(body, dict)
-    ]
-    bodies = {body.digest: body for _, body in uses}
+    named: dict[tuple[str, str], _Body] = {}  # by tenant and hash: most turns of a batch name the same few
+    uses: list[tuple[int, tuple[str, str]]] = []
+    for id_, rows in placed:
+        tenant = id_and_tenant(rows.thread)[1]
+        for name, body in rows.requests.items():
+            if HASH.fullmatch(name) and isinstance(body, dict):
+                key = tenant, name
+                if key not in named:
+                    named[key] = _Body(tenant, name, body)
+                uses.append((id_, key))
+    bodies = {body.digest: body for body in named.values()}
     new: dict[bytes, _Body] = {}
 
     def row(body: _Body) -> Row:
@@ -123,7 +127,8 @@ async def request_rows(connection: AsyncConnection, placed: Iterable[tuple[int, 
 
     known = await numbers_of(connection, requests, bodies, row)
     await _add_members(connection, {known[digest]: body for digest, body in new.items()})
-    return [{"turn": id_, "request": known[body.digest]} for id_, body in uses]
+    ids = {key: known[body.digest] for key, body in named.items()}
+    return [{"turn": id_, "request": ids[key]} for id_, key in uses]
 
 
 async def _add_members(connection: AsyncConnection, new: Mapping[int, _Body]) -> None:

@@ -136,6 +136,7 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
             {**asdict(one), "queries": {what: _percentiles(ms) for what, ms in one.queries.items()}}
             for one in suite.searches
         ],
+        "asked": [asdict(one) for one in suite.asked],
         "scale": asdict(suite.scale),
         "assembly": [asdict(one) for one in suite.assembly],
         "left_out": suite.left_out,

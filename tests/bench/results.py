@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.bench.asked import Asked
 from tests.bench.capture import Captured
 from tests.bench.gateway import GatewayLoad
 from tests.bench.growth import Growth
@@ -67,6 +68,7 @@ class Suite:
     lake: list[Step] = field(default_factory=list)
     growth: list[Growth] = field(default_factory=list)
     expiries: list[Waited] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
     searches: list[Searches] = field(default_factory=list)
     scale: Scale = field(default_factory=Scale)
     left_out: dict[str, str] = field(default_factory=dict)  # contender or load -> what it needs

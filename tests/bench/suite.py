@@ -16,6 +16,7 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.bench import (
+    asked,
     capture,
     gateway,
     growth,
@@ -50,12 +51,13 @@ PROXY: Final = "proxy"
 CAPTURE: Final = "capture"
 HISTORY: Final = "history"
 SEARCH: Final = "search"
+ASKED: Final = "asked"
 ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, CAPTURE, GATEWAY, PROXY)
 LAKE: Final = "lake"
 RETENTION: Final = "retention"
 GROWTH: Final = "growth"
 SCALE: Final = "scale"
-WITHOUT_BROKER: Final = (HISTORY, SEARCH, LAKE, RETENTION, GROWTH)
+WITHOUT_BROKER: Final = (HISTORY, SEARCH, ASKED, LAKE, RETENTION, GROWTH)
 APART: Final = (*WITHOUT_BROKER, SCALE)  # measured where they are asked for: each takes its time
 MEASUREMENTS: Final = (*ALL, *APART)
 USUAL: Final = (ASSEMBLY, "text-1", "text-8")
@@ -125,6 +127,9 @@ def run(settings: Settings, plan: Plan, suite: Suite, progress: Progress) -> Non
             if SEARCH in plan.measurements:
                 with _part(suite.failed, f"searches among {plan.turns:,} turns", progress):
                     suite.searches += asyncio.run(searching.both(Path(folder), server, plan.turns, progress))
+            if ASKED in plan.measurements:
+                with _part(suite.failed, "turns that say what was asked", progress):
+                    suite.asked += asyncio.run(asked.measure(Path(folder), progress))
             if GROWTH in plan.measurements:
                 turns = min(plan.turns, growth.LARGE)
                 with _part(suite.failed, f"stores that grow to {turns:,} turns", progress):

@@ -78,6 +78,13 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
                 for one in suite.lake
             ],
         )
+    if suite.asked:
+        rows = [
+            (f"{one.size:,}" if one.size else "none", f"{one.cost:,.0f}", f"{one.more:+.0%}") for one in suite.asked
+        ]
+        yield Sheet(
+            "Storing turns with a request that is known, SQLite", ("bytes of it", "CPU µs a turn", "more"), rows
+        )
     if suite.growth:
         yield Sheet(
             f"Storing a turn of {growth.WORDS} words as the store grows",

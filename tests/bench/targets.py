@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tests.bench import asked
 from tests.bench.contenders import CONTENDERS, LIMIT, TURNS
 from tests.bench.history import BY_MODEL
 from tests.bench.loads import LOADS
@@ -37,6 +38,7 @@ REPORT_MS: Final = 50  # from sums
 RARE_MS: Final = 50  # of a search, half of the time
 COMMON_MS: Final = 500  # of a search, 99 times of 100
 WRITING_MORE: Final = 0.30  # CPU, with what is searched
+ASKED_MORE: Final = 0.10  # CPU of a turn that says what was asked
 OF_A_CORE: Final = 0.015  # for publishing a stream of 50 tokens/s
 
 
@@ -98,6 +100,10 @@ def aims(suite: Suite) -> Iterator[Aim]:
         yield Aim(f"p99 of {COMMON_WORD}, {where}", percentile(common, 99), COMMON_MS, form="{:,.0f} ms")
         more = searched.more(searched.cost)
         yield Aim(f"CPU of writing what is searched, too, {searched.store}", more, WRITING_MORE, form="{:+.0%}")
+    for known in suite.asked:
+        if known.size == asked.AIM:
+            what = f"CPU of storing turns with a known request of {known.size:,} bytes, SQLite"
+            yield Aim(what, known.more, ASKED_MORE, form="{:+.0%}")
     for served in suite.publishing:
         for mode in MODES:
             if mode != PLAIN:

@@ -20,7 +20,7 @@ from sqlalchemy import event
 
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import Event
-from pipeline.stores import schema
+from pipeline.stores import schema, unused_names
 from pipeline.stores.expired_threads import RoundPosition
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
@@ -39,7 +39,8 @@ HOUR: Final = 3_600_000
 TURNS: Final = 30_000  # of as many threads, over 300 hours, of 50 tenants and 600 agents
 GROWING: Final = {
     *("threads", "turns", "thread_agents", "links", "usage", "usage_sums", "turn_words", "erased"),
-    *("holds", "expired", "notices", "webhook_deliveries"),
+    *("holds", "expired", "notices", "webhook_deliveries", "requests", "request_values", "request_members"),
+    "turn_requests",
 }
 ASKED: Final = json.dumps(dict.fromkeys(("turn_id", "run_id", "agent_id", "agent_name", "dialect", "since", "asked")))
 RECORD: Final = json.dumps({"turn": {"turn_type": "user", "parts": []}})
@@ -69,6 +70,11 @@ FILL: Final = (
     "INSERT INTO erased SELECT 'gone-' || n, 0 FROM numbers n",
     """INSERT INTO holds SELECT 'held-' || n, '["x", null]', 0 FROM numbers n""",
     """INSERT INTO expired SELECT 'gone-' || n, '["x", null]', 0, 0, 0, n FROM numbers n""",
+    """INSERT INTO requests
+    SELECT 1000 + n, decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), 't' || n % 50, '{}' FROM numbers n""",
+    "INSERT INTO request_values SELECT 1000 + n, decode(md5(n::text), 'hex'), 't' || n % 50, '{}' FROM numbers n",
+    "INSERT INTO request_members SELECT 1000 + n, 'tools', 1000 + n FROM numbers n",
+    f"INSERT INTO turn_requests SELECT {AT} << 21 | n, 1000 + n FROM numbers n",
     """INSERT INTO notices SELECT 'n' || n, CASE WHEN n < 9 THEN n END, 9000000000000, '{"at": 1, "id": "x"}'
     FROM numbers n""",
     """INSERT INTO webhook_deliveries (webhook, id, lane, payload, place, at, due, attempts)
@@ -85,6 +91,12 @@ HOURLY: Final = UsageQuery(start=START + 50 * HOUR, end=START + 51 * HOUR)
 BY_MODEL: Final = UsageQuery(("model",), start=START + 50 * HOUR + 1, end=START + 74 * HOUR)
 BY_REASON: Final = replace(HOURLY, group_by=("finish_reason", "model"))
 OF_TENANT: Final = {"tenant": ("t7",)}
+
+
+async def forget(store: ThreadStore) -> None:
+    async with store._writing() as connection:
+        await unused_names.forget_requests(connection, [1001, 1002])
+        await unused_names._forget(connection, schema.request_values, [1001])
 
 
 def sub_agent(run: str) -> Record:
@@ -183,6 +195,9 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "taking changes up into sums": (lambda s: s.sum_up(), "usage_changes_pkey"),
     "forgetting the sums of a tenant": (lambda s: s.forget_sums("t7"), "usage_sums_pkey"),
     "comparing sums": (lambda s: s.compare_sums(), "usage_sums_pkey"),
+    "what a model was asked": (lambda s: s.asked(["0" * 64]), "requests_sha256"),
+    "whether a turn names a request": (forget, "turn_requests_request"),
+    "whether a request has a value": (forget, "request_members_value"),
     "threads that have expired": (lambda s: s.next_ripe(KEPT, NOW, RoundPosition(1)), "threads_updated"),
     "a tenant's threads that have expired": (
         lambda s: s.next_ripe(KEPT, NOW, RoundPosition()),
