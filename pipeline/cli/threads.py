@@ -24,6 +24,7 @@ from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import erase
+from pipeline.stores.list_statements import SORTS, UPDATED, ListQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch, one_branch
@@ -52,13 +53,23 @@ def threads() -> None:
 @threads.command("list")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Threads on a page.")
 @click.option("--cursor", help="Where the page before ended.")
-@click.option("--agent", "agent_id", help="Only threads with this agent id.")
+@click.option("--agent", help="Only threads with an agent of this id or name.")
 @click.option("--tenant", help="Only threads of this tenant.")
+@click.option("--model", help="Only threads to which this model gave the last response.")
+@click.option("--tool", help="Only threads in which this tool was called.")
+@click.option("--min-cost", type=click.FloatRange(0), metavar="USD", help="Only threads from this cost on.")
+@click.option("--status", type=click.Choice(["complete", "interrupted"]), help="Of the last turn.")
 @click.option("--search", help="Only threads with this text in title, first prompt or id.")
+@click.option("--sort", default=UPDATED, show_default=True, type=click.Choice(list(SORTS)), help="The greatest first.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"threads": […], "cursor": …}.')
-def list_(*, as_json: bool, **query: Any) -> None:
-    """List threads, the last updated first."""
-    page = _with_store(lambda store: store.threads(**query))
+def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> None:
+    """List threads, the last updated first.
+
+    Sorted by anything else, the list is one of the 10,000 threads that were updated last.
+    """
+    if wanted["tool"] is not None and load().search == "off":
+        raise CallerError("--tool: tools are found by the words of turns, and TURNMILL_SEARCH is off")
+    page = _with_store(lambda store: store.threads(limit, cursor, ListQuery(**wanted)))
     if as_json:
         click.echo(json.dumps(asdict(page)))
         return
@@ -73,17 +84,21 @@ def list_(*, as_json: bool, **query: Any) -> None:
 
 def thread_table(page: ThreadPage) -> Table:
     """Threads as a table."""
-    table = Table("thread", "title", "agents", "turns", "status", "tokens", "updated", box=None, pad_edge=False)
-    table.columns[0].no_wrap = table.columns[6].no_wrap = True
-    table.columns[3].justify = table.columns[5].justify = "right"
+    names = ("thread", "title", "agents", "model", "turns", "status", "tokens", "cost", "updated")
+    table = Table(*names, box=None, pad_edge=False)
+    table.columns[0].no_wrap = table.columns[8].no_wrap = True
+    for number in (4, 6, 7):
+        table.columns[number].justify = "right"
     for thread in page.threads:
         table.add_row(
             thread.thread_id,
             Text(plain(thread.title or thread.external_id or "")),
             Text(plain(", ".join(thread.agents))),
+            Text(plain(thread.model or "")),
             str(thread.turns),
             Text(thread.status or "", style="red" if thread.status == "interrupted" else ""),
             f"{thread.tokens:,}",
+            "?" if thread.cost_usd is None else f"${thread.cost_usd:,.4f}",
             short_time(thread.updated_at),
         )
     return table

@@ -9,14 +9,13 @@ from fastapi import APIRouter, Query, Response
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader
-from pipeline.gateway.threads import PRIVATE, Moment, Tenant
+from pipeline.gateway.threads import OFF, PRIVATE, Moment, Tenant
 from pipeline.stores.search import MOST, ROLES, SearchPage, SearchQuery
 from pipeline.turns.spoken_text import KINDS, Kind
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS
 
 ROLE_NAMES: Final = tuple(ROLES)
-OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
 
 router = APIRouter(prefix="/v1/search", tags=["threads"])
 

@@ -16,6 +16,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Reader
 from pipeline.stores.erasure import erase
 from pipeline.stores.errors import HeldThread, StoreError
+from pipeline.stores.list_statements import SORTS, UPDATED, ListQuery
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.pages import UnknownTurn, last_turns
@@ -60,6 +61,9 @@ Whose = Annotated[
     ),
 ]
 FORMAT_NAMES: Final = tuple(FORMATS)
+SORT_NAMES: Final = tuple(SORTS)
+MOST_USD: Final = 1e9
+OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
 
 
 class ThreadTree(BaseModel):
@@ -86,34 +90,53 @@ async def list_threads(
     principal: Reader,
     limit: Annotated[int, Query(ge=1, le=1000, description="Threads on a page.")] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="Of the page before.")] = None,
-    agent: Annotated[str | None, Query(max_length=500, description="Only with this agent id.")] = None,
+    agent: Annotated[str | None, Query(max_length=500, description="Only with an agent of this id or name.")] = None,
     tenant: Tenant = None,
+    model: Annotated[str | None, Query(max_length=500, description="Only where it gave the last response.")] = None,
+    tool: Annotated[
+        str | None,
+        Query(max_length=500, description="Only where it was called, by the newest 10,000 turns that did."),
+    ] = None,
+    min_cost: Annotated[
+        float | None, Query(ge=0, le=MOST_USD, description="Only from this cost on, US dollars.")
+    ] = None,
     status: Annotated[Literal["complete", "interrupted"] | None, Query(description="Of the last turn.")] = None,
     since: Annotated[Moment | None, Query(description="Updated then or later.")] = None,
     until: Annotated[Moment | None, Query(description="Updated before.")] = None,
+    begun_before: Annotated[
+        Moment | None, Query(description="Begun before; with `since`, the threads of some time.")
+    ] = None,
     external_id: Annotated[str | None, Query(max_length=1000, description="Only with this conversation id.")] = None,
     search: Annotated[str | None, Query(max_length=200, description="In title, first prompt, ids; any case.")] = None,
+    sort: Annotated[Literal[SORT_NAMES], Query(description="By what, the greatest first.")] = UPDATED,  # type: ignore[valid-type]  # the names of a registry
 ) -> ThreadPage:
     """List threads, the last updated first. `cursor` of the answer asks for the next page; null on the last one.
 
-    Times are milliseconds since 1970.
+    Times are milliseconds since 1970. Sorted by anything else, the list is one of the threads that were updated last:
+    `sorted_among` says of how many.
     """
+    if tool is not None and gateway.settings.search == "off":
+        raise Problem("conflict", f"tools are found by the words of turns, and {OFF}")
     bounded = principal.bounded(tenant)
     store = await gateway.store()
     try:
         # In a slot: where few threads match, all of the tenant's are looked at.
         async with gateway.searching.taken(bounded):
-            return await store.threads(
-                limit,
-                cursor,
-                agent_id=agent,
+            wanted = ListQuery(
+                agent=agent,
                 tenant=bounded,
                 search=search,
                 external_id=external_id,
                 status=status,
                 since=since,
                 until=until,
+                begun_before=begun_before,
+                model=model,
+                tool=tool,
+                min_cost=min_cost,
+                sort=sort,
             )
+            return await store.threads(limit, cursor, wanted)
     except CallerError as error:
         raise Problem("bad-cursor", str(error)) from None
 

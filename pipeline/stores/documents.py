@@ -16,6 +16,7 @@ from pipeline.stores.lookups import certain
 from pipeline.stores.rows import COMPLETE, record_of, without_links
 from pipeline.stores.summaries import ThreadSummary
 from pipeline.turns.thread_document import outgoing, thread_document
+from pipeline.turns.tokens import NANO
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
@@ -56,6 +57,9 @@ def _summary(row: Row[Any], names: Iterable[str]) -> ThreadSummary:
         created_at=row.created_at,
         updated_at=row.updated_at,
         tenant=key.tenant,
+        cost_usd=None if row.cost_nano_usd is None else row.cost_nano_usd / NANO,
+        model=row.model,
+        duration_ms=row.duration_ms,
     )
 
 

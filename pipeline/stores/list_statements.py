@@ -2,40 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import Column, ColumnElement, Select, func, or_, select, union_all
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.stores.keys import id_and_tenant
 from pipeline.stores.rows import COMPLETE
 from pipeline.stores.schema import agents, links, thread_agents, threads, turns
 from pipeline.stores.statements import NAME, is_thread
-from pipeline.stores.summaries import decode_cursor
+from pipeline.stores.summaries import ThreadSummary, decode_cursor
 from pipeline.turns.column_text import column_text
+from pipeline.turns.tokens import NANO
 from topics.thread_key import ThreadKey
 
+AMONG: Final = 10_000  # threads, those that were updated last, that are sorted by what has no index
+# What a list is sorted by, the greatest first -> its column, and how a line of the list has it.
+SORTS: Final[dict[str, tuple[Column[Any], Callable[[ThreadSummary], int]]]] = {
+    "updated": (threads.c.updated_at, lambda line: line.updated_at),
+    "created": (threads.c.created_at, lambda line: line.created_at),
+    "turns": (threads.c.turns, lambda line: line.turns),
+    "tokens": (threads.c.total_tokens, lambda line: line.tokens),
+    "cost": (threads.c.cost_nano_usd, lambda line: round((line.cost_usd or 0) * NANO)),
+    "duration": (threads.c.duration_ms, lambda line: line.duration_ms or 0),
+}
+UPDATED: Final = "updated"
 NAMED: Final = 50  # threads of one name that are told apart: a producer may give it to any number
 
 
-def thread_list(
-    limit: int, cursor: str | None, agent_id: str | None, tenant: str | None, search: str | None
-) -> Select[Any]:
-    """Return a query of rows of `threads`, the last updated first, one more than `limit`.
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """Which threads a list has, and in which order; times in epoch ms. None: any.
+
+    `tenant`: "" means those without one. `agent`: id or name of one that speaks in them. `model`: that of the last
+    response. `tool`: one that was called; only where searches are on. `search`: in title, first prompt and ids, in any
+    case. `since`, `until`: of the last update. `begun_before`: with `since`, the threads that were there in some time.
+    `min_cost`: US dollars. `sort`: one of SORTS.
+    """
+
+    agent: str | None = None
+    tenant: str | None = None
+    search: str | None = None
+    external_id: str | None = None
+    status: str | None = None
+    since: int | None = None
+    until: int | None = None
+    begun_before: int | None = None
+    model: str | None = None
+    tool: str | None = None
+    min_cost: float | None = None
+    sort: str = UPDATED
+
+
+ALL: Final = ListQuery()
+
+
+def thread_list(limit: int, cursor: str | None, wanted: ListQuery, callers: Select[Any] | None = None) -> Select[Any]:
+    """Return a query of rows of `threads`, one more than `limit`.
+
+    `callers`: the ids of threads in which the wanted tool was called, where one is wanted.
 
     Raises CallerError for a bad cursor.
     """
-    query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.id.desc()).limit(limit + 1)
-    query = query.where(*of_tenant(tenant))
+    rows: Any = threads
+    among = [] if callers is None else [threads.c.id.in_(callers)]
+    query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.id.desc())
+    query = query.where(*of_tenant(wanted.tenant), *among, *_conditions(wanted))
+    if wanted.sort != UPDATED:
+        rows = query.limit(AMONG).subquery()
+        query = select(rows)
+    value = func.coalesce(rows.c[SORTS[wanted.sort][0].name], 0) if wanted.sort != UPDATED else rows.c.updated_at
+    if wanted.sort != UPDATED:
+        query = query.order_by(value.desc(), rows.c.id.desc())
     if cursor is not None:
-        query = query.where(row_of(threads.c.updated_at, threads.c.id) < row_of(*decode_cursor(cursor)))
-    if agent_id is not None:
-        query = query.where(speaks(agent_id))
-    if search:
-        texts = (threads.c.title, threads.c.prompt, threads.c.external_id, threads.c.thread_id)
-        query = query.where(or_(*(text.icontains(column_text(search), autoescape=True) for text in texts)))
-    return query
+        query = query.where(row_of(value, rows.c.id) < row_of(*decode_cursor(cursor)))
+    return query.limit(limit + 1)
+
+
+def threads_of(ids: Sequence[int]) -> Select[Any]:
+    """Return a query of the ids of the threads that these turns are in."""
+    return select(turns.c.thread).where(turns.c.id.in_(ids))
 
 
 def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
@@ -43,26 +91,33 @@ def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
     return [] if tenant is None else [threads.c.tenant == (column_text(tenant) or "")]
 
 
-def speaks(agent_id: str) -> ColumnElement[bool]:
-    """Return the condition that an agent speaks in a thread."""
-    named = select(agents.c.id).where(agents.c.agent_id == column_text(agent_id))
-    return threads.c.id.in_(select(thread_agents.c.thread).where(thread_agents.c.agent.in_(named)))
+def speaks(agent: str) -> ColumnElement[bool]:
+    """Return the condition that an agent with this id or name speaks in a thread."""
+    text = column_text(agent)
+    by_id, by_name = (select(agents.c.id).where(column == text) for column in (agents.c.agent_id, agents.c.agent_name))
+    return threads.c.id.in_(select(thread_agents.c.thread).where(thread_agents.c.agent.in_(union_all(by_id, by_name))))
 
 
-def narrowed(
-    external_id: str | None, status: str | None, since: int | None, until: int | None
-) -> list[ColumnElement[bool]]:
-    """Return further conditions of a list of threads; times of the last update, in epoch ms."""
-    conditions: list[ColumnElement[bool]] = []
-    if external_id is not None:
-        conditions.append(threads.c.external_id == column_text(external_id))
-    if status is not None:
-        conditions.append(threads.c.status == COMPLETE if status == "complete" else threads.c.status < COMPLETE)
-    if since is not None:
-        conditions.append(threads.c.updated_at >= since)
-    if until is not None:
-        conditions.append(threads.c.updated_at < until)
-    return conditions
+def _conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
+    if wanted.agent is not None:
+        yield speaks(wanted.agent)
+    if wanted.search:
+        texts = (threads.c.title, threads.c.prompt, threads.c.external_id, threads.c.thread_id)
+        yield or_(*(text.icontains(column_text(wanted.search), autoescape=True) for text in texts))
+    if wanted.external_id is not None:
+        yield threads.c.external_id == column_text(wanted.external_id)
+    if wanted.status is not None:
+        yield threads.c.status == COMPLETE if wanted.status == "complete" else threads.c.status < COMPLETE
+    if wanted.since is not None:
+        yield threads.c.updated_at >= wanted.since
+    if wanted.until is not None:
+        yield threads.c.updated_at < wanted.until
+    if wanted.begun_before is not None:
+        yield threads.c.created_at < wanted.begun_before
+    if wanted.model is not None:
+        yield threads.c.model == column_text(wanted.model)
+    if wanted.min_cost is not None:
+        yield threads.c.cost_nano_usd >= round(wanted.min_cost * NANO)
 
 
 def line(key: ThreadKey) -> Select[Any]:

@@ -99,7 +99,7 @@ TABLES: Final = (
         "threads",
         "in the transaction of the deletion",
         NOW,
-        ("thread_id", "tenant", "name", "external_id", "title", "prompt", "asked"),
+        ("thread_id", "tenant", "name", "external_id", "title", "prompt", "model", "asked"),
         left=_rows(s.threads.c.id, lambda tenant: and_(*of_tenant(tenant))),
     ),
     TablePlace(

@@ -22,6 +22,7 @@ from topics.turn_record import TurnRecord
 from turnmill.identity import turn_id
 
 FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
+AGENT: Final = 1
 FACTS: Final = 2  # the role of a record without turn
 BROKEN_OFF, INTERRUPTED, COMPLETE = 0, 1, 2  # statuses: by a worker, by the publisher
 DIGEST_BYTES: Final = 16

@@ -54,6 +54,9 @@ threads = Table(
     Column("status", SmallInteger),  # of the last turn, as in `turns`; null without a turn
     Column("turns", Integer, nullable=False, server_default="0"),
     Column("total_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("cost_nano_usd", BigInteger),  # as far as prices are known; null where none is
+    Column("model", Name),  # of the last response, and how long the agent's turn with it took
+    Column("duration_ms", BigInteger),
     Column("created_at", BigInteger, nullable=False, server_default="0"),
     Column("updated_at", BigInteger, nullable=False, server_default="0"),
     Column(

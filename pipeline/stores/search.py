@@ -24,12 +24,13 @@ from pipeline.stores import search_statements as statements
 from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.keys import thread_of, turn_text
 from pipeline.stores.rows import record_of
-from pipeline.stores.search_query import Terms, fitting, fts5, parsed, tsquery, wanted_only
+from pipeline.stores.search_query import Terms, called, fitting, fts5, parsed, tsquery, wanted_only
 from pipeline.stores.search_rows import facets
 from pipeline.stores.search_snippet import score_of, snippet_of
 from pipeline.stores.turn_ids import LATEST, first_id
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.thread_document import agent_configs
 from turnmill.errors import CallerError
 
 CANDIDATES: Final = 200  # the newest hits, which are ranked among each other
@@ -51,6 +52,7 @@ BY_WORDS: Final = {"enable_indexscan": "off"}  # but by sets of rows, as GIN giv
 TIMEOUT: Final = "57014"  # Postgres' SQLSTATE
 INTERRUPTED: Final = "interrupted"  # SQLite's message
 END: Final = first_id(LATEST + 1)
+CALLERS: Final = 10_000  # turns by which threads are found that call a tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that has the words; `at` in epoch ms.
+    """A turn that has the words; `at` in epoch ms; `agent`: the name of its agent, or of the one that was spoken to.
 
     `snippet` is HTML: its text is escaped, and hits stand between `<mark>` and `</mark>`.
     """
@@ -91,6 +93,9 @@ class Hit:
     at: int
     snippet: str
     score: float
+    agent: str
+    title: str | None  # of the thread; without one, the beginning of its first prompt
+    tenant: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,17 @@ async def search(connection: AsyncConnection, query: SearchQuery) -> SearchPage:
             break
         found, place = await _window(connection, query, place)
     return SearchPage(tuple(found), None if place is None else _encoded(place))
+
+
+async def callers(connection: AsyncConnection, tool: str, tenant: str | None) -> list[int]:
+    """Return the newest turns, at most CALLERS, that call a tool, by their integers."""
+    named = column_text(tenant)
+    if connection.dialect.name == "sqlite":
+        return list(await connection.scalars(statements.sqlite_callers(called(tool), CALLERS)))
+    await _set(connection, INDEXED | BY_WORDS)
+    found = list(await connection.scalars(statements.postgres_callers(f"'{called(tool)}'", named, CALLERS)))
+    await _set(connection, dict.fromkeys(BY_WORDS, "on"))
+    return found
 
 
 async def _window(
@@ -157,9 +173,21 @@ def _shown(rows: Iterable[tuple[Row[Any], float]], query: SearchQuery) -> list[H
 
 
 def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
-    snippet = snippet_of(record_of(row.record)["turn"], query.terms, query.kinds)
+    record, thread = record_of(row.record), thread_of(row)
+    snippet = snippet_of(record["turn"], query.terms, query.kinds)
     role = next(name for name, number in ROLES.items() if number == row.role)
-    return Hit(thread_of(row).thread_id, turn_text(row.turn_id), role, row.started_at, snippet, round(score, 4))
+    agent = next((one for one in agent_configs(record) if one["agent_id"] == record["agent_id"]), {})
+    return Hit(
+        thread_id=thread.thread_id,
+        turn_id=turn_text(row.turn_id),
+        role=role,
+        at=row.started_at,
+        snippet=snippet,
+        score=round(score, 4),
+        agent=agent.get("agent_name") or record["agent_id"],
+        title=row.title,
+        tenant=thread.tenant,
+    )
 
 
 async def _candidates(connection: AsyncConnection, query: SearchQuery, before: int) -> list[tuple[int, float]]:

@@ -80,8 +80,13 @@ def parsed(query: str) -> Terms:
 
 @lru_cache(maxsize=4096)
 def facet(name: str, value: str) -> str:
-    """Return the word in the index that stands for a turn's tenant, agent or role."""
+    """Return the word in the index that stands for a turn's tenant, agent or role, or a tool that it calls."""
     return f"{FACET}{name}{hashlib.sha256(value.encode()).hexdigest()[:16]}"
+
+
+def called(tool: str) -> str:
+    """Return the word in the index that stands for a call of this tool."""
+    return facet("c", tool)
 
 
 def fts5(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """A turn -> its row in the index of words. Pure.
 
 Words of a row stand in their order, with marks for their kind (`pipeline.stores.search_query`), and end with those for
-tenant, agent and role. SQLite's FTS5 reads them as they are; Postgres takes them with their places as a tsvector.
+tenant, agent, role and the tools that are called. SQLite's FTS5 reads them as they are; Postgres takes them with their
+places as a tsvector.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pipeline.stores.rows import RecordRows
-from pipeline.stores.search_query import BEFORE, BORDER, facet
+from pipeline.stores.search_query import BEFORE, BORDER, called, facet
 from pipeline.turns.column_text import column_text
-from pipeline.turns.spoken_text import Kind, spoken
+from pipeline.turns.spoken_text import Kind, spoken, tools_called
 from pipeline.turns.words import words
 
 MOST: Final = 20_000  # characters of a turn, of each kind, that are searched
+TOOLS: Final = 500  # tools of a turn that it is found by
 
 
 def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
@@ -27,7 +29,8 @@ def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
     if not found:
         return []
     tenant, agent_id = column_text(rows.thread.tenant) or "", column_text(rows.record["agent_id"])
-    return [*found, BORDER, *facets(tenant, agent_id, rows.turn["role"])]
+    tools = sorted({called(name) for name in tools_called(rows.record["turn"])})
+    return [*found, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:TOOLS]]
 
 
 def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, Text, cast, column, func, literal, select, table
 from sqlalchemy.dialects.postgresql import TSQUERY
 
+from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.schema import threads, turn_words, turns
 from pipeline.stores.statements import NAME
 
@@ -47,9 +48,25 @@ def postgres_candidates(rows: Select[Any], query: str, wanted: str, limit: int) 
     return select(hits.c.id, func.ts_rank(hits.c.words, cast(literal(wanted), TSQUERY), 1).label("score"))
 
 
+def sqlite_callers(word: str, limit: int) -> Select[Any]:
+    """Return a query of the ids of the newest turns with this word, as the index has it."""
+    found = select(FTS5.c.rowid).where(FTS5.c.turn_words_index.op("MATCH")(f'"{word}"'))
+    return found.order_by(FTS5.c.rowid.desc()).limit(limit)
+
+
+def postgres_callers(query: str, tenant: str | None, limit: int) -> Select[Any]:
+    """Return a query of the ids of the newest turns that match."""
+    some = fitting(query, tenant, 0, MAX_INTEGER).subquery()
+    return select(some.c.id).order_by(some.c.id.desc()).limit(limit)
+
+
 def hits(ids: Sequence[int], tenant: str | None) -> Select[Any]:
-    """Return a query of id, the thread's name, turn_id, role, started_at and record of the turns with these ids."""
-    columns = turns.c.id, *NAME, turns.c.turn_id, turns.c.role, turns.c.started_at, turns.c.record
+    """Return a query of the turns with these ids.
+
+    Its columns: id, name and title of the thread, turn_id, role, started_at and record.
+    """
+    title = func.coalesce(threads.c.title, threads.c.prompt).label("title")
+    columns = turns.c.id, *NAME, title, turns.c.turn_id, turns.c.role, turns.c.started_at, turns.c.record
     query = select(*columns).join(threads, turns.c.thread == threads.c.id).where(turns.c.id.in_(ids))
     return query if tenant is None else query.where(threads.c.tenant == tenant)
 

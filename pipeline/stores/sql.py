@@ -22,11 +22,13 @@ from pipeline.stores.expiring import Expiring
 from pipeline.stores.holding import Holding
 from pipeline.stores.holds import held_of, held_thread
 from pipeline.stores.keys import id_and_tenant, thread_of, turn_text
+from pipeline.stores.list_statements import ALL, SORTS, UPDATED, ListQuery
 from pipeline.stores.lookups import certain
 from pipeline.stores.notices import Noticing, delete_turns
 from pipeline.stores.requests import Asked
 from pipeline.stores.rows import record_rows
 from pipeline.stores.scrubbing import Scrubbing
+from pipeline.stores.search import callers
 from pipeline.stores.searching import Searched
 from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.tenants import OfTenants
@@ -122,31 +124,21 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Deliv
         async with self._reading() as connection:
             return (await documents_of(connection, [key])).get(key)
 
-    async def threads(
-        self,
-        limit: int = 50,
-        cursor: str | None = None,
-        *,
-        agent_id: str | None = None,
-        tenant: str | None = None,
-        search: str | None = None,
-        external_id: str | None = None,
-        status: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-    ) -> ThreadPage:
-        """Return threads, the last updated first, updated from `since` and before `until` (epoch ms).
+    async def threads(self, limit: int = 50, cursor: str | None = None, wanted: ListQuery = ALL) -> ThreadPage:
+        """Return threads in an order, the last updated first where no other is wanted.
 
-        `search` in title, first prompt and ids, in any case. `tenant`: "" means those without one. Raises CallerError
-        for a malformed cursor.
+        Raises CallerError for a malformed cursor.
         """
-        query = list_statements.thread_list(limit, cursor, agent_id, tenant, search)
-        query = query.where(*list_statements.narrowed(external_id, status, since, until))
         async with self._reading() as connection:
-            found = list((await summaries_of(connection, query)).items())
-        page = found[:limit]
-        cursor = encode_cursor(page[-1][1].updated_at, page[-1][0]) if len(found) > limit else None
-        return ThreadPage(tuple(summary for _, summary in page), cursor)
+            called = None if wanted.tool is None else await callers(connection, wanted.tool, wanted.tenant)
+            await certain(connection)
+            of_turns = None if called is None else list_statements.threads_of(called)
+            statement = list_statements.thread_list(limit, cursor, wanted, of_turns)
+            found = list((await summaries_of(connection, statement)).items())
+        page, value = found[:limit], SORTS[wanted.sort][1]
+        cursor = encode_cursor(value(page[-1][1]), page[-1][0]) if len(found) > limit else None
+        among = None if wanted.sort == UPDATED else list_statements.AMONG
+        return ThreadPage(tuple(summary for _, summary in page), cursor, among)
 
     async def waiting(self, wanted: WaitingWanted, limit: int = 100) -> list[Waiting]:
         """Return the threads whose newest turn waits for an answer, the last updated first."""

@@ -30,7 +30,7 @@ from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.keys import id_and_tenant, key_text
 from pipeline.stores.names import INSERT
 from pipeline.stores.one_of import one_of
-from pipeline.stores.rows import COMPLETE, FACTS
+from pipeline.stores.rows import AGENT, COMPLETE, FACTS
 from pipeline.stores.schema import (
     erased,
     expired,
@@ -121,9 +121,13 @@ def refresh_threads(ids: Collection[int]) -> Update:
         return select(value).where(own).scalar_subquery()
 
     first_prompt = select(turns.c.prompt).where(own, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
-    tokens = (
-        select(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).join(turns, usage.c.turn == turns.c.id).where(own)
-    )
+
+    def used(column: ColumnElement[Any]) -> Select[Any]:
+        return select(column).select_from(usage.join(turns, usage.c.turn == turns.c.id)).where(own)
+
+    latest_usage = [*(part.desc() for part in ORDER), usage.c.position.desc()]
+    models = select(usage_names.c.model).join(usage, usage.c.names == usage_names.c.id)
+    models = models.join(turns, usage.c.turn == turns.c.id).where(own).order_by(*latest_usage).limit(1)
     place = turns.c.started_at * (1 << ROLE_BITS) + turns.c.role
     values = {
         "external_id": newest(turns.c.external_id, turns.c.external_id.is_not(None)),
@@ -132,7 +136,10 @@ def refresh_threads(ids: Collection[int]) -> Update:
         "status": newest(turns.c.status, real),
         "asked": newest(turns.c.asked, real),
         "turns": select(func.count()).select_from(turns).where(own, real).scalar_subquery(),
-        "total_tokens": tokens.scalar_subquery(),
+        "total_tokens": used(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).scalar_subquery(),
+        "cost_nano_usd": used(BoundedSum(usage.c.cost_nano_usd)).scalar_subquery(),
+        "model": models.scalar_subquery(),
+        "duration_ms": newest(turns.c.ended_at - turns.c.started_at, turns.c.role == AGENT),
         "created_at": over_turns(func.min, turns.c.started_at),
         "updated_at": over_turns(func.max, turns.c.ended_at),
         "newest": select(func.max(place)).where(own).scalar_subquery(),

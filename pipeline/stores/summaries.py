@@ -44,6 +44,9 @@ class ThreadSummary:
     created_at: int
     updated_at: int
     tenant: str | None = None
+    cost_usd: float | None = None  # as far as prices are known; None where none is
+    model: str | None = None  # of the last response, and how long the agent's turn with it took
+    duration_ms: int | None = None
 
     @property
     def key(self) -> ThreadKey:
@@ -81,10 +84,14 @@ class TurnUsage:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPage:
-    """Some threads, the last updated first; `cursor` asks for the next page, None on the last one."""
+    """Some threads; `cursor` asks for the next page, None on the last one.
+
+    `sorted_among`: the order is that of so many threads, those that were updated last; None where it is that of all.
+    """
 
     threads: tuple[ThreadSummary, ...]
     cursor: str | None
+    sorted_among: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +104,21 @@ class Counts:
     interrupted: int
 
 
-def encode_cursor(updated_at: int, number: int) -> str:
-    """Return the place behind a thread in the list as an opaque, URL-safe text; `number`: its id in the database."""
-    return base64.urlsafe_b64encode(orjson.dumps([updated_at, number])).decode().rstrip("=")
+def encode_cursor(value: int, number: int) -> str:
+    """Return the place behind a thread in the list as an opaque, URL-safe text.
+
+    `value`: what the list is sorted by; `number`: the thread's id in the database.
+    """
+    return base64.urlsafe_b64encode(orjson.dumps([value, number])).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str) -> tuple[int, int]:
     """Return what `encode_cursor` was given. Raises CallerError."""
     try:
         found: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        updated_at, number = found
+        value, number = found
     except (binascii.Error, ValueError, TypeError):
-        updated_at = number = None
-    if type(updated_at) is not int or type(number) is not int or not (0 <= updated_at < 2**63 and 0 <= number < 2**63):
+        value = number = None
+    if type(value) is not int or type(number) is not int or not (0 <= value < 2**63 and 0 <= number < 2**63):
         raise CallerError("the cursor is not one that this list gave: start again without one")
-    return updated_at, number
+    return value, number

@@ -25,6 +25,9 @@ class ThreadRow(NamedTuple):
     status: int | None
     turns: int
     total_tokens: int
+    cost_nano_usd: int | None
+    model: str | None
+    duration_ms: int | None
     created_at: int
     updated_at: int
     newest: int | None
@@ -59,6 +62,7 @@ def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
     elif (row.turns > 0) == real and row.newest is not None:
         begun, ended = min(row.created_at, begun), max(row.updated_at, ended)
     tokens = sum(one["total_tokens"] or 0 for one in rows.usage)
+    costs = [one["cost_nano_usd"] for one in rows.usage if one["cost_nano_usd"] is not None]
     return row._replace(
         external_id=row.external_id if turn["external_id"] is None else turn["external_id"],
         title=row.title if turn["title"] is None else turn["title"],
@@ -66,6 +70,9 @@ def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
         status=turn["status"] if real else row.status,
         turns=row.turns + real,
         total_tokens=min(row.total_tokens + tokens, MAX_INTEGER),
+        cost_nano_usd=min((row.cost_nano_usd or 0) + sum(costs), MAX_INTEGER) if costs else row.cost_nano_usd,
+        model=rows.usage[-1]["model"] if rows.usage else row.model,
+        duration_ms=turn["ended_at"] - turn["started_at"] if rows.usage else row.duration_ms,
         created_at=begun,
         updated_at=ended,
         newest=_place(rows),

@@ -32,6 +32,14 @@ def spoken(turn: Mapping[str, Any] | None) -> Iterator[Spoken]:
             yield from _part(part)
 
 
+def tools_called(turn: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield the names of the tools that a ThreadProtocol turn calls, a name for each call."""
+    for message in _list((turn or {}).get("messages")):
+        for part in _list(message.get("parts")):
+            if part.get("part_kind") in CALLS and isinstance(part.get("tool_name"), str):
+                yield part["tool_name"]
+
+
 def _part(part: dict[str, Any]) -> Iterator[Spoken]:
     kind, content = str(part.get("part_kind")), part.get("content")
     if kind in ("text", "user-prompt"):

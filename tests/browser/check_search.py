@@ -27,6 +27,7 @@ def test_words_are_looked_for_and_lead_to_their_turn(running: Stage, opened: Ope
     page.get_by_label("Search").fill('"entry 7 of the" LOGBOOK -24')
     expect(page.locator(".hits .row")).to_have_count(1)
     expect(page.get_by_label("Search")).to_be_focused()
+    expect(page.locator(".hits .row .found")).to_contain_text("guide · Entry 0, please.")
     assert hits(page) == ["Noted: entry 7 of the **logbook**."]
     assert page.locator(".hits mark").all_inner_texts() == ["entry 7 of the", "logbook"]
     page.locator(".hits .row").click()

@@ -11,9 +11,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from pipeline.devbroker.ports import free_ports
+from pipeline.kafka.admin import apply_topics
 from tests.browser import chromium, showcase
 from tests.browser.conftest import Open
-from tests.browser.stage import Stage, serving
+from tests.browser.stage import TROUBLE, Stage, in_a_thread, publish, recordings, serving
 from tests.support.gateways import Tokens, sse, talk
 from turnmill.identity import thread_uuid
 
@@ -119,6 +120,81 @@ def test_threads_are_found(running: Stage, opened: Open) -> None:
     expect(page.locator(".threads .row").first).to_contain_text("Librarian")
 
 
+def test_threads_are_sorted_and_narrowed(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/{VIEWS['threads']}")
+    ready(page, "threads")
+    by_cost = page.get_by_role("group", name="Sort by").get_by_role("button", name="Cost")
+    by_cost.click()
+    expect(by_cost).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("section .state")).to_have_text("Sorted among the 10,000 that were updated last")
+    costs = [one.strip("$") for one in page.locator(".threads .row .cost").all_inner_texts()]
+    known = [float(one) for one in costs if one != "–"]
+    assert known == sorted(known, reverse=True)
+    assert known[0] > 0
+    assert costs[len(known) :] == ["–"] * (len(costs) - len(known)), "what is not known comes last"
+    page.get_by_label("Tool").fill("search_logs")
+    expect(page.locator(".threads .row").first).to_contain_text("Checkout fails")
+    expect(page.locator(".threads .row")).to_have_count(1)
+    model = page.locator(".threads .row .model").inner_text()
+    page.get_by_label("Model").select_option(model)
+    page.reload()
+    expect(page.locator(".threads .row")).to_have_count(1)
+    expect(page.get_by_label("Model")).to_have_value(model)
+    assert all(part in page.url for part in ("sort=cost", "tool=search_logs", "model="))
+    page.get_by_label("Cost").select_option("10")
+    expect(page.get_by_text("No thread is like that")).to_be_visible()
+
+
+def test_figures_lead_to_their_threads(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/")
+    page.locator(".tile").get_by_role("link", name="Errors").click()
+    expect(page.get_by_label("Status")).to_have_value("interrupted")
+    expect(page.get_by_label("Updated")).to_have_value("900")
+    page.goto(f"{running.url}/#/?range=24h")
+    ready(page, "overview")
+    page.get_by_role("button", name="Cost as a table", exact=True).click()
+    page.get_by_role("region", name="Cost, as a table", exact=True).get_by_role("link").first.click()
+    expect(page.get_by_text("Threads that were there from")).to_be_visible()
+    expect(page.locator(".threads .row").first).to_be_visible()
+    page.get_by_role("link", name="At any time").click()
+    expect(page.get_by_text("Threads that were there from")).to_be_hidden()
+    page.goto(f"{running.url}/#/?range=24h&by=agent")
+    ready(page, "overview")
+    page.locator(".chart.opens .u-over").nth(2).click(position={"x": 5, "y": 100})
+    expect(page.get_by_text("Threads that were there from")).to_be_visible()
+
+
+def test_wide_screens_are_used(running: Stage, opened: Open) -> None:
+    for view, address in VIEWS.items():
+        page = opened(f"{running.url}/{address}", viewport={"width": 2560, "height": 1300})
+        ready(page, view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 2560
+        if view in ("overview", "threads"):
+            assert page.locator("main").evaluate("one => one.clientWidth") > 2000
+
+
+def test_a_browser_without_a_language_draws_charts(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/nowhere")
+    page.add_init_script(
+        "Object.defineProperty(navigator, 'language', { get: () => 'en-US@posix', configurable: true })"
+    )
+    page.goto(f"{running.url}/?posix{VIEWS['overview']}")
+    ready(page, "overview")
+
+
+def test_tables_of_an_answer_are_tables(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/nowhere")
+    text = "Before\\n| Name | `Cost` |\\n|:---|---:|\\n| a \\\\| b | **1** |\\n| c |\\n\\nAfter | no table\\n| alone |"
+    page.evaluate(
+        f"import('/static/js/markdown.js').then((one) => document.querySelector('main').append(one.markdown('{text}')))"
+    )
+    table = page.locator(".text table")
+    assert table.locator("th").all_inner_texts() == ["Name", "Cost"]
+    assert table.locator("td").all_inner_texts() == ["a | b", "1", "c", ""]
+    expect(table.locator("strong")).to_have_text("1")
+    assert page.locator(".text > p").all_inner_texts() == ["Before", "After | no table\n| alone |"]
+
+
 def test_dead_letters_say_why(running: Stage, opened: Open) -> None:
     page = opened(f"{running.url}/{VIEWS['dead letters']}")
     ready(page, "dead letters")
@@ -207,7 +283,7 @@ def test_a_tenant_signs_in_and_sees_its_own(guarded: str, tokens: Tokens, opened
     sign_in(page, tokens.globex)
     expect(page.get_by_text("No thread is stored yet")).to_be_visible()
     page.goto(f"{guarded}/{VIEWS['thread']}")
-    expect(page.locator(".state.problem")).to_contain_text("no thread")
+    expect(page.locator(".state.problem")).to_contain_text("No thread has this id")
     page.goto(f"{guarded}/#/dead-letters")
     expect(page.locator(".state.problem")).to_contain_text("use a token without one")
     page.goto(f"{guarded}/#/pipeline")
@@ -255,8 +331,18 @@ def test_before_anything_was_published(running: Stage, tmp_path: Path, opened: O
     with serving(settings) as url:
         page = opened(f"{url}/#/?range=1h")
         expect(page.locator(".notice")).to_contain_text("`turnmill topics apply` creates them")
-        expect(page.get_by_text("No run is open just now")).to_be_visible()
-        expect(page.locator(".chart[data-state=empty]")).to_have_count(6)
+        ways = page.get_by_role("region", name="Nothing is here yet. Three ways in:")
+        expect(ways.get_by_text("turnmill run -- python agent.py")).to_be_visible()
+        expect(ways.get_by_role("button", name="Copy")).to_have_count(3)
+        expect(ways.get_by_role("status")).to_have_text("Waiting for the first event…")
+        expect(page.locator(".chart").first).to_be_hidden()
+        for tile in ("tokens", "cost", "events"):
+            expect(page.locator(f"#tile-{tile}")).to_have_text("–")  # nobody knows: it is not 0
+        in_a_thread(apply_topics(settings))
+        publish(settings, recordings(TROUBLE)[:1])
+        expect(ways.get_by_role("status")).to_contain_text("The first event is here")
+        page.goto(f"{url}/#/threads/{THREAD}")
+        expect(page.get_by_text("No thread has this id.")).to_be_visible()
         page.goto(f"{url}/#/threads")
         expect(page.get_by_text("turnmill publish examples/weather.sse")).to_be_visible()
         page.goto(f"{url}/#/dead-letters")

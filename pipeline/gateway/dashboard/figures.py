@@ -22,6 +22,7 @@ FIELDS: Final = (
     "input_tokens",
     "output_tokens",
     "cost_nano_usd",
+    "unpriced",
     "turns",
     "interrupted",
     "errors",

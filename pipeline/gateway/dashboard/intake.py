@@ -82,6 +82,7 @@ class Intake:
             self._turns.popitem(last=False)
         for row in usage_rows(record):
             figures = {name: int(row[name] or 0) for name in ("turns", "interrupted", "errors", "cost_nano_usd")}
+            figures["unpriced"] = int(row["cost_nano_usd"] is None and bool(row["total_tokens"]))
             self.figures.add(at // 1000, Series(_name(row["model"]), _name(row["agent_id"]), row["tenant"]), figures)
 
     def _dead_letter(self, value: bytes, at: int) -> None:

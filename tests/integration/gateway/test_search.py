@@ -35,8 +35,9 @@ async def test_hits_and_pages(gateway: Running, said: None) -> None:
         assert (answer.status_code, answer.headers["cache-control"]) == (200, "private, no-cache")
         assert list(answer.json()) == ["results", "next"]
         first = answer.json()["results"][0]
-        assert list(first) == ["thread_id", "turn_id", "role", "at", "snippet", "score"]
+        assert list(first) == ["thread_id", "turn_id", "role", "at", "snippet", "score", "agent", "title", "tenant"]
         assert first["thread_id"] == thread_uuid("chat")[0]
+        assert (first["agent"], first["title"], first["tenant"]) == ("A1", "hello <i>1</i>", None)
         assert first["snippet"] == "<mark>hello</mark> &lt;i&gt;4&lt;/i&gt;"
         ats = [hit["at"] for hit in answer.json()["results"]]
         while answer.json()["next"]:

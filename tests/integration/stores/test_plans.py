@@ -22,6 +22,7 @@ from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import Event
 from pipeline.stores import schema, unused_names
 from pipeline.stores.expired_threads import RoundPosition
+from pipeline.stores.list_statements import ListQuery
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
@@ -43,7 +44,7 @@ GROWING: Final = {
     "turn_requests",
 }
 ASKED: Final = json.dumps(dict.fromkeys(("turn_id", "run_id", "agent_id", "agent_name", "dialect", "since", "asked")))
-RECORD: Final = json.dumps({"turn": {"turn_type": "user", "parts": []}})
+RECORD: Final = json.dumps({"agent_id": "a7", "turn": {"turn_type": "user", "parts": []}})
 INDEXES: Final = {index.name for table in schema.metadata.tables.values() for index in table.indexes}
 ALIASES: Final = {"t": "turns", "holders": "threads"}
 OF_POSTGRES: Final = {"turn_words_tenant", "turn_words_words"}  # SQLite has FTS5 for these
@@ -161,11 +162,14 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "threads, a page": (lambda s: s.threads(50), "threads_updated"),
     "threads, the next page": (next_page, "threads_updated"),
     "threads of some days": (
-        lambda s: s.threads(50, since=START, until=START + DAY_MS, status="complete"),
+        lambda s: s.threads(50, None, ListQuery(since=START, until=START + DAY_MS, status="complete")),
         "threads_updated",
     ),
-    "threads of a tenant": (lambda s: s.threads(50, tenant="t7"), "threads_tenant_updated"),
-    "threads of an agent": (lambda s: s.threads(50, agent_id="a7"), "agents_agent"),
+    "threads of a tenant": (lambda s: s.threads(50, None, ListQuery(tenant="t7")), "threads_tenant_updated"),
+    "threads of an agent": (lambda s: s.threads(50, None, ListQuery(agent="a7")), "agents_agent"),
+    "threads by their cost, of the newest": (lambda s: s.threads(50, None, ListQuery(sort="cost")), "threads_updated"),
+    "threads of a model": (lambda s: s.threads(50, None, ListQuery(model="m")), "threads_updated"),
+    "threads in which a tool was called": (lambda s: s.threads(50, None, ListQuery(tool="t")), "turn_words_words"),
     "threads that wait for an answer": (lambda s: s.waiting(WaitingWanted()), "threads_waiting"),
     "threads of a tenant that wait for an answer": (
         lambda s: s.waiting(WaitingWanted(tenant="t7")),

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from pipeline.settings import Settings
-from pipeline.stores import content, documents, sql
+from pipeline.stores import content, documents, list_statements, sql
 from pipeline.stores.content import ContentStore
+from pipeline.stores.list_statements import ListQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
@@ -113,17 +114,88 @@ async def test_threads_by_agent_tenant_and_text(store: ThreadStore, record: Any)
     )
 
     async def found(**query: Any) -> set[str | None]:
-        return {summary.title for summary in (await store.threads(**query)).threads}
+        return {summary.title for summary in (await store.threads(wanted=ListQuery(**query))).threads}
 
     weather, foxes = "About 100% of Weather", "About 1000 foxes"
-    assert await found(agent_id="ann") == {weather, foxes}
-    assert await found(agent_id="bob") == {foxes}
-    assert await found(agent_id="bob", tenant="t1") == set()
+    assert await found(agent="ann") == {weather, foxes}
+    assert await found(agent="bob") == {foxes}
+    assert await found(agent="bob", tenant="t1") == set()
     assert await found(tenant="t1") == {weather}
     assert await found(search="WEATHER") == {weather}
     assert await found(search="100% o") == {weather}
     assert await found(search=thread_uuid("two")[0]) == {foxes}
     assert await found(search="nothing") == set()
+
+
+async def test_threads_say_what_they_cost_and_who_answered_last(store: ThreadStore, record: Any) -> None:
+    later = record(run="r2", seconds=9, model="model-2")
+    unpriced = record("free", seconds=3)
+    del unpriced["turn"]["messages"][0]["usage"]["cost"]
+    question = record("asked", run="r1", ordinal="user", role="user", seconds=2, agents=[])
+    await store.write([record(seconds=1), later, unpriced, question])
+
+    async def lines() -> dict[str | None, tuple[Any, ...]]:
+        found = (await store.threads()).threads
+        return {one.external_id: (one.cost_usd, one.model, one.duration_ms) for one in found}
+
+    expected = {"chat": (0.002, "model-2", 500), "free": (None, "model-1", 500), "asked": (None, None, None)}
+    assert await lines() == expected
+    await store.write([record(seconds=5, run="between")])  # before the last one: the line is derived from all turns
+    assert await lines() == expected | {"chat": (0.003, "model-2", 500)}
+
+
+async def test_threads_are_sorted_among_the_newest(
+    store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.write([record(f"chat-{n}", seconds=n, tokens=n * 7 % 11) for n in range(11)])
+    assert (await store.threads()).sorted_among is None
+
+    async def order(sort: str) -> list[str | None]:
+        seen, cursor = list[str | None](), None
+        while True:
+            page = await store.threads(3, cursor, ListQuery(sort=sort))
+            assert page.sorted_among == list_statements.AMONG
+            seen += [one.external_id for one in page.threads]
+            cursor = page.cursor
+            if cursor is None:
+                return seen
+
+    by_tokens = [f"chat-{n}" for n in sorted(range(11), key=lambda n: n * 7 % 11, reverse=True)]
+    assert await order("tokens") == by_tokens
+    assert await order("created") == [f"chat-{n}" for n in reversed(range(11))]
+    for sort in ("cost", "turns", "duration"):  # all are equal
+        assert sorted(map(str, await order(sort))) == sorted(by_tokens), "each once, over several pages"
+    monkeypatch.setattr(list_statements, "AMONG", 4)
+    assert await order("tokens") == [name for name in by_tokens if name in {f"chat-{n}" for n in range(7, 11)}]
+
+
+async def test_threads_by_model_cost_time_and_name_of_agent(store: ThreadStore, record: Any) -> None:
+    dear = record("dear", seconds=5, model="m2")
+    dear["turn"]["messages"][0]["usage"]["cost"] = 2.5
+    await store.write([record("cheap", seconds=1), record("cheap", "again", seconds=60), dear])
+
+    async def found(**query: Any) -> set[str | None]:
+        return {one.external_id for one in (await store.threads(wanted=ListQuery(**query))).threads}
+
+    assert await found(model="m2") == {"dear"}
+    assert await found(min_cost=2.5) == {"dear"}
+    assert await found(min_cost=0.002) == {"cheap", "dear"}
+    assert await found(agent="A1") == {"cheap", "dear"}, "by its name"
+    at = 1768903200000
+    assert await found(since=at + 20_000, begun_before=at + 30_000) == {"cheap"}, "it goes on in this time"
+    assert await found(since=at + 20_000, until=at + 30_000) == set()
+
+
+async def test_threads_by_a_tool_that_was_called(store: ThreadStore, record: Any) -> None:
+    calling = record("calling", seconds=2)
+    parts = calling["turn"]["messages"][0]["parts"]
+    parts.append({"part_kind": "tool-call", "tool_name": "get weather", "tool_call_id": "c", "args": {}})
+    await store.write([calling, record("talking", text="get weather")])
+    while await store.index_some():
+        pass
+    for wanted, expected in ((ListQuery(tool="get weather"), ["calling"]), (ListQuery(tool="weather"), [])):
+        found = await store.threads(wanted=wanted)
+        assert [one.external_id for one in found.threads] == expected
 
 
 async def test_a_thread_is_found_by_both_its_ids(store: ThreadStore, record: Any) -> None:

@@ -15,6 +15,7 @@ from pipeline.__main__ import cli
 from pipeline.settings import load
 from pipeline.stores.content import ContentStore, folder
 from pipeline.stores.erasure import erase
+from pipeline.stores.list_statements import ListQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.canonical import turn_hash
@@ -78,10 +79,10 @@ async def test_one_id_of_three_is_three_threads(store: ThreadStore, mixed: list[
     await store.write(mixed)
     await what_each_sees(store)
     for tenant, title in (("acme", "acme's prompt"), ("evil", None), ("", None)):
-        (line,) = (await store.threads(tenant=tenant)).threads
+        (line,) = (await store.threads(wanted=ListQuery(tenant=tenant))).threads
         assert (line.thread_id, line.tenant or "", line.title) == (ID, tenant, title)
     assert len((await store.threads()).threads) == 3
-    assert not (await store.threads(tenant="evil", search="acme")).threads
+    assert not (await store.threads(wanted=ListQuery(tenant="evil", search="acme"))).threads
 
 
 async def test_links_stay_within_a_tenant(store: ThreadStore, record: Any) -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.stores.errors import StoreError
+from pipeline.stores.list_statements import ListQuery
 from pipeline.stores.rows import record_rows
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts, StepUsage, WriteResult
@@ -142,7 +143,7 @@ async def test_any_name_is_taken(store: ThreadStore, record: Any) -> None:
     assert await store.find(hostile) == await store.find(thread_id, hostile) == (key,)
     assert [found async for found in store.thread_keys()] == [key]
     assert (await store.thread(key) or {})["title"] == hostile
-    (found,) = (await store.threads(agent_id=hostile, tenant=hostile)).threads
+    (found,) = (await store.threads(wanted=ListQuery(agent=hostile, tenant=hostile))).threads
     assert found.thread_id == thread_id
 
 
@@ -272,7 +273,7 @@ async def test_names_that_only_an_escape_tells_apart_are_two(store: ThreadStore,
     document = await store.thread(ThreadKey(CHAT)) or {}
     assert {"x\0", "x\\u0000"} <= document["agents"].keys()
     for agent_id in ("x\0", "x\\u0000"):
-        assert len((await store.threads(agent_id=agent_id)).threads) == 1
+        assert len((await store.threads(wanted=ListQuery(agent=agent_id))).threads) == 1
 
 
 async def test_sums_end_at_the_largest_number_that_a_column_takes(store: ThreadStore, record: Any, tables: Any) -> None:

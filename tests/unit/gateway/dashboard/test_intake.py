@@ -52,6 +52,17 @@ def test_a_turn_counts_once_with_the_cost_that_the_store_gives_it() -> None:
     assert found["output_tokens"] == 0, "tokens come from telemetry, and would count twice"
 
 
+def test_responses_without_a_price_are_counted_beside_the_cost() -> None:
+    intake = Intake()
+    document = orjson.loads(turn())
+    for message in document["turn"]["messages"]:
+        message["model_name"] = "nobody-knows-it"
+    intake.take("turns", orjson.dumps(document), AT)
+    assert (sums(intake)["cost_nano_usd"], sums(intake)["unpriced"]) == (0, 1)
+    intake.take("turns", turn(turn_id="another"), AT)
+    assert (sums(intake)["cost_nano_usd"], sums(intake)["unpriced"]) == (6_250_000, 1)
+
+
 def test_tokens_count_once() -> None:
     intake = Intake()
     for seq in (0, 0, 1):

@@ -59,6 +59,11 @@ export function threadAddress(id, tenant, more = {}) {
   return `#${url(`/threads/${id}`, { tenant, ...more })}`;
 }
 
+/** The address of the list of threads that are like that; empty members are left out. */
+export function threadsAddress(like) {
+  return `#${url("/threads", Object.fromEntries(Object.entries(like).filter(([, value]) => value)))}`;
+}
+
 export async function json(path, query, signal) {
   return (await request(url(path, query), { signal })).json();
 }

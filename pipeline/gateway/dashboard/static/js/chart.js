@@ -23,9 +23,10 @@ export function style(name) {
 
 /**
  * kind: "area" (stacked), "bars" (stacked) or "line". format(value) -> text.
+ * open(from, to, name) -> the address of what is behind a point (epoch s), of one series or null for all.
  * show({x: [epoch s], series: [{name, colour, values}], summary}) draws.
  */
-export function chart({ title, kind, format, note }) {
+export function chart({ title, kind, format, note, open }) {
   made += 1;
   const id = `chart-${made}`;
   const figure = h("span.figure");
@@ -36,7 +37,7 @@ export function chart({ title, kind, format, note }) {
   const table = h("div.data", { hidden: true, tabindex: "0", role: "region", "aria-label": `${title}, as a table` });
   const data = h("button.quiet.small", { type: "button", "aria-expanded": "false", "aria-label": `${title} as a table` }, "Table");
   const element = h(
-    "section.card.chart",
+    open ? "section.card.chart.opens" : "section.card.chart",
     { "aria-labelledby": id },
     h("header", h("h3", { id }, title), note && h("span.note", note), figure),
     h("div.stage", plot, message, tip),
@@ -111,6 +112,7 @@ export function chart({ title, kind, format, note }) {
     drawn = null;
     if (!seen.length || !given.x.length) return;
     drawn = { shape, plot: new uPlot(options(seen), values, plot) };
+    if (open) drawn.plot.over.addEventListener("click", () => pressed(drawn.plot));
   }
 
   function options(seen) {
@@ -177,6 +179,21 @@ export function chart({ title, kind, format, note }) {
     tip.style.left = `${Math.max(0, beyond ? at - tip.offsetWidth - 12 : at + 12)}px`;
   }
 
+  /** The address of what is behind point `n`, of the series that the mouse is on where its height tells. */
+  function behind(n, name = null) {
+    const [at, step] = [given.x[n], given.x.length > 1 ? given.x[1] - given.x[0] : 60];
+    return open(at, given.x[n + 1] ?? at + step, name);
+  }
+
+  function pressed(self) {
+    const { idx, top } = self.cursor;
+    if (idx === null || idx === undefined) return;
+    const seen = given.series.filter((one) => !hidden.has(one.name));
+    const sums = kind === "line" ? [] : stacked(seen);
+    const here = seen[sums.findIndex((values) => values[idx] >= self.posToVal(top, "y"))];
+    location.hash = behind(idx, here?.name ?? null);
+  }
+
   function tabulate() {
     if (table.hidden || !given) return;
     const first = Math.max(0, given.x.length - ROWS);
@@ -190,7 +207,7 @@ export function chart({ title, kind, format, note }) {
           "tbody",
           given.x.slice(first).map((at, n) => h(
             "tr",
-            h("th", { scope: "row" }, inFull(at * 1000)),
+            h("th", { scope: "row" }, open ? h("a", { href: behind(first + n) }, inFull(at * 1000)) : inFull(at * 1000)),
             given.series.map((one) => h("td", format(one.values[first + n]))),
           )).reverse(),
         ),

@@ -1,6 +1,6 @@
 // Things to choose with.
 
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 
 const WAIT = 250; // ms behind the last key
 
@@ -47,5 +47,19 @@ export function narrowing(path, wanted, changed) {
     return labelled(label, select(options, wanted[name], (value) => change(name, value)));
   }
 
-  return { typed, choice };
+  /** A choice out of names that come later; hidden where there are none to choose from. */
+  function named(label, name, all, coming) {
+    const field = h("span");
+    const element = labelled(label, field);
+    const draw = (names) => {
+      const options = [...new Set(wanted[name] ? [wanted[name], ...names] : names)].sort();
+      element.hidden = options.length < 2 && !wanted[name];
+      fill(field, select([["", all], ...options.map((one) => [one, one])], wanted[name], (value) => change(name, value)));
+    };
+    draw([]);
+    coming.then((names) => names && !field.contains(document.activeElement) && draw(names));
+    return element;
+  }
+
+  return { typed, choice, named, change };
 }

@@ -29,14 +29,20 @@ export function filters(chosen, signal, changed) {
   return h("div.filters-row", fields.map(({ field }) => field));
 
   async function refresh() {
-    if (known && known.token === api.token.get() && Date.now() - known.at < FRESH) return;
-    const from = new Date(Date.now() - 30 * 86_400_000).toISOString();
-    const reports = await Promise.all(KINDS.map(
-      (kind) => api.json("/v1/usage", { group_by: kind, from, limit: MOST }, signal).catch(() => null),
-    ));
-    if (signal.aborted || reports.includes(null)) return; // the charts say what is wrong
-    const named = (report, kind) => report.rows.map((row) => (row.other ? null : row[kind])).filter((name) => name !== null);
-    known = { at: Date.now(), token: api.token.get(), names: Object.fromEntries(KINDS.map((kind, n) => [kind, named(reports[n], kind)])) };
-    for (const { kind, field, draw } of fields) if (!field.contains(document.activeElement)) draw(known.names[kind]);
+    const names = await namesUsed(signal);
+    if (names) for (const { kind, field, draw } of fields) if (!field.contains(document.activeElement)) draw(names[kind]);
   }
+}
+
+/** {kind: [name]} of what was used in the last 30 days; null where it can't be had. */
+export async function namesUsed(signal) {
+  if (known && known.token === api.token.get() && Date.now() - known.at < FRESH) return known.names;
+  const from = new Date(Date.now() - 30 * 86_400_000).toISOString();
+  const reports = await Promise.all(KINDS.map(
+    (kind) => api.json("/v1/usage", { group_by: kind, from, limit: MOST }, signal).catch(() => null),
+  ));
+  if (signal.aborted || reports.includes(null)) return null; // the charts say what is wrong
+  const named = (report, kind) => report.rows.map((row) => (row.other ? null : row[kind])).filter((name) => name !== null);
+  known = { at: Date.now(), token: api.token.get(), names: Object.fromEntries(KINDS.map((kind, n) => [kind, named(reports[n], kind)])) };
+  return known.names;
 }

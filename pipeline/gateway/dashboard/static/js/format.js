@@ -2,7 +2,8 @@
 
 const plain = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const one = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
-const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+// In every locale K, M and B: en-GB writes "37m", which reads as metres.
+const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
 /** 1234567 -> 1.2M; small numbers with one decimal place at most. */
 export function count(value) {
@@ -26,6 +27,12 @@ export function dollars(value) {
   if (value === null || value === undefined) return "–";
   const digits = value === 0 || value >= 1 ? 2 : value >= 0.01 ? 3 : value >= 0.0001 ? 5 : 7;
   return value >= 10_000 ? `$${short.format(value)}` : `$${value.toFixed(digits)}`;
+}
+
+/** A cost, as far as prices are known: `unpriced` responses have none. Unknown is never 0. */
+export function cost(value, unpriced) {
+  if (!unpriced) return dollars(value);
+  return value ? `${dollars(value)} +` : "no price known";
 }
 
 /** Milliseconds -> 320 ms, 2.4 s, 3 min 5 s, 2 h 10 min. */

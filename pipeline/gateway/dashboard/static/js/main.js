@@ -15,7 +15,7 @@ import { threads } from "./threads.js";
 const main = document.getElementById("main");
 const connection = document.getElementById("connection");
 const signOut = document.getElementById("sign-out");
-const STATES = { live: "Live", connecting: "Connecting", catching: "Reading the last 15 minutes", lost: "Reconnecting" };
+const STATES = { live: "Live", connecting: "Connecting", catching: "Reading the last 15 minutes", lost: "Reconnecting", failing: "Not all of it answers" };
 const VIEWS = [
   [/^\/$/, "overview", overview],
   [/^\/threads$/, "threads", threads],
@@ -68,7 +68,7 @@ function state(name) {
 }
 
 function nothing(element) {
-  fill(element, h("section.card.message", h("h1", "There is nothing here"), h("p", h("a", { href: "#/" }, "To the overview"))));
+  fill(element, h("section.card.message", h("h1", "There is nothing here"), h("p.muted", "No view of the dashboard has this address: it may have been cut off on its way."), h("p", h("a", { href: "#/" }, "To the overview"))));
 }
 
 whenRefused((problem, used) => {

@@ -1,9 +1,10 @@
-// A little Markdown, straight into elements: paragraphs, headings, lists, code, bold, italics. What is anything else,
+// A little Markdown, straight into elements: paragraphs, headings, lists, tables, code, bold, italics. What is anything else,
 // links and markup among it, stays the text that it is.
 
 import { h } from "./dom.js";
 
 const FENCE = /^\s*(```|~~~)/;
+const RULE = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/; // below the heads of a table
 const INLINE = /(`+)([^`]+?)\1(?!`)|\*\*(?=\S)([^*]+?)\*\*|(?<![\w*])\*(?=\S)([^*\n]+?)\*(?![\w*])/g;
 
 export function markdown(text) {
@@ -27,6 +28,13 @@ export function markdown(text) {
       const code = [];
       for (n += 1; n < lines.length && !lines[n].trimStart().startsWith(fence[1]); n += 1) code.push(lines[n]);
       root.append(h("pre.code", { tabindex: "0" }, code.join("\n")));
+    } else if (line.includes("|") && RULE.test(lines[n + 1] ?? "") && cells(line).length === cells(lines[n + 1]).length) {
+      flush();
+      list = null;
+      const [heads, rows] = [cells(line), []];
+      for (n += 2; n < lines.length && lines[n].includes("|") && lines[n].trim(); n += 1) rows.push(cells(lines[n]));
+      n -= 1;
+      root.append(table(heads, rows));
     } else if (item) {
       flush();
       const tag = /\d/.test(item[1]) ? "ol" : "ul";
@@ -51,6 +59,19 @@ export function markdown(text) {
   }
   flush();
   return root;
+}
+
+function cells(line) {
+  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+}
+
+function table(heads, rows) {
+  const row = (tag, some) => h("tr", heads.map((_, n) => h(tag, tag === "th" ? { scope: "col" } : {}, inline(some[n] ?? ""))));
+  return h(
+    "div.scroll", { tabindex: "0", role: "region", "aria-label": "Table" },
+    h("table.said-table", h("thead", row("th", heads)), h("tbody", rows.map((some) => row("td", some)))),
+  );
 }
 
 function inline(text) {

@@ -7,10 +7,11 @@ import { segmented, select } from "./controls.js";
 import { fill, h, icon } from "./dom.js";
 import { Figures, followFigures } from "./figures.js";
 import { filters, KINDS } from "./filters.js";
-import { count, dollars, duration, exact, rate } from "./format.js";
+import { cost, count, dollars, duration, exact, rate } from "./format.js";
 import { runList } from "./runs.js";
 import { onTheme } from "./theme.js";
-import { makeTiles, showTiles } from "./tiles.js";
+import { firstSteps } from "./first_steps.js";
+import { makeTiles, showTiles, unknown } from "./tiles.js";
 import { arrange, PERCENTS } from "./usage_points.js";
 
 const RANGES = [
@@ -30,10 +31,13 @@ export function overview(main, signal, query, state) {
   const range = RANGES.find((one) => one.id === query.get("range")) ?? RANGES[0];
   const by = BY.find(([id]) => id === query.get("by"))?.[0] ?? "total";
   const figures = new Figures();
-  const tiles = makeTiles();
-  const charts = makeCharts();
   const live = range.id === "15m";
   const only = Object.fromEntries(KINDS.map((kind) => [kind, query.get(kind)]).filter(([, name]) => name));
+  const tiles = makeTiles((more) => api.threadsAddress({ ...only, time: 900, ...more }));
+  const charts = makeCharts((more) => (from, to, name) => {
+    const group = by !== "total" && name !== "other" && name !== "unknown" ? { [by]: name } : {};
+    return api.threadsAddress({ ...only, ...group, from: new Date(from * 1000).toISOString(), to: new Date(to * 1000).toISOString(), ...more });
+  });
   let percent = "p95";
   let usage = null; // {x, seconds, groups, total, times: {x, groups}}
 
@@ -45,12 +49,18 @@ export function overview(main, signal, query, state) {
   const warning = h("p.notice", { role: "status", hidden: true }, icon("alert"), h("span"));
   const runs = runList();
   const everyChart = Object.values(charts);
+  const usual = h("div.stack");
   fill(
     main,
     h("div.controls", h("h1", "Overview"), filters(only, signal, (kind, name) => {
       location.hash = address(range.id, by, { ...only, [kind]: name });
     })),
     warning,
+    firstSteps(usual, figures, signal),
+    usual,
+  );
+  fill(
+    usual,
     h("section.tiles", { "aria-label": "Now" }, Object.values(tiles).map((tile) => tile.element)),
     h(
       "div.controls",
@@ -72,7 +82,9 @@ export function overview(main, signal, query, state) {
     const behind = figures.skipped
       && `The live figures are behind: ${exact(figures.skipped)} records were passed over. Totals from the store are whole.`;
     warn("live", figures.trouble ? `No live figures: ${figures.trouble}` : behind);
-    if (live && figures.now !== drawnAt) {
+    if (live && unknown(figures)) {
+      for (const one of [charts.tokens, charts.cost, charts.turns, charts.errors]) one.failed("Not known just now");
+    } else if (live && figures.now !== drawnAt) {
       drawnAt = figures.now;
       showLive();
     }
@@ -121,7 +133,7 @@ export function overview(main, signal, query, state) {
   function showLive() {
     const tokens = figures.steps(["input_tokens", "output_tokens"], STEP);
     show(charts.tokens, tokens, (value) => value / STEP, `${rate(figures.sum(["input_tokens", "output_tokens"], 60) / 60)}/s`);
-    show(charts.cost, figures.steps(["cost_nano_usd"], STEP), (value) => value / 1e9, dollars(figures.sum(["cost_nano_usd"], 900) / 1e9));
+    show(charts.cost, figures.steps(["cost_nano_usd"], STEP), (value) => value / 1e9, cost(figures.sum(["cost_nano_usd"], 900) / 1e9, figures.sum(["unpriced"], 900)));
     show(charts.turns, figures.steps(["turns"], STEP), (value) => value, exact(figures.sum(["turns"], 900)));
     const interrupted = exact(figures.sum(["interrupted"], 900));
     if (by !== "total") {
@@ -147,7 +159,7 @@ export function overview(main, signal, query, state) {
       series: groups.map(([name, rows]) => named(name, rows.map((row, n) => (row ? value(row, seconds[n]) : 0)))),
     });
     draw(charts.tokens, (row, length) => row.total_tokens / length, `${count(total.total_tokens)} tokens`);
-    draw(charts.cost, (row) => row.cost_usd, dollars(total.cost_usd));
+    draw(charts.cost, (row) => row.cost_usd, cost(total.cost_usd, total.unpriced));
     draw(charts.turns, (row) => row.turns, exact(total.turns));
     if (by !== "total") {
       draw(charts.errors, (row) => row.interrupted, exact(total.interrupted));
@@ -178,14 +190,14 @@ export function overview(main, signal, query, state) {
   }
 }
 
-function makeCharts() {
+function makeCharts(open) {
   return {
-    tokens: chart({ title: "Tokens per second", kind: "area", format: rate }),
-    cost: chart({ title: "Cost", kind: "bars", format: dollars }),
-    turns: chart({ title: "Turns", kind: "bars", format: rate }),
-    errors: chart({ title: "Interrupted turns", kind: "bars", format: rate }),
-    ttft: chart({ title: "Time to first token", kind: "line", format: duration }),
-    latency: chart({ title: "Latency of responses", kind: "line", format: duration }),
+    tokens: chart({ title: "Tokens per second", kind: "area", format: rate, open: open({ sort: "tokens" }) }),
+    cost: chart({ title: "Cost", kind: "bars", format: dollars, open: open({ sort: "cost" }) }),
+    turns: chart({ title: "Turns", kind: "bars", format: rate, open: open({}) }),
+    errors: chart({ title: "Interrupted turns", kind: "bars", format: rate, open: open({ status: "interrupted" }) }),
+    ttft: chart({ title: "Time to first token", kind: "line", format: duration, open: open({}) }),
+    latency: chart({ title: "Latency of responses", kind: "line", format: duration, open: open({ sort: "duration" }) }),
   };
 }
 

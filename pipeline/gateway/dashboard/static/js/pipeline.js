@@ -18,7 +18,7 @@ export async function pipeline(main, signal, _query, state) {
   while (!signal.aborted) {
     try {
       const found = await api.json("/v1/status", {}, signal);
-      state("live");
+      state(found.problems.length ? "failing" : "live");
       show(found);
       if (found.dev) await kills.look();
     } catch (error) {

@@ -77,11 +77,11 @@ export function search(main, signal, query) {
   }
 }
 
-function hit({ thread_id: thread, turn_id: turn, role, at, snippet }) {
+function hit({ thread_id: thread, turn_id: turn, role, at, snippet, agent, title, tenant }) {
   return h("li", h(
     "a.row",
-    { href: api.threadAddress(thread, null, { turn }) },
-    h("span.snippet", marked(snippet)),
+    { href: api.threadAddress(thread, tenant, { turn }) },
+    h("span.found", h("span.snippet", marked(snippet)), h("span.muted.small.cut", [agent, title].filter(Boolean).join(" · "))),
     h("span.chip", role),
     h("time.num.muted", { datetime: new Date(at).toISOString(), title: inFull(at) }, moment(at)),
   ));

@@ -5,7 +5,7 @@ import { asMarkdown } from "./as_markdown.js";
 import { copyButton, foldButton, saveButton } from "./buttons.js";
 import { fill, h } from "./dom.js";
 import { finder } from "./find.js";
-import { count, dollars, exact, many, moment, nameOf } from "./format.js";
+import { cost, count, exact, many, moment, nameOf } from "./format.js";
 import { liveRuns } from "./live.js";
 import { showTree } from "./sub_agents.js";
 import { nested, reveal, showTurns, turnView } from "./turn_view.js";
@@ -71,6 +71,7 @@ export async function thread(main, signal, query, state, id) {
       if (signal.aborted) return;
       const coming = error.status === 404 && query.has("live");
       message.textContent = coming ? "Nothing of this thread is stored yet: its first run is still open." : error.message;
+      if (error.status === 404 && !coming) fill(message, h("b", "No thread has this id."), " It may have been deleted, or have expired; or its address was cut off. ", h("a", { href: "#/threads" }, "To the list"));
       if (error.tenants) fill(message, "Several tenants have a thread with this id. Whose is meant? ", tenantLinks(id, error.tenants));
       message.classList.toggle("problem", !coming);
     }
@@ -111,7 +112,7 @@ export async function thread(main, signal, query, state, id) {
         outside && outside !== id && h("span", h("span.muted", "conversation "), h("code", outside)),
         h("span", many(found.turns.length + left, "turn")),
         h("span", `${count(summary?.tokens ?? total("total_tokens"))} tokens`),
-        usage.length > 0 && h("span", dollars(total("cost_usd"))),
+        usage.some((one) => one.total_tokens > 0) && h("span", cost(total("cost_usd"), usage.filter((one) => one.cost_usd === null && one.total_tokens > 0).length)),
         h("span.muted", `updated ${moment(found.updated_at)}`),
       ),
       h(

@@ -1,23 +1,34 @@
-// The list of threads: searched and filtered by the gateway, a page at a time.
+// The list of threads: searched, filtered and sorted by the gateway, a page at a time.
 
 import * as api from "./api.js";
 import { narrowing } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { count, exact, inFull, many, moment, nameOf } from "./format.js";
+import { namesUsed } from "./filters.js";
+import { count, dollars, duration, exact, inFull, many, moment, nameOf } from "./format.js";
 import { threadsOrSaid } from "./search.js";
 
-const TIMES = [["", "Any time"], ["3600", "Last hour"], ["86400", "Last day"], ["604800", "Last week"], ["2592000", "Last 30 days"]];
+const TIMES = [["", "Any time"], ["900", "Last 15 minutes"], ["3600", "Last hour"], ["86400", "Last day"], ["604800", "Last week"], ["2592000", "Last 30 days"]];
 const STATES = [["", "Any status"], ["complete", "Complete"], ["interrupted", "Interrupted"]];
+const COSTS = [["", "Any cost"], ["0.01", "From $0.01"], ["0.1", "From $0.10"], ["1", "From $1"], ["10", "From $10"]];
+// The columns: class, title, and what the gateway sorts by.
+const COLUMNS = [
+  ["title", "Thread"], ["who", "Agents"], ["model", "Model"], ["turns", "Turns", "turns"], ["tokens", "Tokens", "tokens"],
+  ["cost", "Cost", "cost"], ["took", "Last turn took", "duration"], ["when", "Updated", "updated"],
+];
 const PAGE = 50;
 const EVERY = 3000; // ms between two looks at what is new, while the first page is shown
 
 export function threads(main, signal, query, state) {
-  const wanted = { search: "", agent: "", status: "", time: "", ...Object.fromEntries(query) };
-  const { typed, choice } = narrowing("/threads", wanted, () => load(true));
+  const empty = { search: "", agent: "", model: "", tenant: "", tool: "", status: "", cost: "", time: "", from: "", to: "", sort: "" };
+  const wanted = { ...empty, ...Object.fromEntries(query) };
+  const { typed, choice, named, change } = narrowing("/threads", wanted, () => { sorted(); load(true); });
+  const names = namesUsed(signal);
+  const heads = h("div.heads", { role: "group", "aria-label": "Sort by" });
   const list = h("ul.rows.threads");
   const message = h("p.state", { role: "status" });
   const more = h("button.quiet", { type: "button", hidden: true }, "Load more");
   let cursor = null;
+  let among = null; // so many threads are sorted
   let asked = null; // AbortController of the newest question
   let held = new Map(); // address -> {text, element}: rows that did not change stay as they are
 
@@ -27,16 +38,29 @@ export function threads(main, signal, query, state) {
       "form.filters",
       { role: "search" },
       typed("Search", "search", "Title, first words, or an id", 200),
-      typed("Agent", "agent", "Agent id", 200),
+      typed("Agent", "agent", "Name or id", 200),
+      named("Model", "model", "Any model", names.then((found) => found?.model)),
+      named("Tenant", "tenant", "Any tenant", names.then((found) => found?.tenant)),
+      typed("Tool", "tool", "Name", 200),
       choice("Status", "status", STATES),
+      choice("Cost", "cost", COSTS),
       choice("Updated", "time", TIMES),
     )),
-    h("section.card", { "aria-label": "Threads" }, list, message, h("div.foot", more)),
+    wanted.from && h("p.note", `Threads that were there from ${inFull(wanted.from)} to ${inFull(wanted.to)}. `, h("a", { href: api.threadsAddress({ ...wanted, from: "", to: "" }) }, "At any time")),
+    h("section.card", { "aria-label": "Threads" }, heads, list, message, h("div.foot", more)),
   );
   main.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
   more.addEventListener("click", () => load(false));
+  sorted();
   load(true);
   refresh();
+
+  function sorted() {
+    const by = wanted.sort || "updated";
+    fill(heads, COLUMNS.map(([name, title, sort]) => (sort
+      ? h(`button.quiet.${name}`, { type: "button", "aria-pressed": String(sort === by), onclick: () => change("sort", sort === "updated" ? "" : sort) }, title)
+      : h(`span.${name}`, title))));
+  }
 
   async function load(first) {
     asked?.abort();
@@ -48,6 +72,7 @@ export function threads(main, signal, query, state) {
     try {
       const page = await ask(AbortSignal.any([signal, mine.signal]));
       const before = first ? 0 : list.children.length;
+      among = page.sorted_among;
       show(first ? page.threads : [...shownThreads(), ...page.threads], page.cursor);
       if (!first) list.children[before]?.querySelector("a").focus();
     } catch (error) {
@@ -77,8 +102,10 @@ export function threads(main, signal, query, state) {
 
   function ask(until, after = cursor) {
     return api.json("/v1/threads", {
-      limit: PAGE, cursor: after, search: wanted.search || null, agent: wanted.agent || null, status: wanted.status || null,
-      since: wanted.time ? Date.now() - Number(wanted.time) * 1000 : null,
+      limit: PAGE, cursor: after, min_cost: wanted.cost || null,
+      ...Object.fromEntries(["search", "agent", "model", "tenant", "tool", "status", "sort"].map((name) => [name, wanted[name] || null])),
+      since: wanted.time ? Date.now() - Number(wanted.time) * 1000 : wanted.from || null,
+      begun_before: wanted.time ? null : wanted.to || null,
     }, until);
   }
 
@@ -104,8 +131,10 @@ export function threads(main, signal, query, state) {
     cursor = next;
     more.hidden = !cursor;
     message.classList.remove("problem");
-    const narrowed = wanted.search || wanted.agent || wanted.status || wanted.time;
-    message.replaceChildren(...(list.children.length ? [] : narrowed ? ["No thread is like that"] : nothingYet()));
+    heads.hidden = !list.children.length;
+    const narrowed = Object.entries(wanted).some(([name, value]) => value && name !== "sort");
+    const said = among ? [`Sorted among the ${exact(among)} that were updated last`] : [];
+    message.replaceChildren(...(list.children.length ? said : narrowed ? ["No thread is like that"] : nothingYet()));
   }
 }
 
@@ -124,8 +153,11 @@ function row(thread) {
       thread.tenant && h("span.chip", thread.tenant),
       thread.status === "interrupted" && h("span.chip.warn", "interrupted"),
     ),
-    h("span.num.muted.turns", many(thread.turns, "turn")),
-    h("span.num.muted.tokens", { title: `${exact(thread.tokens)} tokens` }, `${count(thread.tokens)} tokens`),
-    h("time.num.muted", { datetime: new Date(thread.updated_at).toISOString(), title: inFull(thread.updated_at) }, moment(thread.updated_at)),
+    h("span.muted.model.cut", thread.model),
+    h("span.num.muted.turns", { title: many(thread.turns, "turn") }, exact(thread.turns)),
+    h("span.num.muted.tokens", { title: `${exact(thread.tokens)} tokens` }, count(thread.tokens)),
+    h("span.num.muted.cost", { title: thread.cost_usd === null ? "No price is known" : "Cost" }, dollars(thread.cost_usd)),
+    h("span.num.muted.took", duration(thread.duration_ms)),
+    h("time.num.muted.when", { datetime: new Date(thread.updated_at).toISOString(), title: inFull(thread.updated_at) }, moment(thread.updated_at)),
   ));
 }
