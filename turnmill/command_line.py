@@ -81,9 +81,12 @@ COMMANDS: Final[dict[str, Command]] = {
 
 
 def main() -> None:
-    """Run the command line: the server's where it is installed, else what the client has."""
+    """Run the command line: the server's where it is installed, else what the client has.
+
+    `run` is the client's in any case: a program is not to wait for what it doesn't need.
+    """
     try:
-        server = server_command()
+        server = None if sys.argv[1:2] == ["run"] else server_command()
         if server is not None:
             server.load()()
         else:

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pipeline.settings import Settings
@@ -21,18 +22,21 @@ PLAIN: Final = "plain"
 MODES: Final = {PLAIN: "nothing is captured", "run": "`turnmill run`", "client": "`turnmill.async_client()`"}
 STREAMS: Final = (1, 20)  # at the same time
 SHORT_TOKENS: Final = 5
+SCRIPTS: Final = 9  # runs of a program with one call, of each mode in turn
 THINKING: Final = 0.05  # seconds until a short stream begins: less than models take
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
     """By mode: `cpu`, seconds of a program that reads `streams` streams of TOKENS events at PACE a second; `first`,
-    milliseconds to the first byte of streams that it reads one after the other.
+    milliseconds to the first byte of streams that it reads one after the other; `script`, seconds from the start to the
+    end of one that makes a single call.
     """
 
     streams: int
     cpu: dict[str, float]
     first: dict[str, list[float]]
+    script: dict[str, list[float]]
 
     def cost(self, mode: str) -> float:
         """CPU µs an event."""
@@ -50,6 +54,10 @@ class Captured:
         """Milliseconds that the first byte comes later than in the program alone."""
         return self.median(mode) - self.median(PLAIN)
 
+    def script_later(self, mode: str) -> float:
+        """Seconds that a program with one call takes longer than alone."""
+        return statistics.median(self.script[mode]) - statistics.median(self.script[PLAIN])
+
     def first_ratio(self, mode: str) -> float:
         """The median of these by that of the program alone."""
         return self.median(mode) / self.median(PLAIN)
@@ -58,19 +66,29 @@ class Captured:
 async def measure(settings: Settings, streams: int) -> Captured:
     """Run the program in each mode; the topics must exist."""
     cpu, first = {}, {}
+    script: dict[str, list[float]] = {mode: [] for mode in MODES}
     async with _upstream() as url:
+        for mode in [*MODES] * SCRIPTS:
+            began = time.monotonic()
+            await _program(settings, url, mode, 0)
+            script[mode].append(time.monotonic() - began)
         for mode in MODES:
             told = await _program(settings, url, mode, streams)
             cpu[mode], first[mode] = told["cpu"], told["first"]
-    return Captured(streams, cpu, first)
+    return Captured(streams, cpu, first, script)
 
 
 async def _program(settings: Settings, url: str, mode: str, streams: int) -> dict:  # type: ignore[type-arg]  # its JSON
-    runner = ("-m", "pipeline", "run", "--", sys.executable) if mode == "run" else ()
+    runner = (str(Path(sys.executable).with_name("turnmill")), "run", "--") if mode == "run" else ()
     variables = {**environment(settings), "TURNMILL_CAPTURE_HOSTS": "127.0.0.1"}
     program = ("-m", "tests.bench.captured_program", url, mode, str(streams))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *runner, *program, env=variables, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *runner,
+        sys.executable,
+        *program,
+        env=variables,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     out, errors = await process.communicate()
     if process.returncode:

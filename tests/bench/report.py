@@ -120,6 +120,7 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
                 "ratio": one.ratio(mode),
                 "first_byte_ms": one.median(mode),
                 "first_byte_ratio": one.first_ratio(mode),
+                "script_later_s": one.script_later(mode),
             }
             for one in suite.captured
             for mode in capture.MODES

@@ -187,11 +187,13 @@ def _captured(measured: Sequence[Captured]) -> Sheet:
             NONE if mode == PLAIN else f"{one.ratio(mode):.2f} ×",
             f"{one.median(mode):.2f} ms",
             NONE if mode == PLAIN else f"{one.later(mode):+.2f} ms, {one.first_ratio(mode):.2f} ×",
+            NONE if mode == PLAIN else f"{one.script_later(mode):+.2f} s",
         )
         for one in measured
         for mode, title in capture.MODES.items()
     ]
     columns = ("streams", "what captures", "CPU µs an event", "of the same alone", "first byte, median", "than alone")
+    columns = *columns, "a script with one call"
     return Sheet("A program that speaks to a model, streams of 50 tokens/s", columns, rows)
 
 

@@ -39,6 +39,7 @@ RARE_MS: Final = 50  # of a search, half of the time
 COMMON_MS: Final = 500  # of a search, 99 times of 100
 WRITING_MORE: Final = 0.30  # CPU, with what is searched
 ASKED_MORE: Final = 0.10  # CPU of a turn that says what was asked
+SCRIPT_LATER: Final = 0.3  # seconds that a captured script with one call takes longer
 OF_A_CORE: Final = 0.015  # for publishing a stream of 50 tokens/s
 
 
@@ -100,6 +101,9 @@ def aims(suite: Suite) -> Iterator[Aim]:
         yield Aim(f"p99 of {COMMON_WORD}, {where}", percentile(common, 99), COMMON_MS, form="{:,.0f} ms")
         more = searched.more(searched.cost)
         yield Aim(f"CPU of writing what is searched, too, {searched.store}", more, WRITING_MORE, form="{:+.0%}")
+    for captured in suite.captured[:1]:
+        what = "a script with one call, captured by `turnmill run`: longer by"
+        yield Aim(what, captured.script_later("run"), SCRIPT_LATER, form="{:,.2f} s")
     for known in suite.asked:
         if known.size == asked.AIM:
             what = f"CPU of storing turns with a known request of {known.size:,} bytes, SQLite"

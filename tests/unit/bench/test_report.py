@@ -84,6 +84,7 @@ def test_what_was_aimed_at_and_by_how_much_it_was_missed() -> None:
                 1,
                 {"plain": 0.1, "run": 0.2, "client": 0.3},
                 {"plain": [49.0, 50.0, 51.0], "run": [51.0], "client": [52.0]},
+                {"plain": [0.2], "run": [0.6], "client": [0.4]},
             )
         ],
     )
@@ -94,9 +95,14 @@ def test_what_was_aimed_at_and_by_how_much_it_was_missed() -> None:
     assert rows["memory at different lags, the farthest from their mean"] == ("17%", "≤ 10%", "missed by 67%")
     assert rows["memory of an open turn with 5 KB of text"] == ("10.0 KB", "≤ 20.0 KB", "met")
     assert rows["`run.tee` with 1 stream(s) of 50 tokens/s, of a core each"] == ("1.00%", "≤ 1.50%", "met")
+    assert rows["a script with one call, captured by `turnmill run`: longer by"] == (
+        "0.40 s",
+        "≤ 0.30 s",
+        "missed by 33%",
+    )
     text = report.markdown(suite, WHERE)
     assert "| met |" in text
-    assert "| 1 | `turnmill run` | 400 | 2.00 × | 51.00 ms | +1.00 ms, 1.02 × |" in text
+    assert "| 1 | `turnmill run` | 400 | 2.00 × | 51.00 ms | +1.00 ms, 1.02 × | +0.40 s |" in text
 
 
 def test_what_is_aimed_at_in_cpu() -> None:
