@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,7 +22,11 @@ LOGGERS: Final = (
 # Faust, its service framework and aiokafka log much that is normal in a rebalance; OpenTelemetry logs each try to
 # reach a collector that is away.
 QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins", "opentelemetry")
-REPEAT_AFTER: Final = 10.0  # seconds
+REPEAT_AFTER: Final = 60.0  # seconds
+AWAY: Final = (  # in the lines that say, each in its own words, that a broker does not answer
+    *("Unable connect", "Unable to update metadata", "Unable to request metadata", "NodeNotReady"),
+    *("KafkaConnectionError", "Marking the coordinator dead"),
+)
 _passes: ContextVar[Passes | None] = ContextVar("passes", default=None)
 
 
@@ -53,14 +58,16 @@ def _passing(record: logging.LogRecord) -> bool:
 class Chatter(logging.Filter):
     """Drops the lines of libraries that help nobody.
 
-    A client library's line passes once in `REPEAT_AFTER`: while the broker is away, aiokafka writes 250 lines a second.
-    Services of Faust announce each start and stop under the names of our own modules: these lines are dropped. So is
-    the complaint about a consumer group that does not exist yet.
+    A client library's line passes once in `REPEAT_AFTER`, with the number of those like it that were dropped since:
+    while the broker is away, aiokafka writes 250 lines a second, of eight kinds, which count as one here. Services of
+    Faust announce each start and stop under the names of our own modules: these lines are dropped. So is the complaint
+    about a consumer group that does not exist yet.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[tuple[str, str], float] = {}
+        self._dropped: Counter[tuple[str, str]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if the line is to be written."""
@@ -68,13 +75,15 @@ class Chatter(logging.Filter):
             return False
         if record.name.partition(".")[0] not in QUIET:
             return True
-        if (
-            record.name == "aiokafka.consumer.group_coordinator"
-            and "GroupCoordinatorNotAvailable" in record.getMessage()
-        ):
+        text = record.getMessage()
+        if record.name == "aiokafka.consumer.group_coordinator" and "GroupCoordinatorNotAvailable" in text:
             return False
-        now, line = time.monotonic(), (record.name, str(record.msg))
+        away = any(words in text for words in AWAY)
+        now, line = time.monotonic(), ("away", "") if away else (record.name, str(record.msg))
         if now - self._last.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
+            self._dropped[line] += 1
             return False
         self._last[line] = now
+        if dropped := self._dropped.pop(line, 0):
+            record.msg, record.args = f"{text} ({dropped} more like this since the last line)", ()
         return True

@@ -35,15 +35,16 @@ def test_a_client_library_repeats_itself_rarely(
     library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.worker.stage")
     for _ in range(50):
         library.error("Unable connect to node with id %s", 1)
-        library.error("Failed fetch messages from %s", 1)
+        library.error("Failed fetch messages from %s: NodeNotReadyError", 1)
+        library.error("Topic %s not authorized", "t")
         ours.warning("dead letter")
     now += client_log.REPEAT_AFTER
     library.error("Unable connect to node with id %s", 2)
     lines = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
     assert [line for line in lines if line != "dead letter"] == [
         "Unable connect to node with id 1",
-        "Failed fetch messages from 1",
-        "Unable connect to node with id 2",
+        "Topic t not authorized",
+        "Unable connect to node with id 2 (99 more like this since the last line)",
     ]
     assert lines.count("dead letter") == 50
 
