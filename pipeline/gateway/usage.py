@@ -47,6 +47,7 @@ async def read_usage(
     provider: Values = [],  # noqa: B006  # FastAPI copies it
     agent: Values = [],  # noqa: B006  # FastAPI copies it
     tenant: Annotated[str | None, Query(max_length=200, description="For tokens without a tenant.")] = None,
+    prompt: Values = [],  # noqa: B006  # FastAPI copies it
     thread: Values = [],  # noqa: B006  # FastAPI copies it
     finish_reason: Values = [],  # noqa: B006  # FastAPI copies it
     limit: Annotated[int, Query(ge=1, le=1000, description="Groups; the rest is summed as `other`.")] = 100,
@@ -59,7 +60,8 @@ async def read_usage(
     where they come from sums, within 2 % of it.
     """
     bounded = principal.bounded(tenant)
-    where = {"model": model, "provider": provider, "agent": agent, "thread": thread, "finish_reason": finish_reason}
+    where = {"model": model, "provider": provider, "agent": agent, "prompt": prompt, "thread": thread}
+    where["finish_reason"] = finish_reason
     where["tenant"] = [] if bounded is None else [bounded]
     now = now_ms()
     query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now)

@@ -25,6 +25,7 @@ class UsageNames(NamedTuple):
     model: str | None
     provider: str | None
     agent_id: str
+    prompt: str | None = None  # of system prompt and tools, as `pipeline.turns.requests.prompt_of` has it
 
 
 class Agent(NamedTuple):

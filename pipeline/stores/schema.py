@@ -220,11 +220,12 @@ usage_names = Table(
     "usage_names",
     metadata,
     Column("id", Integer, Identity(), primary_key=True),
-    Column("digest", LargeBinary, nullable=False, unique=True),  # of the four names, as they may be null, and long
+    Column("digest", LargeBinary, nullable=False, unique=True),  # of the names, as they may be null, and long
     Column("tenant", Name),
     Column("model", Name),
     Column("provider", Name),
     Column("agent_id", Name, nullable=False),
+    Column("prompt", Name),  # the hash of system prompt and tools
 )
 
 # The sums of usage by quarter of an hour, hour, day and week (`pipeline.stores.usage_sums`).

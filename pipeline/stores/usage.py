@@ -12,6 +12,7 @@ from typing import Any, Final
 from pipeline.stores.keys import key_of
 from pipeline.stores.prices import STREAM, cost_nano_usd, source
 from pipeline.turns.column_text import column_text
+from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.times import bounded, epoch_ms
 from pipeline.turns.tokens import COUNTS, counts
@@ -86,6 +87,7 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
         "model": column_text(message.get("model_name") or config.get("model_name")),
         "provider": column_text(message.get("provider_name") or config.get("provider_name")),
         "finish_reason": column_text(message.get("finish_reason")),
+        "request": request_of(message),
         "at": span(record)[0] if at is None else at,
         "requests": 1,
         "turns": 0,

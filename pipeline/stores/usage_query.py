@@ -39,6 +39,7 @@ GROUPS: Final[dict[str, ColumnElement[Any]]] = {
     "provider": usage_names.c.provider,
     "agent": usage_names.c.agent_id,
     "tenant": usage_names.c.tenant,
+    "prompt": usage_names.c.prompt,
     "thread": threads.c.thread_id,
     "finish_reason": usage.c.finish_reason,
 }

@@ -36,7 +36,10 @@ from pipeline.stores.usage_plan import Plan
 from pipeline.stores.usage_tallies import QUARTER, TIMES, no_price, of_changes, signed, signed_time
 from pipeline.turns.column_text import column_text
 
-COLUMNS: Final = {"model": "model", "provider": "provider", "agent": "agent_id", "tenant": "tenant"}
+COLUMNS: Final = {
+    **{name: name for name in ("model", "provider", "tenant", "prompt")},
+    "agent": "agent_id",
+}
 WANTED: Final = {
     "postgresql": 'SELECT * FROM unnest(:spans, :begins, :ends) AS one (span, "begin", "end")',
     "sqlite": "SELECT json_extract(value, '$[0]') AS span, json_extract(value, '$[1]') AS \"begin\", "

@@ -29,6 +29,7 @@ from pipeline.stores.turn_ids import new_ids
 from pipeline.stores.unused_names import forget_agents, forget_names, forget_requests
 from pipeline.stores.versions import Batch, Stored, known_versions, taken
 from pipeline.turns.content import references
+from pipeline.turns.requests import prompt_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
@@ -198,7 +199,10 @@ async def _forget(
 
 async def _usage_rows(connection: AsyncConnection, placed: Iterable[tuple[int, int, RecordRows]]) -> list[Row]:
     """Return the rows of `usage` of these turns."""
-    of_turns = [(id_, thread, _names(one), one) for id_, thread, rows in placed for one in rows.usage]
+    placed, prompts = list(placed), dict[str, str | None]()
+    for _, _, rows in placed:
+        prompts.update({name: prompt_of(body) for name, body in rows.requests.items() if name not in prompts})
+    of_turns = [(id_, thread, _names(one, prompts), one) for id_, thread, rows in placed for one in rows.usage]
     names = await ids_of(connection, UsageNames, {name for _, _, name, _ in of_turns})
     sources = {one["price_source"] for _, _, _, one in of_turns} - {None}
     prices = await _price_sources(connection, sources)
@@ -214,8 +218,8 @@ async def _usage_rows(connection: AsyncConnection, placed: Iterable[tuple[int, i
     ]
 
 
-def _names(row: Row) -> UsageNames:
-    return UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"])
+def _names(row: Row, prompts: Mapping[str, str | None]) -> UsageNames:
+    return UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompts.get(row["request"]))
 
 
 async def _price_sources(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from turnmill.nesting import with_room
 REQUEST: Final = "meta:request"
 REQUESTS: Final = "meta:requests"  # of a document: the bodies that its turns name
 MESSAGES: Final = frozenset({"messages", "input", "contents"})
+PROMPT: Final = ("system", "instructions", "systemInstruction", "messages", "tools", "functions")
 CHAT: Final = "openai-chat"  # its system prompt is among the messages
 
 
@@ -54,10 +55,26 @@ def digest(body: Fields) -> str:
     return hashlib.sha256(jcs(body)).hexdigest()
 
 
+def prompt_of(body: Any) -> str | None:
+    """Return the hash of the system prompt and the tools in a body, hex SHA-256; None without either."""
+    if not isinstance(body, dict):
+        return None
+    inner = body.get("request")
+    places = [body, inner] if isinstance(inner, dict) else [body]
+    found = {name: place[name] for place in places for name in PROMPT if place.get(name)}
+    return _sealed(found)[0] if found else None
+
+
+def request_of(message: Mapping[str, Any]) -> str | None:
+    """Return the hash of the request that a message answers, where it names one."""
+    named = message.get(REQUEST)
+    name = named.get("sha256") if isinstance(named, dict) else None
+    return name if isinstance(name, str) else None
+
+
 def named(turn: Fields) -> list[str]:
     """Return the hashes of the requests that a turn names, each once; the turn may be any JSON object."""
-    found = (message[REQUEST].get("sha256") for message in _asked(turn))
-    return list(dict.fromkeys(one for one in found if isinstance(one, str)))
+    return list(dict.fromkeys(one for message in _asked(turn) if (one := request_of(message)) is not None))
 
 
 def with_bodies(document: Fields, bodies: Mapping[str, Fields]) -> Fields:

@@ -42,6 +42,19 @@ def test_a_thread_that_forks_shows_its_newest_branch_and_leads_to_the_others(run
     expect(page.get_by_text("Crete has shallow bays.")).to_be_visible()
 
 
+def test_each_response_says_what_it_was_asked_and_what_changed(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{FORKED}")
+    asked = page.locator(".fold.asked")
+    expect(asked).to_have_count(2)
+    expect(asked.first).to_contain_text("first call here")
+    expect(asked.last).to_contain_text("changed since the call before")
+    asked.last.locator("summary").click()
+    expect(asked.last.locator("del")).to_have_text("- regenerate-message")
+    expect(asked.last.locator("ins")).to_have_text("+ submit-message")
+    asked.first.locator("summary").click()
+    expect(asked.first.locator("pre")).to_contain_text('"trigger": "regenerate-message"')
+
+
 def test_a_long_thread_comes_in_parts(running: Stage, opened: Open) -> None:
     page = opened(f"{running.url}/#/threads/{LONG}")
     expect(page.locator(".turn")).to_have_count(100)

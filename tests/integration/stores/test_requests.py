@@ -12,8 +12,9 @@ from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.stores.rows import record_rows
 from pipeline.stores.schema import request_members, request_values, requests, turn_requests, turns
 from pipeline.stores.sql import ThreadStore
+from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.write import write
-from pipeline.turns.requests import digest
+from pipeline.turns.requests import digest, prompt_of
 from tests.integration.stores.conftest import blocked
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
@@ -122,3 +123,18 @@ async def test_a_deletion_waits_for_a_writer_that_uses_the_same(store: ThreadSto
     await deletion
     assert await counted(store) == (1, 2, 2, 1)
     assert await store.asked([digest(body())]) == {digest(body()): body()}
+
+
+async def test_usage_is_told_apart_by_prompt(store: ThreadStore, record: Any) -> None:
+    old, new = body(), body(system="be kind")
+    await store.write([asking(record, old, run="r1"), asking(record, {**old, "temperature": 1}, run="r2")])
+    await store.write([asking(record, new, run="r3"), record("chat", "r4")])
+    wanted = {(prompt_of(old), 2), (prompt_of(new), 1), (None, 1)}
+    for wanted_sums in (False, True):
+        await store.keep_sums(wanted=wanted_sums)
+        while wanted_sums and await store.sum_up():
+            pass
+        found = await store.usage(UsageQuery(group_by=("prompt",)))
+        assert {(row.group["prompt"], row.figures.requests) for row in found.rows} == wanted
+        only = await store.usage(UsageQuery(where={"prompt": (str(prompt_of(new)),)}))
+        assert only.total.requests == 1

@@ -83,7 +83,7 @@ def many_records(record: Any) -> list[dict[str, Any]]:
 
 
 def rows_of(records: Sequence[Any]) -> list[dict[str, Any]]:
-    return [row | {"thread_id": one["thread_id"]} for one in records for row in record_rows(one).usage]
+    return [row | {"thread_id": one["thread_id"], "prompt": None} for one in records for row in record_rows(one).usage]
 
 
 async def test_any_grouping_is_what_python_says_and_sums_to_the_total(store: ThreadStore, record: Any) -> None:

@@ -43,6 +43,7 @@ def test_one_row_per_response() -> None:
         "model": "m",
         "provider": "p",
         "finish_reason": "tool_call",
+        "request": None,
         "requests": 1,
         "turns": 0,
         "interrupted": 0,

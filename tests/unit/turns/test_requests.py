@@ -14,7 +14,7 @@ from pipeline.dialects import DIALECTS
 from pipeline.turns.json_path import parse
 from pipeline.turns.path_rules import PathRule
 from pipeline.turns.redaction import Redaction
-from pipeline.turns.requests import digest, named_in, with_bodies, without_messages
+from pipeline.turns.requests import digest, named_in, prompt_of, with_bodies, without_messages
 from pipeline.worker.redaction_rules import rules_of
 from tests.support.chat_chunks import chunk
 from topics import json_text
@@ -212,3 +212,15 @@ def test_where_a_record_is_too_large_what_was_said_goes_before_what_was_asked() 
     assert response["parts"] == [{"part_kind": "text", "content": "72F."}]
     assert "meta:request" in response
     assert "requests" not in turn
+
+
+def test_a_prompt_is_named_by_system_prompt_and_tools_alone() -> None:
+    body = {"model": "m", "tools": TOOLS, "messages": [SYSTEM], "metadata": {"n": 1}}
+    assert (
+        prompt_of(body)
+        == prompt_of({**body, "model": "n", "metadata": {"n": 2}})
+        == digest({"messages": [SYSTEM], "tools": TOOLS})
+    )
+    assert prompt_of({**body, "tools": [*TOOLS, *TOOLS]}) != prompt_of(body)
+    assert prompt_of({"request": {"systemInstruction": "s"}}) == prompt_of({"systemInstruction": "s"})
+    assert [prompt_of(one) for one in ({"model": "m"}, {"tools": []}, None)] == [None] * 3

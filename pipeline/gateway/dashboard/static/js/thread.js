@@ -1,6 +1,7 @@
 // One thread: a branch of it as it is stored, its sub-agents, and what its open runs say now.
 
 import * as api from "./api.js";
+import { askedIn } from "./asked.js";
 import { asMarkdown } from "./as_markdown.js";
 import { copyButton, foldButton, saveButton } from "./buttons.js";
 import { fill, h } from "./dom.js";
@@ -90,6 +91,7 @@ export async function thread(main, signal, query, state, id) {
       usage,
       signal,
       address: (turn) => address({ branch: here, turn }),
+      asked: askedIn(found.turns, tenant, signal),
       versions: versionsOf(found.turns, (run) => address({ branch: run })),
     };
     showTurns(turns, nested(found.turns).map((node) => turnView(node, view)));

@@ -22,7 +22,7 @@ function isBelow(node, wanted) {
   return node.below.some((one) => one === wanted || isBelow(one, wanted));
 }
 
-/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, versions: turn -> element or null}. */
+/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, asked, versions: turn -> elements or null}. */
 export function turnView({ turn, below }, view) {
   const id = turn["meta:turn_id"];
   const isUser = turn.turn_type === "user";
@@ -56,6 +56,7 @@ function answer(turn, below, view) {
   const told = mine ?? turn.total_usage;
   const used = told?.input_tokens || told?.output_tokens ? told : null; // a run may say nothing of its tokens
   return [
+    view.asked(turn),
     messages(turn, view.signal),
     unfinished(turn, view.signal),
     turn.completion_status === "interrupted" && interruption(turn),
