@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
@@ -16,9 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.assembly.format import Format, WrongOption
+from pipeline.cli.dataset_files import COLUMNS, DATASETS, PARQUET, Export, Lines
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.thread_view import plain, short_time, view
 from pipeline.dialects import FORMATS
+from pipeline.dialects.training import needed
 from pipeline.observability.audit import about, audit, local_user
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
@@ -35,8 +37,8 @@ from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 
 T = TypeVar("T")
+FILTERS: Final = ("agent", "model", "min_cost", "status", "search")
 SHOWN: Final = 10  # tenants that a message names
-Line = Callable[[dict[str, Any]], dict[str, Any]]
 
 one_of = click.option("--branch", metavar="RUN", help="Of a thread that forks, only the branch with this run.")
 whose = click.option("--tenant", help="Whose they are, where several tenants have such a thread; '': no tenant's.")
@@ -50,16 +52,25 @@ def threads() -> None:
     """
 
 
+def filters(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options that choose among all threads, but for --tenant."""
+    for option in (
+        click.option("--search", help="Only threads with this text in title, first prompt or id."),
+        click.option("--status", type=click.Choice(["complete", "interrupted"]), help="Of the last turn."),
+        click.option("--min-cost", type=click.FloatRange(0), metavar="USD", help="Only threads from this cost on."),
+        click.option("--model", help="Only threads to which this model gave the last response."),
+        click.option("--agent", help="Only threads with an agent of this id or name."),
+    ):
+        command = option(command)
+    return command
+
+
 @threads.command("list")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Threads on a page.")
 @click.option("--cursor", help="Where the page before ended.")
-@click.option("--agent", help="Only threads with an agent of this id or name.")
+@filters
 @click.option("--tenant", help="Only threads of this tenant.")
-@click.option("--model", help="Only threads to which this model gave the last response.")
 @click.option("--tool", help="Only threads in which this tool was called.")
-@click.option("--min-cost", type=click.FloatRange(0), metavar="USD", help="Only threads from this cost on.")
-@click.option("--status", type=click.Choice(["complete", "interrupted"]), help="Of the last turn.")
-@click.option("--search", help="Only threads with this text in title, first prompt or id.")
 @click.option("--sort", default=UPDATED, show_default=True, type=click.Choice(list(SORTS)), help="The greatest first.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"threads": […], "cursor": …}.')
 def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> None:
@@ -187,7 +198,7 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
 
 @click.command(short_help="Print threads, one JSON object a line.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--format", "form", default="thread", show_default=True, type=click.Choice(list(FORMATS)))
+@click.option("--format", "form", default="thread", show_default=True, type=click.Choice([*FORMATS, *DATASETS]))
 @click.option(
     "--inline", is_flag=True, help="With the values kept in the content store; other formats have them always."
 )
@@ -197,7 +208,12 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
 @click.option("--requests", is_flag=True, help="Threads: with what the model was asked, as `meta:requests`.")
 @one_of
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to the output.")
+@filters
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to this file, not to the output; a data set as Parquet where its name ends with .parquet.",
+)
 @whose
 def export(
     ids: Sequence[str],
@@ -218,25 +234,46 @@ def export(
     turns had shown are marked: in a thread by `meta:partial`, else by their places in {"partial": [2]}.
 
     Of threads that fork, `thread` has all branches, and messages are those of the newest one, or of --branch.
+
+    `sft` and `atif` are data sets: a line for each complete agent turn, with what led to it and what the model was
+    asked; a trajectory for each thread.
     """
-    if requests and not FORMATS[form].is_document:
-        raise CallerError(f"--requests: the format {form} has no place for what the model was asked")
-    line = _line(FORMATS[form], options, branch=branch, partial=partial)
-    contents = ContentStore.of(load()) if inline or not FORMATS[form].is_document else None
+    wanted = {name: options.pop(name) for name in FILTERS}
+    filtered = [name for name in FILTERS if wanted[name] is not None]
+    if filtered and ids:
+        raise CallerError(f"--{filtered[0].replace('_', '-')} chooses among all threads: leave out the ids")
+    if form in DATASETS:
+        if branch or partial or requests or any(options.values()):
+            raise CallerError(
+                f"{form} is a data set: it has no branches, partial turns, requests, or options of formats"
+            )
+        chosen = Export(DATASETS[form], needed, COLUMNS[form] if out is not None and out.suffix == PARQUET else None)
+    else:
+        if requests and not FORMATS[form].is_document:
+            raise CallerError(f"--requests: the format {form} has no place for what the model was asked")
+        lines = _lines(FORMATS[form], options, branch=branch, partial=partial, requests=requests)
+        chosen = Export(lines, named_in if requests else lambda _: ())
+    contents = ContentStore.of(load()) if inline or form in DATASETS or not FORMATS[form].is_document else None
+
+    async def run(store: ThreadStore, file: IO[bytes]) -> None:
+        found = _documents(store, ids, tenant) if ids else store.documents(ListQuery(tenant=tenant, **wanted))
+        total = len(ids) or (None if filtered else (await store.counts()).threads)
+        await _export(store, contents, found, total, chosen, file)
+
     if out is None:
         stream = click.get_binary_stream("stdout")
-        _with_store(lambda store: _export(store, contents, ids, tenant, line, stream, requests=requests))
+        _with_store(lambda store: run(store, stream))
         stream.flush()
         return
     try:
         with out.open("wb") as file:
-            _with_store(lambda store: _export(store, contents, ids, tenant, line, file, requests=requests))
+            _with_store(lambda store: run(store, file))
     except OSError as error:
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
 
-def _line(form: Format, options: Mapping[str, Any], *, branch: str | None, partial: bool) -> Line:
-    """Return a function from a document to the printed object.
+def _lines(form: Format, options: Mapping[str, Any], *, branch: str | None, partial: bool, requests: bool) -> Lines:
+    """Return a function from a document, and what models were asked, to the printed object.
 
     Raises CallerError for options that don't fit the format; the function raises it where a thread has no such branch.
     """
@@ -245,10 +282,11 @@ def _line(form: Format, options: Mapping[str, Any], *, branch: str | None, parti
     except WrongOption as error:
         raise CallerError(f"--{error.option.replace('_', '-')}: {error.why}") from None
 
-    def line(document: dict[str, Any]) -> dict[str, Any]:
-        return form.printed(document if branch is None else _only(document, branch), partial=partial, **checked)
+    def lines(document: dict[str, Any], bodies: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        made = form.printed(document if branch is None else _only(document, branch), partial=partial, **checked)
+        yield with_bodies(made, bodies) if requests else made
 
-    return line
+    return lines
 
 
 def _only(document: dict[str, Any], branch: str) -> dict[str, Any]:
@@ -261,23 +299,21 @@ def _only(document: dict[str, Any], branch: str) -> dict[str, Any]:
 async def _export(
     store: ThreadStore,
     contents: ContentStore | None,
-    ids: Sequence[str],
-    tenant: str | None,
-    line: Line,
+    found: AsyncIterator[tuple[ThreadKey, dict[str, Any]]],
+    total: int | None,
+    chosen: Export,
     out: IO[bytes],
-    *,
-    requests: bool,
 ) -> None:
     console = Console(stderr=True)
     quiet = not console.is_terminal or out.isatty()
-    with Progress(console=console, disable=quiet, transient=True) as progress:
-        task = progress.add_task("exporting", total=len(ids) or (await store.counts()).threads)
-        async for key, stored in _documents(store, ids, tenant) if ids else store.documents(tenant):
+    with Progress(console=console, disable=quiet, transient=True) as progress, chosen.writing(out) as put:
+        task = progress.add_task("exporting", total=total)
+        async for key, stored in found:
             document = stored if contents is None else await contents.inlined(key, stored)
-            printed = line(document)
-            if requests:
-                printed = with_bodies(printed, await store.asked(named_in(printed), key.tenant or ""))
-            out.write(json_text.dumps(printed).encode() + b"\n")
+            names = chosen.names(document)
+            bodies = await store.asked(names, key.tenant or "") if names else {}
+            for line in chosen.lines(document, bodies):
+                put(line)
             progress.advance(task)
 
 

@@ -69,7 +69,7 @@ def thread_list(limit: int, cursor: str | None, wanted: ListQuery, callers: Sele
     rows: Any = threads
     among = [] if callers is None else [threads.c.id.in_(callers)]
     query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.id.desc())
-    query = query.where(*of_tenant(wanted.tenant), *among, *_conditions(wanted))
+    query = query.where(*among, *conditions(wanted))
     if wanted.sort != UPDATED:
         rows = query.limit(AMONG).subquery()
         query = select(rows)
@@ -98,7 +98,9 @@ def speaks(agent: str) -> ColumnElement[bool]:
     return threads.c.id.in_(select(thread_agents.c.thread).where(thread_agents.c.agent.in_(union_all(by_id, by_name))))
 
 
-def _conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
+def conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of a list of threads, but for `tool`."""
+    yield from of_tenant(wanted.tenant)
     if wanted.agent is not None:
         yield speaks(wanted.agent)
     if wanted.search:
@@ -125,10 +127,11 @@ def line(key: ThreadKey) -> Select[Any]:
     return select(threads).where(is_thread(key))
 
 
-def thread_names(after: tuple[str, str], limit: int) -> Select[Any]:
+def thread_names(after: tuple[str, str], limit: int, wanted: ListQuery = ALL) -> Select[Any]:
     """Return a query of id and name of the next `limit` threads, in the order of their names."""
     order = threads.c.thread_id, threads.c.tenant
-    return select(threads.c.id, *NAME).where(row_of(*order) > row_of(*after)).order_by(*order).limit(limit)
+    found = select(threads.c.id, *NAME).where(row_of(*order) > row_of(*after), *conditions(wanted))
+    return found.order_by(*order).limit(limit)
 
 
 def having_id(thread_id: str) -> Select[Any]:

@@ -171,15 +171,13 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Deliv
                 thread_id, tenant = id_and_tenant(some[thread])
                 yield tenant or None, thread_id, run_id
 
-    async def documents(self, tenant: str | None = None) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
-        """Yield every thread with its document, in the order of ids, read in pages.
+    async def documents(self, wanted: ListQuery = ALL) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
+        """Yield every thread that is wanted with its document, in the order of ids, read in pages.
 
-        Memory does not grow with the store.
-
-        `tenant`: only this one's, "" for those without one.
+        Memory does not grow with the store. `tool` and `sort` are not looked at.
         """
-        async for page in self._pages():
-            some = [key for key in page.values() if tenant is None or (key.tenant or "") == tenant]
+        async for page in self._pages(wanted):
+            some = list(page.values())
             async with self._reading() as connection:
                 documents = await documents_of(connection, some)
             for key in some:
@@ -250,12 +248,12 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Deliv
         async with self._reading() as connection:
             return Counts(*(await connection.execute(statements.counts())).one())
 
-    async def _pages(self) -> AsyncIterator[dict[int, ThreadKey]]:
-        """Every thread by its id in the database, in the order of names."""
+    async def _pages(self, wanted: ListQuery = ALL) -> AsyncIterator[dict[int, ThreadKey]]:
+        """Every thread that is wanted by its id in the database, in the order of names."""
         after = ("", "")
         while True:
             async with self._reading() as connection:
-                rows = (await connection.execute(list_statements.thread_names(after, THREADS_AT_ONCE))).all()
+                rows = (await connection.execute(list_statements.thread_names(after, THREADS_AT_ONCE, wanted))).all()
             if not rows:
                 return
             yield {row.id: thread_of(row) for row in rows}

@@ -1,0 +1,81 @@
+"""The lines of an export and their files: JSON lines, or Parquet. The same lines give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import IO, Any, Final
+
+from pipeline.dialects.training import sft
+from pipeline.dialects.trajectory import atif
+from pipeline.extras import need
+from topics import json_text
+from topics.json_text import Fields
+
+Put = Callable[[Fields], None]
+Lines = Callable[[Fields, Mapping[str, Fields]], Iterator[Fields]]
+DATASETS: Final[Mapping[str, Lines]] = {"sft": sft, "atif": atif}
+COLUMNS: Final[Mapping[str, Sequence[str]]] = {
+    "sft": ("messages", "tools", "metadata"),
+    "atif": ("schema_version", "session_id", "trajectory_id", "agent", "steps", "extra"),
+}
+PARQUET: Final = ".parquet"
+GROUP_CHARACTERS: Final = 16_000_000  # in a row group of Parquet, which is held until it is written
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What is made of each document, with the bodies of the requests of these `names`; `columns`: as Parquet."""
+
+    lines: Lines
+    names: Callable[[Fields], Collection[str]]
+    columns: Sequence[str] | None = None
+
+    def writing(self, out: IO[bytes]) -> AbstractContextManager[Put]:
+        """Return a block in which lines are written to `out`."""
+        return json_lines(out) if self.columns is None else parquet(out, self.columns)
+
+
+@contextmanager
+def json_lines(out: IO[bytes]) -> Iterator[Put]:
+    """Give a function that writes an object as a line."""
+
+    def put(line: Fields) -> None:
+        out.write(json_text.dumps(line).encode() + b"\n")
+
+    yield put
+
+
+@contextmanager
+def parquet(out: IO[bytes], columns: Sequence[str]) -> Iterator[Put]:
+    """Give a function that writes an object as a row of texts, JSON where it is none. Raises CallerError."""
+    need("archive", "Parquet")
+    import pyarrow as pa  # noqa: PLC0415  # of an extra
+    import pyarrow.parquet as pq  # noqa: PLC0415  # as above
+
+    schema = pa.schema([pa.field(name, pa.string()) for name in columns])
+    rows: list[dict[str, str]] = []
+    size = 0
+
+    def put(line: Fields) -> None:
+        nonlocal size
+        rows.append({name: _cell(line[name]) for name in columns})
+        size += sum(map(len, rows[-1].values()))
+        if size >= GROUP_CHARACTERS:
+            flush()
+
+    def flush() -> None:
+        nonlocal size
+        writer.write_table(pa.Table.from_pylist(rows, schema))
+        rows.clear()
+        size = 0
+
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        yield put
+        if rows:
+            flush()
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json_text.dumps(value)

@@ -1,0 +1,65 @@
+"""What a model was asked, in the form of Chat Completions: system messages and definitions of tools.
+
+A body is a request's without its messages, as `pipeline.turns.requests` keeps it, of any provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.dialects.exports import tool_name
+from topics.json_text import Fields
+
+SYSTEM: Final = ("system", "instructions", "systemInstruction")
+SCHEMAS: Final = ("parameters", "input_schema", "parametersJsonSchema")
+
+
+def system_prompts(body: Fields) -> list[str]:
+    """Return the texts of the system prompt, the blocks of each message joined to one."""
+    messages = body.get("messages")
+    leading = [one.get("content") for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+    places = [*leading, *(place.get(name) for place in _places(body) for name in SYSTEM)]
+    return [text for place in places if (text := _text(place))]
+
+
+def tools_of(body: Fields) -> list[Fields]:
+    """Return the tools that have a schema or a description; a provider's own tools have neither."""
+    listed = [place.get(name) for place in _places(body) for name in ("tools", "functions")]
+    return [_tool(one) for some in listed if isinstance(some, list) for given in some for one in _defined(given)]
+
+
+def _places(body: Fields) -> list[Fields]:
+    inner = body.get("request")  # Code Assist wraps the body
+    return [body, inner] if isinstance(inner, dict) else [body]
+
+
+def _text(value: Any) -> str:
+    """Return the text of a string, of an object with `text` or `parts`, or of a list of those."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _text(value.get("text") or value.get("parts"))
+    return "\n\n".join(filter(None, map(_text, value))) if isinstance(value, list) else ""
+
+
+def _defined(given: Any) -> Iterator[Fields]:
+    """Yield the functions that an entry of `tools` defines: itself, what it wraps, or Gemini's list of them."""
+    if not isinstance(given, dict):
+        return
+    declared = given.get("functionDeclarations", given.get("function", given))
+    for one in declared if isinstance(declared, list) else [declared]:
+        if isinstance(one, dict) and isinstance(one.get("name"), str) and (_schema(one) or "description" in one):
+            yield one
+
+
+def _tool(one: Fields) -> Fields:
+    function: Fields = {"name": tool_name(one["name"])}
+    if isinstance(one.get("description"), str):
+        function["description"] = one["description"]
+    function["parameters"] = _schema(one) or {"type": "object", "properties": {}}
+    return {"type": "function", "function": function}
+
+
+def _schema(one: Fields) -> Fields | None:
+    return next((one[name] for name in SCHEMAS if isinstance(one.get(name), dict)), None)

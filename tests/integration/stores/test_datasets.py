@@ -1,0 +1,95 @@
+"""`turnmill export --format sft | atif`: files that others load, the same bytes each time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from atif import Trajectory
+from click.testing import CliRunner, Result
+
+from pipeline.__main__ import cli
+from pipeline.stores.sql import ThreadStore
+from pipeline.turns.requests import digest
+from tests.support.datasets import check_openai
+from turnmill.errors import CallerError
+
+ASKED: dict[str, Any] = {
+    "system": "be brief",
+    "tools": [{"name": "look", "input_schema": {"type": "object", "properties": {"a": {"type": "string"}}}}],
+}
+
+
+@pytest.fixture
+async def filled(store: ThreadStore, record: Any) -> None:
+    """Two threads of two agents and two tenants; a turn of each was interrupted."""
+    for chat, agent, tenant in (("chat", "a1", "acme"), ("other", "a2", "globex")):
+        made = record(chat, "r1", seconds=2, text="Sunny.", agent_id=agent, tenant=tenant)
+        made["turn"]["messages"][0]["meta:request"] = {"sha256": digest(ASKED)}
+        made["requests"] = {digest(ASKED): ASKED}
+        user = record(chat, "r1", "user", role="user", text=f"Weather for {chat}?", agents=[], tenant=tenant)
+        cut = record(chat, "r2", seconds=9, status="interrupted", text="Once", agent_id=agent, tenant=tenant)
+        await store.write([user, made, cut])
+
+
+@pytest.fixture
+def export(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("TURNMILL_STORE", store_url)
+
+    def run(*args: str) -> Result:
+        return CliRunner().invoke(cli, ["export", *args], standalone_mode=False)
+
+    return run
+
+
+def loaded(kind: str, file: Path) -> list[Any]:
+    cache = str(file.parent / "cache")
+    found: list[Any] = datasets.load_dataset(kind, data_files=str(file), split="train", cache_dir=cache).to_list()
+    return found
+
+
+def test_lines_load_and_stay_the_same(export: Any, filled: None, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one.jsonl", "two.jsonl", "one.parquet", "two.parquet")]
+    for file in files:
+        assert export("--format", "sft", "--out", str(file)).exception is None
+    one, two, packed, again = (file.read_bytes() for file in files)
+    assert (one, packed) == (two, again)
+    lines = [json.loads(line) for line in one.splitlines()]
+    assert len({line["metadata"]["thread_id"] for line in lines}) == len(lines) == 2
+    for line in lines:
+        check_openai(line)
+        assert [message["role"] for message in line["messages"]] == ["system", "user", "assistant"]
+        assert [tool["function"]["name"] for tool in line["tools"]] == ["look"]
+    assert [line["metadata"] for line in loaded("json", files[0])] == [line["metadata"] for line in lines]
+    assert [{name: json.loads(text) for name, text in row.items()} for row in loaded("parquet", files[2])] == lines
+
+
+def test_trajectories_validate(export: Any, filled: None, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in export("--format", "atif").output.splitlines()]
+    assert len(lines) == 2
+    for line in lines:
+        sources = [step.source for step in Trajectory.model_validate(line).steps]
+        assert sources[:3] == ["system", "user", "agent"]
+    file = tmp_path / "one.parquet"
+    assert export("--format", "atif", "--out", str(file)).exception is None
+    assert [json.loads(row["steps"]) for row in loaded("parquet", file)] == [line["steps"] for line in lines]
+
+
+def test_some_threads_are_chosen(export: Any, filled: None) -> None:
+    assert len(export("--format", "sft").output.splitlines()) == 2
+    for given in (("--agent", "a1"), ("--tenant", "acme"), ("--search", "weather FOR chat")):
+        [line] = export("--format", "sft", *given).output.splitlines()
+        assert json.loads(line)["messages"][1]["content"] == "Weather for chat?"
+    for given in (("--agent", "nobody"), ("--model", "none"), ("--min-cost", "9"), ("--status", "complete")):
+        assert export(*given).output == ""
+    [line] = export("--search", "for other").output.splitlines()
+    assert json.loads(line)["turns"]
+
+
+def test_what_a_data_set_has_no_place_for_is_refused(export: Any, filled: None) -> None:
+    for given in (("--partial",), ("--requests",), ("--branch", "r1"), ("--for-version", "1.20")):
+        assert isinstance(export("--format", "sft", *given).exception, CallerError)
+    assert isinstance(export("chat", "--agent", "a1").exception, CallerError)
