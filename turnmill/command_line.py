@@ -41,6 +41,11 @@ Commands:
 """
 
 
+# Programs that are no Python: our hooks are not in them.
+UNSEEN: Final = frozenset({"node", "npm", "npx", "pnpm", "yarn", "bun", "bunx", "deno", "claude", "codex", "gemini"})
+SEEN: Final = "give it the address of a gateway's proxy as its provider's (docs/proxy.md)"
+
+
 class Command(NamedTuple):
     """The extra that brings a command (`pipeline/extras.py`), and what the list of commands says of it."""
 
@@ -141,4 +146,8 @@ def run(command: Sequence[str]) -> None:
     program = shutil.which(command[0])
     if program is None:
         raise CallerError(f"there is no program {command[0]!r}: give a command as you would type it, after `--`")
+    if Path(command[0]).name in UNSEEN:
+        sys.stderr.write(
+            f"turnmill: what {command[0]} says to models is not seen, as it is no Python program: {SEEN}\n"
+        )
     os.execve(program, list(command), environment(os.environ))  # noqa: S606  # that is what the command is for

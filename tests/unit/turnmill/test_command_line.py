@@ -55,6 +55,21 @@ def test_the_client_lists_all_commands_and_says_its_version(capsys: pytest.Captu
     assert turnmill.__version__ == version("turnmill")
 
 
+def test_run_says_of_which_programs_nothing_is_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    started = list[list[str]]()
+    monkeypatch.setattr(command_line.os, "execve", lambda _, command, __: started.append(command))
+    for name in ("node", "python-of-mine"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    client(["run", "--", "python-of-mine", "agent.py"])
+    assert capsys.readouterr().err == ""
+    client(["run", "--", "node", "agent.mjs"])
+    assert "what node says to models is not seen" in capsys.readouterr().err
+    assert started == [["python-of-mine", "agent.py"], ["node", "agent.mjs"]]
+
+
 def test_run_needs_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["run"], ["run", "--"], ["run", "--help"]):
         client(arguments)

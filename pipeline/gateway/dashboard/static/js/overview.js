@@ -81,7 +81,7 @@ export function overview(main, signal, query, state) {
     runs.show(figures);
     const behind = figures.skipped
       && `The live figures are behind: ${exact(figures.skipped)} records were passed over. Totals from the store are whole.`;
-    warn("live", figures.trouble ? `No live figures: ${figures.trouble}` : behind);
+    warn("live", figures.trouble && figures.trouble !== "connecting" ? `No live figures: ${figures.trouble}` : behind);
     if (live && unknown(figures)) {
       for (const one of [charts.tokens, charts.cost, charts.turns, charts.errors]) one.failed("Not known just now");
     } else if (live && figures.now !== drawnAt) {

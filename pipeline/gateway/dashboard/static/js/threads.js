@@ -155,7 +155,7 @@ function row(thread) {
     ),
     h("span.muted.model.cut", thread.model),
     h("span.num.muted.turns", { title: many(thread.turns, "turn") }, exact(thread.turns)),
-    h("span.num.muted.tokens", { title: `${exact(thread.tokens)} tokens` }, count(thread.tokens)),
+    h("span.num.muted.tokens", { title: thread.tokens ? `${exact(thread.tokens)} tokens` : "Nobody said how many" }, count(thread.tokens || null)),
     h("span.num.muted.cost", { title: thread.cost_usd === null ? "No price is known" : "Cost" }, dollars(thread.cost_usd)),
     h("span.num.muted.took", duration(thread.duration_ms)),
     h("time.num.muted.when", { datetime: new Date(thread.updated_at).toISOString(), title: inFull(thread.updated_at) }, moment(thread.updated_at)),
