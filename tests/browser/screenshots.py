@@ -37,7 +37,7 @@ POISON: Final = tuple(
 DESKTOP: Final = (1280, 800)
 PHONE: Final = (390, 844)
 OPEN: Final = "document.querySelector('details').open = true"
-TAKE_STOCK: Final = f"{OPEN}; document.querySelector('section.card > header > button').click()"
+TAKE_STOCK: Final = f"{OPEN}; document.querySelector('[aria-labelledby=ledger] > header > button').click()"
 STEPS: Final = (
     "const one = document.querySelector('.fold.steps'); one.open = true; one.scrollIntoView({block: 'center'})"
 )

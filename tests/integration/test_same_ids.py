@@ -32,7 +32,7 @@ RUN: Final = "r"
 WORDS: Final = {"acme": "acme-says-this", "globex": "globex-says-that", "operator": "nobody-says-it"}
 TENANT: Final = {"acme": "acme", "globex": "globex", "operator": ""}
 
-Operation = Literal["own", "own list", "nothing", "refused", "publishes", "deletes", "off"]
+Operation = Literal["own", "own list", "nothing", "refused", "publishes", "deletes", "off", "unknown"]
 OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("post", "/v1/threads/{thread_id}/runs/{run_id}/stream"): "publishes",
     ("post", "/v1/records"): "nothing",
@@ -48,6 +48,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("get", "/v1/usage"): "own list",
     ("get", "/v1/figures/live"): "own list",
     ("get", "/v1/search"): "own list",
+    ("get", "/v1/requests/{sha256}"): "unknown",
     ("get", "/v1/status"): "nothing",
     ("get", "/livez"): "nothing",
     ("get", "/readyz"): "nothing",
@@ -159,7 +160,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def filled(path: str, thread: str) -> str:
-    given = {"{thread_id}": thread, "{run_id}": RUN, "{partition}": "0", "{offset}": "0"}
+    given = {"{thread_id}": thread, "{run_id}": RUN, "{partition}": "0", "{offset}": "0", "{sha256}": "0" * 64}
     for name, value in given.items():
         path = path.replace(name, value)
     return path
@@ -252,11 +253,11 @@ async def owns(http: httpx.AsyncClient, name: str, method: str, path: str, query
         return
     status, text = await answer_of(http, method, filled(path, SHARED), query)
     assert not [word for word in others(name) if word in text], (name, method, path, text)
-    expected = {"refused": (403,), "off": (409, 422)}.get(case, (200,))
+    expected = {"refused": (403,), "off": (409, 422), "unknown": (404,)}.get(case, (200,))
     assert status in expected, (name, method, path, status, text)
     if case in ("own", "own list"):
         assert WORDS[name] in text or (path.endswith("/usage") and '"turns"' in text), (name, method, path, text)
-    if case in ("nothing", "off"):
+    if case in ("nothing", "off", "unknown"):
         assert WORDS[name] not in text, (name, method, path, text)
 
 

@@ -9,6 +9,7 @@ from pipeline.assembly.offline import close
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns.content import references, resolved
+from pipeline.turns.requests import without_bodies
 from tests.simulation.broker import Entry
 from tests.simulation.wire import SIM
 from tests.simulation.worker import redaction
@@ -37,7 +38,7 @@ def right_turns(records: Sequence[tuple[Entry, dict[str, Any]]], *, redact: Any)
         return []
     over = run.end is not None or run.builder.ended is not None
     stored = redaction().words if redact else str
-    turns = close(run, run.verdict() if over else "timeout", last=True, redacted=stored)[0]
+    turns = close(run, run.verdict() if over else "timeout", last=True, redacted=stored, keep_requests=True)[0]
     return [redaction().record(turn) for turn in turns] if redact else turns
 
 
@@ -54,8 +55,8 @@ def whole(record: TurnRecord, objects: Mapping[str, bytes]) -> TurnRecord:
 
 
 def said(record: TurnRecord) -> dict[str, Any]:
-    """A turn record without its revision."""
-    return {**record, "revision": 0}
+    """A turn record without its revision, and without the bodies of its requests, which the store keeps apart."""
+    return {**without_bodies(record), "revision": 0}
 
 
 def difference(stored: Any, right: Any, place: str = "") -> str:
