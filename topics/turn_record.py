@@ -20,6 +20,8 @@ from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import OWN_LEVELS
 
 VERSION = 1
+SHARED: Final = 8  # members that are kept of records before
+SHARED_BYTES: Final = 100_000  # of the JSON of each
 KEY: Final = re.compile(r"[^\0\ud800-\udfff]{1,500}", re.DOTALL)
 
 
@@ -61,7 +63,7 @@ def encode(record: TurnRecord) -> bytes:
 
 def decode(data: bytes | None) -> TurnRecord:
     """Record value -> TurnRecord. Raises InvalidRecord."""
-    value = loads(data, OWN_LEVELS) if data is not None else None
+    value = _read(data) if data is not None else None
     if not isinstance(value, dict) or value.get("v") != VERSION:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a turn record of version 1")
     missing = [k for k in ("thread_id", "run_id", "turn_id", "agent_id", "revision", "status") if k not in value]
@@ -71,3 +73,32 @@ def decode(data: bytes | None) -> TurnRecord:
     if wrong:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"turn record whose {', '.join(wrong)} is no key of a database")
     return value  # type: ignore[return-value]  # checked above; the rest is ours
+
+
+def _read(data: bytes) -> Any:
+    """Return a record's JSON as value; requests that records before had, too, are read once for all of them.
+
+    They are a record's last member, and known by its text: within a string of JSON its quotes would be escaped, and the
+    brace behind it closes the record.
+    """
+    for last, requests in _newest:
+        if data.endswith(last):
+            value = loads(data[: -len(last)] + b"}", OWN_LEVELS)
+            value["requests"] = requests
+            return value
+    value = loads(data, OWN_LEVELS)
+    requests = value.get("requests") if isinstance(value, dict) else None
+    if requests and isinstance(requests, dict):
+        last = last_member(requests)
+        if len(last) <= SHARED_BYTES and data.endswith(last):
+            _newest.insert(0, (last, requests))
+            del _newest[SHARED:]
+    return value
+
+
+def last_member(requests: json_text.Fields) -> bytes:
+    """Return the end of a record's JSON, as `encode` writes it, where these are its requests."""
+    return b',"requests":%b}' % json_text.dumps(requests).encode()
+
+
+_newest: Final[list[tuple[bytes, json_text.Fields]]] = []  # the ends of records, and their requests

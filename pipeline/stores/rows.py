@@ -72,7 +72,7 @@ def record_rows(record: TurnRecord, value: bytes | None = None) -> RecordRows:
     """Return the rows of a turn record. `value`: its JSON as it came, from callers that have it."""
     requests = record.get("requests")
     if requests is not None:  # they have rows of their own
-        record, value = without_bodies(record), None
+        record, value = without_bodies(record), _without_requests(value, requests)
     thread = key_of(record)
     turn = _turn(record, _text(record, value))
     key = thread, turn["turn_id"]
@@ -117,6 +117,12 @@ def _text(record: TurnRecord, value: bytes | None) -> str:
         with suppress(UnicodeDecodeError):
             return value.decode()
     return turn_record.encode(record).decode()
+
+
+def _without_requests(value: bytes | None, requests: Any) -> bytes | None:
+    """Return a record's JSON without its requests, where these are its last member, as we write it; else None."""
+    last = turn_record.last_member(requests)
+    return value[: -len(last)] + b"}" if value is not None and value.endswith(last) else None
 
 
 def _first_turns(record: TurnRecord) -> tuple[bytes, ...]:

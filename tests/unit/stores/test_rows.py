@@ -51,6 +51,18 @@ def test_a_record_is_kept_as_it_came() -> None:
     assert record_of(rows.turn["record"]) == record
 
 
+@pytest.mark.parametrize("member", ["requests", "z"])
+def test_a_record_is_kept_without_its_requests(member: str) -> None:
+    """Wherever they stand in it."""
+    record: Any = make_record("chat", "run", text="hello")
+    asked = {"ab" * 32: {"model": "m"}}
+    came = turn_record.encode({**record, "requests": asked, member: asked})
+    rows = record_rows(turn_record.decode(came), came)
+    left = {key: value for key, value in turn_record.decode(came).items() if key != "requests"}
+    assert rows.turn == record_rows(left).turn  # type: ignore[arg-type]
+    assert rows.requests == asked
+
+
 def test_what_a_turn_asks_is_json_too() -> None:
     record = make_record("chat", "run", text="hello")
     call = {"part_kind": "tool-call", "tool_name": "pay", "tool_call_id": "c1", "args": {"sum": 7}}

@@ -50,3 +50,26 @@ def test_what_identifies_a_turn_must_be_there(name: str) -> None:
 def test_other_records(data: bytes | None) -> None:
     with pytest.raises(InvalidRecord):
         turn_record.decode(data)
+
+
+def test_requests_that_were_read_before_are_the_same_objects() -> None:
+    """However many other records come in between, and whatever else is in them."""
+    asked = {"ab" * 32: {"system": 'Say "requests":{} and }}', "tools": [{"requests": {"a": {}}}]}}
+    record = {**RECORD, "requests": asked}
+    first = turn_record.decode(turn_record.encode(record))
+    second = turn_record.decode(turn_record.encode({**record, "run_id": "s", "turn": {"text": ',"requests":{}}'}}))
+    assert first == record
+    assert second == {**record, "run_id": "s", "turn": {"text": ',"requests":{}}'}}
+    assert second["requests"] is first["requests"]
+    for number in range(turn_record.SHARED + 1):
+        other = {**RECORD, "requests": {f"{number:064x}": {"model": number}}}
+        assert turn_record.decode(turn_record.encode(other)) == other
+    assert turn_record.decode(turn_record.encode(record)) == record
+
+
+@pytest.mark.parametrize("broken", [b"%b", b"[1%b", b'{"v":1,"x":"y%b', b'{"v":1,"x":"y\\"%b', b'{"v":1,"x":{%b'])
+def test_the_end_of_a_record_alone_is_none(broken: bytes) -> None:
+    requests = {"cd" * 32: {"model": "m"}}
+    turn_record.decode(turn_record.encode({**RECORD, "requests": requests}))
+    with pytest.raises(InvalidRecord):
+        turn_record.decode(broken % turn_record.last_member(requests))
