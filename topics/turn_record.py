@@ -87,11 +87,11 @@ def _read(data: bytes) -> Any:
             value["requests"] = requests
             return value
     value = loads(data, OWN_LEVELS)
-    requests = value.get("requests") if isinstance(value, dict) else None
-    if requests and isinstance(requests, dict):
-        last = last_member(requests)
+    asked = value.get("requests") if isinstance(value, dict) else None
+    if asked and isinstance(asked, dict):
+        last = last_member(asked)
         if len(last) <= SHARED_BYTES and data.endswith(last):
-            _newest.insert(0, (last, requests))
+            _newest.insert(0, (last, asked))
             del _newest[SHARED:]
     return value
 
