@@ -251,8 +251,8 @@ class Settings(ClientSettings):
     )
     gateway_tokens: SecretStr | None = Field(
         None,
-        description="Who may call the gateway: a file of JSON lines, or the lines themselves. "
-        "`turnmill gateway token` makes a token and its line.",
+        description="Who may call the gateway: a file of JSON lines, or the lines themselves; `turnmill gateway token` "
+        "makes a token and its line. `store`: only tokens that `turnmill tokens` or the API makes.",
     )
     gateway_jwks_url: Annotated[str, AfterValidator(_keys)] | None = Field(
         None,

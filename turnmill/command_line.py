@@ -75,6 +75,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "search": Command("worker", "Search in what was said."),
     "settings": Command("tools", "Show every TURNMILL_* variable and its value."),
     "store": Command("worker", "Look after the thread store that TURNMILL_STORE names."),
+    "tokens": Command("gateway", "Make, list, rotate and revoke tokens for gateways."),
     "tenants": Command("worker", "Erase a tenant, and look for what is left of it."),
     "threads": Command("worker", "List, show and delete stored threads."),
     "topics": Command("worker", "List, create and describe the topics."),

@@ -109,6 +109,9 @@ NAME_CHARACTERS: Final = 200
 WEBHOOKS: Final = 100
 """Webhooks of one tenant: each turn is offered to all of them."""
 
+TOKENS: Final = 1000
+"""Tokens of one tenant that the API makes: each gateway holds all of them."""
+
 BUDGETS: Final = 1000
 """Budgets of one installation: each of them is looked at when a turn is stored."""
 

@@ -23,6 +23,7 @@ from pipeline.gateway import (
     search,
     status,
     threads,
+    tokens,
     usage,
     webhooks,
 )
@@ -43,6 +44,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     search.router,
     requests.router,
     webhooks.router,
+    tokens.router,
     budgets.router,
     live.router,
     usage.router,

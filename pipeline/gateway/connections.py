@@ -30,6 +30,7 @@ from pipeline.gateway.outage import Outage
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.run_watch import RunWatch
 from pipeline.gateway.security import Authenticator
+from pipeline.gateway.token_memory import TokenMemory
 from pipeline.gateway.upload import Upload
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -144,7 +145,7 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         """Prepare the connections. Raises CallerError for settings that contradict each other or can't be read."""
         self.settings = settings
-        self.authenticator = Authenticator(settings)
+        self.authenticator = Authenticator(settings, TokenMemory(self.store))
         self.rate = Rate(settings.gateway_rate)
         self.at_once = AtOnce(settings.gateway_caller_requests)
         self.metrics = Metrics(settings.metric_series)

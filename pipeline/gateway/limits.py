@@ -24,25 +24,25 @@ class Rate:
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = per_second
-        self._burst = max(1.0, per_second * BURST_SECONDS)
         self._clock = clock
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # requests left, when
 
-    def take(self, caller: Hashable) -> None:
-        """Count one request. Raises Problem where the caller's bucket is empty."""
-        if not self._rate:
+    def take(self, caller: Hashable, own: float | None = None) -> None:
+        """Count one request; `own`: the caller's own rate, if it has one. Raises Problem where its bucket is empty."""
+        rate = min(self._rate or math.inf, own or math.inf)
+        if rate == math.inf:
             return
-        now = self._clock()
-        left, at = self._buckets.pop(caller, (self._burst, now))
-        left = min(self._burst, left + (now - at) * self._rate)
+        now, burst = self._clock(), max(1.0, rate * BURST_SECONDS)
+        left, at = self._buckets.pop(caller, (burst, now))
+        left = min(burst, left + (now - at) * rate)
         self._buckets[caller] = (max(0.0, left - 1) if left >= 1 else left, now)
         if len(self._buckets) > NAMES:
             self._buckets.popitem(last=False)
         if left < 1:
-            wait = math.ceil((1 - left) / self._rate)
+            wait = math.ceil((1 - left) / rate)
             raise Problem(
                 "rate-limited",
-                f"a token has {self._rate:g} requests a second: try again in {wait} s",
+                f"a token has {rate:g} requests a second: try again in {wait} s",
                 headers={"Retry-After": str(wait)},
             )
 

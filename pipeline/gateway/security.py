@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import ipaddress
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, get_args
@@ -23,7 +24,10 @@ from pipeline.gateway.headers import at_end
 from pipeline.gateway.json_web_tokens import JwtVerifier
 from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.problems import Problem
+from pipeline.gateway.token_memory import TokenMemory
 from pipeline.settings import LOOPBACK, Settings
+from pipeline.stores.tokens import Token
+from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 
 Scope = Literal["publish", "read", "admin"]
@@ -36,16 +40,28 @@ MEANING: Final = {
 PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
 BEARER: Final = "send `Authorization: Bearer TOKEN`"
 VARIABLE: Final = "TURNMILL_GATEWAY_TOKENS"
+OF_STORE: Final = "store"  # in the place of tokens: only those that the store has
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Tenant = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller. `tenant` None reaches all tenants."""
+    """The caller. `tenant` None reaches all tenants.
+
+    Of a token of the store: its id, its own `rate` of requests a second, when it expires (epoch ms), and the networks
+    that it may come from.
+    """
 
     name: str
     scopes: frozenset[str]
     tenant: str | None = None
     limited: bool = True  # by the rate limit
+    id: str = ""
+    rate: int | None = None
+    expires_at: int | None = None
+    addresses: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -55,7 +71,7 @@ class Principal:
     @property
     def caller(self) -> tuple[str | None, str]:
         """Whose requests are counted together: tokens of two tenants may have one name."""
-        return self.tenant, self.name
+        return self.tenant, self.id or self.name
 
     def bounded(self, asked: str | None) -> str | None:
         """Return the tenant that a query is bounded to, None for all. Raises Problem where another one is asked for."""
@@ -72,15 +88,61 @@ class TokenLine(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    name: Name
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1)]
-    tenant: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    tenant: Tenant | None = None
+
+
+def new_secret() -> str:
+    """Return a new token of 256 random bits."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def made_token(
+    secret: str,
+    name: str,
+    scopes: Iterable[str],
+    tenant: str | None,
+    *,
+    by: str,
+    expires_at: int | None = None,
+    rate: int | None = None,
+    addresses: Sequence[str] = (),
+) -> Token:
+    """Return what the store keeps of a new token."""
+    return Token(
+        id=f"tk_{secrets.token_hex(8)}",
+        digest=hashed(secret),
+        name=name,
+        tenant=tenant,
+        scopes=tuple(sorted(set(scopes))),
+        made_by=by,
+        made_at=now_ms(),
+        rate=rate,
+        addresses=tuple(addresses),
+        expires_at=expires_at,
+    )
+
+
+def networks(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return networks in their usual form. Raises ValueError."""
+    return tuple(str(ipaddress.ip_network(text.strip())) for text in texts)
+
+
+def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
+    """Return True if each of these networks, or addresses, lies in one of the others; without others any does."""
+    around = [ipaddress.ip_network(text) for text in outer]
+    found = map(ipaddress.ip_network, inner)
+    return not around or all(
+        any(one.version == other.version and one.subnet_of(other) for other in around)  # type: ignore[arg-type]
+        for one in found
+    )
 
 
 def new_token(name: str, scopes: tuple[Scope, ...], tenant: str | None) -> tuple[str, TokenLine]:
     """Return a new token of 256 random bits, and the line that lets it in."""
-    token = PREFIX + secrets.token_urlsafe(32)
+    token = new_secret()
     return token, TokenLine(name=name, sha256=hashed(token), scopes=scopes, tenant=tenant)
 
 
@@ -148,17 +210,19 @@ class TokenTable:
 
 
 class Authenticator:
-    """Tokens of the settings, or JSON Web Tokens, or, on loopback alone, nobody asks."""
+    """Tokens of the settings and of the store, or JSON Web Tokens, or, on loopback alone, nobody asks."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Prepare authentication.
+    def __init__(self, settings: Settings, made: TokenMemory) -> None:
+        """Prepare authentication; `made`: the tokens of the store.
 
         Raises CallerError where a gateway that others can reach would be open to all of them.
         """
         tokens = settings.gateway_tokens
-        self._table = TokenTable(tokens.get_secret_value()) if tokens is not None else None
+        of_store = tokens is not None and tokens.get_secret_value().strip() == OF_STORE
+        self._table = TokenTable(tokens.get_secret_value()) if tokens is not None and not of_store else None
         self._jwt = JwtVerifier.of(settings)
-        self.open = self._table is None and self._jwt is None
+        self._made = made
+        self.open = tokens is None and self._jwt is None
         if self.open and settings.gateway_host not in LOOPBACK:
             raise CallerError(
                 f"a gateway on {settings.gateway_host} would be open to everybody: set {VARIABLE} "
@@ -177,6 +241,8 @@ class Authenticator:
         if found is None and self._jwt is not None and token.count(".") == 2:
             found_claims = await self._jwt.verify(token)
             found = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
+        if found is None and token.startswith(PREFIX):
+            found = _principal(await self._made.find(hashed(token)))
         if found is None:
             raise _unauthorized("this token is not known here", 'error="invalid_token"')
         return found
@@ -196,6 +262,13 @@ class Authenticator:
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins and origin.partition("://")[2] != headers.get("host"):
             raise Problem("forbidden", f"without tokens no page of {origin!r:.80} may call the gateway")
+
+
+def _principal(token: Token | None) -> Principal | None:
+    if token is None:
+        return None
+    of = {"id": token.id, "rate": token.rate, "expires_at": token.expires_at, "addresses": token.addresses}
+    return Principal(token.name, frozenset(token.scopes), token.tenant, **of)  # type: ignore[arg-type]
 
 
 def _without_port(host: str) -> str:
@@ -252,8 +325,11 @@ async def admitted(
             f"the token {principal.name!r:.100} lacks the scope {lacking}",
             headers={"WWW-Authenticate": challenge},
         )
+    client = request.get("client")
+    if principal.addresses and not (client and is_within([client[0]], principal.addresses)):
+        raise Problem("forbidden", f"the token {principal.name!r:.100} may not be used from this address")
     if principal.limited:
-        gateway.rate.take(principal.caller)
+        gateway.rate.take(principal.caller, principal.rate)
         at_end(request, gateway.at_once.begin(principal.caller))
     return principal
 

@@ -182,6 +182,13 @@ TABLES: Final = (
         left=_owned(s.webhooks.c.tenant, lambda tenant: tenant),
     ),
     TablePlace(
+        "tokens",
+        "`tenants erase` deletes a tenant's",
+        "until they are revoked",
+        ("id", "digest", "old", "name", "tenant", "scopes", "addresses", "made_by"),
+        left=_owned(s.tokens.c.tenant, lambda tenant: tenant),
+    ),
+    TablePlace(
         "webhook_deliveries",
         "in the transaction that marks the thread; with their webhook",
         "turns: nothing; a deletion's id and tenant until it is delivered, at most TURNMILL_WEBHOOKS_WITHIN",

@@ -354,6 +354,27 @@ webhooks = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
+# Tokens that the API or the command line has made. `digest`: SHA-256, hex; `old`: of the secret before, which is good
+# until `old_until`. `tenant`: none for all tenants. `changed_at`: by it gateways see that they have to read them again.
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Name, primary_key=True),
+    Column("digest", Name, nullable=False),
+    Column("old", Name),
+    Column("old_until", BigInteger),
+    Column("name", Text, nullable=False),
+    Column("tenant", Name),
+    Column("scopes", Document, nullable=False),
+    Column("rate", Integer),
+    Column("addresses", Document, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("made_by", Text, nullable=False),
+    Column("made_at", BigInteger, nullable=False),
+    Column("used_at", BigInteger),
+    Column("changed_at", BigInteger, nullable=False),
+)
+
 # What waits to be delivered: of each lane (a webhook and a thread) the first row has a time at which it is due, and the
 # others have none. `place`: [topic, partition, offset] of the record; `at`: its time. `thread_key`: the thread whose
 # turn it says, with which it goes; none for notices, which say nothing of what was said.

@@ -32,6 +32,7 @@ from pipeline.stores.search import callers
 from pipeline.stores.searching import Searched
 from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.tenants import OfTenants
+from pipeline.stores.tokens import Tokens
 from pipeline.stores.turn_usage import used_by
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.waiting import Waiting, WaitingWanted, waiting
@@ -44,7 +45,7 @@ from turnmill.identity import thread_uuid
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 
 
-class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Delivering, DeletedUsage, Scrubbing):
+class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Delivering, Tokens, DeletedUsage, Scrubbing):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.

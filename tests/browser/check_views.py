@@ -28,6 +28,7 @@ VIEWS = {
     "thread": f"#/threads/{THREAD}",
     "pipeline": "#/pipeline",
     "dead letters": "#/dead-letters",
+    "tokens": "#/tokens",
 }
 
 
@@ -40,6 +41,7 @@ def ready(page: Page, view: str) -> None:
         "thread": ".turn.agent",
         "pipeline": "details.group",
         "dead letters": ".letter",
+        "tokens": ".new-token",
     }
     expect(page.locator(shown[view]).first).to_be_attached()
 
@@ -363,3 +365,27 @@ def test_a_gateway_that_goes_and_comes_back(running: Stage, opened: Open) -> Non
     with serving(settings):
         expect(page.locator("#connection")).to_have_text("Live")
         expect(page.locator(".notice")).to_be_hidden()
+
+
+def test_tokens_are_made_shown_once_and_revoked(guarded: str, tokens: Tokens, opened: Open) -> None:
+    page = opened(f"{guarded}/#/tokens")
+    page.get_by_label("Token", exact=True).fill(tokens.acme)
+    page.get_by_role("button", name="Sign in").click()
+    form = page.get_by_role("region", name="New token")
+    form.get_by_label("Name").fill("nightly <b>report</b>")
+    form.get_by_label("Expires").select_option("30")
+    form.get_by_role("button", name="Make the token").click()
+    secret = form.locator("code").inner_text()
+    assert secret.startswith("tm_")
+    made = page.locator(".token", has_text="nightly <b>report</b>")
+    expect(made).to_contain_text("never used")
+    expect(made).to_contain_text("acme")
+    made.get_by_role("button", name="Rotate").click()
+    expect(form.locator("code")).not_to_have_text(secret)
+    made.get_by_role("button", name="Revoke").click()
+    made.get_by_role("button", name="Revoke for good").click()
+    expect(made).to_have_count(0)
+    form.get_by_label("Name").fill("too much")
+    form.get_by_label("Tenant").fill("globex")
+    form.get_by_role("button", name="Make the token").click()
+    expect(form.get_by_role("alert")).to_contain_text("bound to its own tenant")

@@ -49,6 +49,10 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("get", "/v1/figures/live"): "own list",
     ("get", "/v1/search"): "own list",
     ("get", "/v1/requests/{sha256}"): "unknown",
+    ("get", "/v1/tokens"): "nothing",  # whose tokens are whose: tests/integration/gateway/test_tokens.py
+    ("post", "/v1/tokens"): "off",
+    ("post", "/v1/tokens/{token_id}/rotate"): "unknown",
+    ("delete", "/v1/tokens/{token_id}"): "unknown",
     ("get", "/v1/status"): "nothing",
     ("get", "/livez"): "nothing",
     ("get", "/readyz"): "nothing",
@@ -97,6 +101,7 @@ WITHOUT_IDS: Final = {
     *(
         "store sums",
         "tenants check",
+        *("tokens list", "tokens make", "tokens revoke", "tokens rotate"),
         "tenants erase",
         "threads list",
         "topics apply",

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.security import Authenticator, Principal, TokenTable, hashed, new_token, parse_tokens
+from pipeline.gateway.security import (
+    Authenticator,
+    Principal,
+    TokenTable,
+    hashed,
+    is_within,
+    networks,
+    new_token,
+    parse_tokens,
+)
+from pipeline.gateway.token_memory import TokenMemory
 from pipeline.settings import Settings
 from turnmill.errors import CallerError
 
@@ -19,6 +29,20 @@ JSON_LINE = LINE.model_dump_json(exclude_none=True)
 
 def gateway_settings(**more: object) -> Settings:
     return Settings(**more)  # type: ignore[arg-type]  # pydantic checks them
+
+
+class NoTokens(TokenMemory):
+    """A store without tokens."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def find(self, digest: str) -> None:
+        return None
+
+
+def authenticator_of(settings: Settings) -> Authenticator:
+    return Authenticator(settings, NoTokens())
 
 
 async def refusal(authenticator: Authenticator, token: str | None, **headers: str) -> Problem:
@@ -93,12 +117,12 @@ def test_no_tokens_are_an_error(setting: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "gateway.example.com"])
 def test_without_tokens_a_gateway_does_not_listen_to_others(host: str) -> None:
     with pytest.raises(CallerError, match="TURNMILL_GATEWAY_TOKENS"):
-        Authenticator(gateway_settings(gateway_host=host))
-    Authenticator(gateway_settings(gateway_host=host, gateway_tokens=JSON_LINE))
+        authenticator_of(gateway_settings(gateway_host=host))
+    authenticator_of(gateway_settings(gateway_host=host, gateway_tokens=JSON_LINE))
 
 
 async def test_without_tokens_pages_of_elsewhere_are_refused() -> None:
-    authenticator = Authenticator(gateway_settings(gateway_origins="https://app.example.com"))
+    authenticator = authenticator_of(gateway_settings(gateway_origins="https://app.example.com"))
     assert (await authenticator.principal(None)).tenant is None
     for host in ("127.0.0.1:8080", "[::1]:8080", "LOCALHOST"):
         authenticator.guard({"host": host})
@@ -111,7 +135,7 @@ async def test_without_tokens_pages_of_elsewhere_are_refused() -> None:
 
 
 async def test_with_tokens_each_request_needs_one() -> None:
-    authenticator = Authenticator(gateway_settings(gateway_tokens=JSON_LINE))
+    authenticator = authenticator_of(gateway_settings(gateway_tokens=JSON_LINE))
     assert (await authenticator.principal(TOKEN)).name == "acme-worker"
     missing = await refusal(authenticator, None)
     assert (missing.kind, missing.headers["WWW-Authenticate"]) == ("unauthorized", 'Bearer realm="turnmill"')
@@ -132,7 +156,7 @@ def test_a_principal_with_a_tenant_reaches_that_alone() -> None:
 @pytest.mark.parametrize("half", [{}, {"gateway_jwt_issuer": "https://issuer"}, {"gateway_jwt_audience": "turnmill"}])
 def test_a_jwks_without_issuer_and_audience_is_an_error(half: dict[str, str]) -> None:
     with pytest.raises(CallerError, match="GATEWAY_JWT_ISSUER"):
-        Authenticator(gateway_settings(gateway_jwks_url="https://issuer/jwks.json", **half))
+        authenticator_of(gateway_settings(gateway_jwks_url="https://issuer/jwks.json", **half))
 
 
 @pytest.mark.parametrize(
@@ -150,3 +174,14 @@ def test_keys_come_by_tls_or_from_this_machine(url: str) -> None:
         gateway_settings(gateway_jwks_url=url)
     for good in ("https://issuer.example.com/keys", "http://localhost:8080/keys", "http://[::1]/keys"):
         assert gateway_settings(gateway_jwks_url=good).gateway_jwks_url == good
+
+
+def test_networks_within_others() -> None:
+    assert networks(["10.0.0.0/8", " 2001:db8::1 "]) == ("10.0.0.0/8", "2001:db8::1/128")
+    for wrong in ("10.0.0.1/8", "example.com", ""):
+        with pytest.raises(ValueError, match=wrong or "''"):
+            networks([wrong])
+    assert is_within(["10.1.2.3", "10.2.0.0/16"], ["10.0.0.0/8"])
+    assert is_within(["127.0.0.1"], [])
+    assert not is_within(["10.1.2.3", "11.0.0.1"], ["10.0.0.0/8"])
+    assert not is_within(["::1"], ["127.0.0.0/8"])

@@ -68,6 +68,13 @@ export async function json(path, query, signal) {
   return (await request(url(path, query), { signal })).json();
 }
 
+/** Sends a JSON body, or none; returns the JSON of the answer, null where it has none. */
+export async function send(method, path, body, signal) {
+  const options = body === null ? {} : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await request(path, { method, signal, ...options });
+  return answer.status === 204 ? null : answer.json();
+}
+
 export async function post(path, signal) {
   await request(path, { method: "POST", signal });
 }

@@ -11,6 +11,7 @@ import { signIn } from "./sign_in.js";
 import { themeButton } from "./theme.js";
 import { thread } from "./thread.js";
 import { threads } from "./threads.js";
+import { tokens } from "./tokens.js";
 
 const main = document.getElementById("main");
 const connection = document.getElementById("connection");
@@ -23,8 +24,9 @@ const VIEWS = [
   [/^\/search$/, "threads", search],
   [/^\/pipeline$/, "pipeline", pipeline],
   [/^\/dead-letters$/, "dead-letters", deadLetters],
+  [/^\/tokens$/, "tokens", tokens],
 ];
-const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters" };
+const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters", tokens: "Tokens" };
 
 let view = null; // AbortController of what is shown
 let shown = null; // its path

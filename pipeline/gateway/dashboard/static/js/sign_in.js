@@ -17,7 +17,7 @@ export function signIn(main, problem, done) {
     h("label", { for: "token" }, "Token"),
     input,
     h("button.primary", { type: "submit" }, "Sign in"),
-    h("p.muted.small", "Make one with ", h("code", "turnmill gateway token NAME --scope read"), "."),
+    h("p.muted.small", "Make one with ", h("code", "turnmill tokens make NAME --scope read"), "."),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();

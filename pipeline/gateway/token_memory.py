@@ -1,0 +1,75 @@
+"""The tokens of the store, as a gateway knows them: a second old at the most."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from pipeline.stores.errors import StoreError
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.tokens import Token
+from turnmill.clock import now_ms
+
+FRESH: Final = 1.0  # seconds for which they hold without a look at the store
+HELD: Final = 300.0  # seconds for which they hold while the store is away
+USED_MS: Final = 60_000  # between two notes of a token's use
+
+
+class TokenMemory:
+    """All tokens by the digests of their secrets.
+
+    They are read as a whole: whoever tries tokens by the thousand causes one look at the store in a second.
+    """
+
+    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+        self._store = store
+        self._known: dict[str, Token] = {}
+        self._stamp: tuple[int, int] | None = None
+        self._asked = self._answered = -HELD
+        self._used: dict[str, int] = {}
+        self._noting = set[asyncio.Task[None]]()
+        self._lock = asyncio.Lock()
+
+    async def find(self, digest: str) -> Token | None:
+        """Return the token with this digest, if it is good. Raises StoreError where that can't be known."""
+        if time.monotonic() - self._asked > FRESH:
+            async with self._lock:
+                if time.monotonic() - self._asked > FRESH:
+                    await self._read()
+        now = now_ms()
+        found = self._known.get(digest)
+        if found is None or not found.is_good(now) or digest not in found.digests(now):
+            return None
+        if now - max(self._used.get(found.id, 0), found.used_at or 0) > USED_MS:
+            self._used[found.id] = now
+            noting = asyncio.create_task(self._note(found.id, now))
+            self._noting.add(noting)
+            noting.add_done_callback(self._noting.discard)
+        return found
+
+    async def _note(self, token_id: str, at: int) -> None:
+        with suppress(StoreError):
+            await (await self._store()).note_use(token_id, at)
+
+    async def _read(self) -> None:
+        try:
+            store = await self._store()
+            stamp = await store.tokens_stamp()
+            if stamp != self._stamp:
+                self._known = _by_digest(await store.tokens())
+                self._stamp = stamp
+                ids = {one.id for one in self._known.values()}
+                self._used = {one: at for one, at in self._used.items() if one in ids}
+            self._answered = time.monotonic()
+        except StoreError:
+            if time.monotonic() - self._answered > HELD:
+                raise
+        self._asked = time.monotonic()
+
+
+def _by_digest(tokens: list[Token]) -> dict[str, Token]:
+    now = now_ms()
+    return {digest: one for one in tokens for digest in one.digests(now)}
