@@ -49,6 +49,7 @@ class TurnRecord(TypedDict):
     timings: NotRequired[list[dict[str, int | None]]]  # per response: ttft_ms, duration_ms
     parent: NotRequired[dict[str, str]]  # {"run_id"?, "thread_id"?} of the run that started this one
     lineage: NotRequired[dict[str, Any]]  # what is known of its run's place among others: pipeline.turns.lineage
+    imported: NotRequired[bool]  # it was told after the fact: no webhook, budget or live figure counts it
     traceparent: NotRequired[str]  # W3C: the publisher's span around the run
     requests: NotRequired[dict[str, Any]]  # hash -> body of each request that the turn's responses name
 

@@ -27,3 +27,5 @@ class RunInfo(BaseModel):
     request: Any = None
     external_id: Named | None = None
     traceparent: str | None = None
+    thread: dict[str, Any] | None = None  # facts about its thread: `title`, `metadata`
+    imported: bool | None = None  # it is told after the fact: no webhook, budget or live figure counts it

@@ -138,6 +138,8 @@ def _record(
         record["tenant"] = context.tenant
     if parent:
         record["parent"] = parent
+    if context.imported:
+        record["imported"] = True
     if context.traceparent is not None:
         record["traceparent"] = context.traceparent
     return record
@@ -165,7 +167,7 @@ def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
         agents.insert(0, own)
     if agents:
         record["agents"] = agents
-    thread = dict(builder.thread)
+    thread = {**(context.thread or {}), **builder.thread}
     if context.external_id is not None:
         thread["external_id"] = context.external_id
     if thread:

@@ -23,6 +23,7 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "replaces": str,
     "started_at": (str, int, float),
     "external_id": str,
+    "thread": dict,
 }
 
 
@@ -126,6 +127,8 @@ class Context:
     started_at: str | int | None = None
     external_id: str | None = None
     traceparent: str | None = None  # the first one that came
+    thread: Fields | None = None  # facts about its thread, as the publisher knows them
+    imported: bool = False  # it is told after the fact
     request: Any = None
 
     def learn(self, info: Fields) -> list[str]:
@@ -139,6 +142,7 @@ class Context:
                 setattr(self, name, value)
             else:
                 wrong.append(name)
+        self.imported = self.imported or info.get("imported") is True
         if info.get("request") is not None:
             self.request = info["request"]
         if self.traceparent is None and traceparent.parse(info.get("traceparent")) is not None:

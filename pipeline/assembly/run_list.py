@@ -49,6 +49,7 @@ class ListedRun:
     agent_name: str | None = None
     model: str | None = None
     external_id: str | None = None
+    imported: bool = False
     events: int = 0
     last_event: str | None = None
     offset: int = -1
@@ -186,6 +187,7 @@ class RunList:
         run.agent_name = _name(info.get("agent_name")) or run.agent_name
         run.model = _name(info.get("model_name")) or run.model
         run.external_id = _name(info.get("external_id")) or run.external_id
+        run.imported = run.imported or info.get("imported") is True
         if run.longest is not None and not run.ended:
             run.longest = max(run.longest, at - run.last_at)
         run.started_at = min(at, run.started_at)
@@ -216,7 +218,7 @@ class RunList:
             run.counted = False
             self._keep_within_bounds()
             return
-        if run.longest is not None and not run.counted:
+        if run.longest is not None and not run.counted and not run.imported:
             run.counted = True
             self.usual.add((run.key.tenant, run.agent_id), run.longest)
         self._rest(run)

@@ -28,8 +28,13 @@ ERRORS: Final = ("error", "validation_error")
 
 
 def streamed_records(run: Run) -> list[TelemetryRecord]:
-    """Return the data-sys-* events of the record just applied; takes them from the builder."""
+    """Return the data-sys-* events of the record just applied; takes them from the builder.
+
+    An imported run has none: telemetry is of what happens now.
+    """
     events, run.builder.telemetry = run.builder.telemetry, []
+    if run.builder.context.imported:
+        return []
     base = run.next * PER_RECORD
     return [_record(run.builder, base + n, at, kind, data) for n, (at, kind, data) in enumerate(events)]
 
@@ -39,8 +44,10 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list
 
     `builder` is the one that `turns` were made of: a copy, where the run may go on. Responses are counted as they came,
     so that one that an interrupted turn leaves out keeps its number, and its tokens, which were spent. What is
-    told of sub-agents are records of their own threads.
+    told of sub-agents are records of their own threads. An imported run has none.
     """
+    if run.builder.context.imported:
+        return []
     responses = _responses(builder)
     own = responses if builder is run.builder else _responses(run.builder)
     streamed = {n for n, message in enumerate(own) if message.usage_streamed}

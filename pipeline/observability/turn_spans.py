@@ -52,9 +52,9 @@ class TurnSpan:
 
 
 def turn_span(record: TurnRecord) -> TurnSpan | None:
-    """Return the span of an agent's turn; None for any other record."""
+    """Return the span of an agent's turn; None for any other record, or an imported one."""
     turn = record["turn"]
-    if turn is None or turn.get("turn_type") != "agent":
+    if turn is None or turn.get("turn_type") != "agent" or record.get("imported"):
         return None
     start, end = (min(max(at, 0), LATEST) for at in span(record))
     reason = interruption(record)

@@ -14,13 +14,16 @@ TENANTS: Final = 100  # whose use is told apart: those that have used most
 
 
 async def states(store: ThreadStore, budgets: Iterable[Budget], now: int) -> Sequence[State]:
-    """At `now` (epoch ms), from the stored turns, and those that were deleted. Raises StoreError."""
+    """At `now` (epoch ms), from the stored turns, and those that were deleted. What was imported doesn't count.
+
+    Raises StoreError.
+    """
     return [await _state(store, budget, now) for budget in budgets]
 
 
 async def _state(store: ThreadStore, budget: Budget, now: int) -> State:
     start, end = budget.window(now)
-    bound = (("tenant", budget.tenant), ("agent", budget.agent), ("model", budget.model))
+    bound = (("tenant", budget.tenant), ("agent", budget.agent), ("model", budget.model), ("origin", ""))
     where = {name: (value,) for name, value in bound if value is not None}
     by = ("tenant",) if budget.tenant is None else ()
     unit = "total_tokens" if budget.unit == "tokens" else "cost_nano_usd"

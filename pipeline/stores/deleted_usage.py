@@ -59,8 +59,8 @@ async def _used(connection: AsyncConnection, thread: ThreadKey, start: int, end:
     names = usage_names.c.agent_id, usage_names.c.model
     sums = (BoundedSum(column).label(unit) for unit, column in UNITS.items())
     query = select(*names, *sums).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
-    query = query.where(usage.c.turn.in_(mine), usage.c.at >= start, usage.c.at < end).group_by(*names)
-    return [dict(row) for row in (await connection.execute(query)).mappings()]
+    query = query.where(usage.c.turn.in_(mine), usage.c.at >= start, usage.c.at < end, usage_names.c.origin == "")
+    return [dict(row) for row in (await connection.execute(query.group_by(*names))).mappings()]
 
 
 async def _forget(connection: AsyncConnection, now: int) -> None:

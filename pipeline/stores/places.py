@@ -128,7 +128,7 @@ TABLES: Final = (
         "usage_names",
         "with the last usage, sum or change that has it",
         "until the store role sums up, some seconds; of threads that have expired, while their sums are kept",
-        ("digest", "tenant", "model", "provider", "agent_id", "prompt"),
+        ("digest", "tenant", "model", "provider", "agent_id", "prompt", "origin"),
         left=_rows(s.usage_names.c.id, lambda tenant: s.usage_names.c.id.in_(names_of(tenant))),
     ),
     TablePlace(

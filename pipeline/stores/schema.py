@@ -226,6 +226,7 @@ usage_names = Table(
     Column("provider", Name),
     Column("agent_id", Name, nullable=False),
     Column("prompt", Name),  # the hash of system prompt and tools
+    Column("origin", Name, nullable=False),  # "import" where it was told after the fact, "" where it happened
 )
 
 # The sums of usage by quarter of an hour, hour, day and week (`pipeline.stores.usage_sums`).

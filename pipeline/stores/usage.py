@@ -19,6 +19,7 @@ from pipeline.turns.tokens import COUNTS, counts
 from topics.turn_record import TurnRecord
 
 ERROR = "error"  # the reason of an interruption that the agent's failure caused, not the user or the network
+IMPORT: Final = "import"  # the origin of what was told after the fact
 TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
 
@@ -88,6 +89,7 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
         "provider": column_text(message.get("provider_name") or config.get("provider_name")),
         "finish_reason": column_text(message.get("finish_reason")),
         "request": request_of(message),
+        "origin": IMPORT if record.get("imported") else "",
         "at": span(record)[0] if at is None else at,
         "requests": 1,
         "turns": 0,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.usage_tallies import QUARTER, SPANS, WEEK
 
-GROUPS: Final = frozenset({"model", "provider", "agent", "tenant", "prompt"})  # that sums tell apart
+GROUPS: Final = frozenset({"model", "provider", "agent", "tenant", "prompt", "origin"})  # that sums tell apart
 SMALL: Final = frozenset({"minute"})  # buckets that no sum fits into
 LAST: Final = 2**62 // WEEK * WEEK  # behind all times
 

@@ -40,6 +40,7 @@ GROUPS: Final[dict[str, ColumnElement[Any]]] = {
     "agent": usage_names.c.agent_id,
     "tenant": usage_names.c.tenant,
     "prompt": usage_names.c.prompt,
+    "origin": usage_names.c.origin,
     "thread": threads.c.thread_id,
     "finish_reason": usage.c.finish_reason,
 }

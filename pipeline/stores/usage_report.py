@@ -13,7 +13,7 @@ from pipeline.stores.time_buckets import STARTS, label, moment, zone
 from pipeline.turns.tokens import NANO
 from turnmill.errors import CallerError
 
-GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "thread", "finish_reason")
+GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "origin", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)
 MOST_GROUPS: Final = 10_000
 OTHER: Final = "other"

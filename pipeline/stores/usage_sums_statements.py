@@ -37,7 +37,7 @@ from pipeline.stores.usage_tallies import QUARTER, TIMES, no_price, of_changes, 
 from pipeline.turns.column_text import column_text
 
 COLUMNS: Final = {
-    **{name: name for name in ("model", "provider", "tenant", "prompt")},
+    **{name: name for name in ("model", "provider", "tenant", "prompt", "origin")},
     "agent": "agent_id",
 }
 WANTED: Final = {

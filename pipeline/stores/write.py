@@ -219,7 +219,8 @@ async def _usage_rows(connection: AsyncConnection, placed: Iterable[tuple[int, i
 
 
 def _names(row: Row, prompts: Mapping[str, str | None]) -> UsageNames:
-    return UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompts.get(row["request"]))
+    prompt = prompts.get(row["request"])
+    return UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompt, row["origin"])
 
 
 async def _price_sources(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:

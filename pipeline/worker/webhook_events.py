@@ -20,11 +20,11 @@ NAMED: Final = ("tenant", "thread_id", "run_id", "turn_id", "agent_id", "dialect
 
 
 def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Event | None:
-    """Return the event of a turn that ended; None for a record that only states facts.
+    """Return the event of a turn that ended; None for a record that only states facts, or is imported.
 
     `at`: the broker's time of the record, epoch ms.
     """
-    if record["turn"] is None:
+    if record["turn"] is None or record.get("imported"):
         return None
     kind = TURN_COMPLETED if record["status"] == "complete" else TURN_INTERRUPTED
     data: dict[str, Any] = {name: record[name] for name in NAMED if record.get(name) is not None}

@@ -131,6 +131,7 @@ def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thre
         provider_name=context.provider_name,
         parent_thread_id=parent_id,
         traceparent=context.traceparent,
+        imported=context.imported,
     )
     child = Builder(own, builder.at)
     child.started = True

@@ -50,7 +50,7 @@ class Intake:
     def event(self, record: EventRecord) -> None:
         """Take one record of the events topic, and keep the end of its run's text."""
         envelope, run = record.envelope, record.run
-        if envelope is not None and run is not None:
+        if envelope is not None and run is not None and not run.imported:
             if text := text_of(envelope["dialect"], envelope["events"]):
                 run.text = (run.text + text)[-TAIL:]
             series = Series(run.model, run.agent_id, run.key.tenant)
@@ -73,6 +73,8 @@ class Intake:
 
     def _turn(self, value: bytes, at: int) -> None:
         record = turn_record.decode(value)
+        if record.get("imported"):
+            return
         thread = ThreadKey.of(record["thread_id"], record.get("tenant"))
         turn = thread, record["turn_id"]
         if turn in self._turns:  # once more, or revised

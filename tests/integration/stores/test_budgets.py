@@ -34,6 +34,7 @@ async def test_what_is_used(store: ThreadStore, record: Callable[..., Any], monk
             record("one", tokens=10),
             record("two", tokens=20, tenant="acme"),
             record("three", tokens=5, tenant="acme", agent_id="a2"),
+            record("four", tokens=50, tenant="acme", imported=True),
         ]
     )
     found = await states(store, parse(BUDGETS), RECORDS_AT + 60_000)
@@ -67,20 +68,21 @@ async def test_deleting_threads_gives_nothing_back(
 ) -> None:
     now, budgets = RECORDS_AT + 60_000, parse(BUDGETS)
     monkeypatch.setattr(clock.time, "time_ns", lambda: now * 1_000_000)
-    chats = [("one", None), ("two", "acme"), ("three", "acme"), ("four", "acme")]
+    chats = [("one", None), ("two", "acme"), ("three", "acme"), ("four", "acme"), ("six", "acme")]
     await store.write(
         [
             record("one", tokens=10),
             record("two", tokens=20, tenant="acme"),
             record("three", tokens=5, tenant="acme", agent_id="a2"),
             record("four", tokens=7, tenant="acme", seconds=-3 * 3600),
+            record("six", tokens=50, tenant="acme", imported=True),
         ]
     )
     before = in_scope(await states(store, budgets, now))
     keys = [ThreadKey(thread_uuid(chat)[0], tenant) for chat, tenant in chats]
     gone = await asyncio.gather(*(store.delete_thread(key, budgets) for key in keys))
-    assert gone == [True] * 4
-    assert [await store.delete_thread(key, budgets) for key in keys] == [False] * 4
+    assert gone == [True] * 5
+    assert [await store.delete_thread(key, budgets) for key in keys] == [False] * 5
     assert (await store.counts()).turns == 0
     assert in_scope(await states(store, budgets, now)) == before
     await store.write([record("five", tokens=1, tenant="acme")])

@@ -44,6 +44,7 @@ def test_one_row_per_response() -> None:
         "provider": "p",
         "finish_reason": "tool_call",
         "request": None,
+        "origin": "",
         "requests": 1,
         "turns": 0,
         "interrupted": 0,

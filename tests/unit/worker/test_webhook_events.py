@@ -51,6 +51,10 @@ def test_facts_alone_are_no_turn() -> None:
     assert turn_event(make_record() | {"turn": None}, PLACE, AT) is None  # type: ignore[arg-type,operator]
 
 
+def test_an_imported_turn_is_no_news() -> None:
+    assert turn_event(make_record(imported=True), PLACE, AT) is None  # type: ignore[arg-type]
+
+
 def test_names_that_are_no_utf_8() -> None:
     event, body = heard(tenant="\ud800", text="\udfff")
     assert event.lane.isascii()

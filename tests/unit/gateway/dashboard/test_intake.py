@@ -13,7 +13,7 @@ from pipeline.assembly.usual_silence import UsualSilence
 from pipeline.gateway.dashboard.figures import FIELDS, Reading, Series
 from pipeline.gateway.dashboard.intake import TAIL, Intake
 from pipeline.gateway.event_record import EventRecord
-from tests.support.assembled import assembled
+from tests.support.assembled import THREAD_ID, assembled
 from tests.support.gateways import talk
 from topics import telemetry, turn_record
 
@@ -61,6 +61,18 @@ def test_responses_without_a_price_are_counted_beside_the_cost() -> None:
     assert (sums(intake)["cost_nano_usd"], sums(intake)["unpriced"]) == (0, 1)
     intake.take("turns", turn(turn_id="another"), AT)
     assert (sums(intake)["cost_nano_usd"], sums(intake)["unpriced"]) == (6_250_000, 1)
+
+
+def test_what_is_imported_is_not_live() -> None:
+    intake, runs = Intake(), RunList(3_600_000, UsualSilence())
+    intake.take("turns", turn(imported=True), AT)
+    for seq, info in enumerate(({"imported": True}, {})):  # that a run is imported stands in its first record
+        envelope = {"v": 1, "thread_id": THREAD_ID, "run_id": "r", "agent_id": "a", "dialect": "vercel-ai"}
+        envelope |= {"seq": seq, "ts": AT, "events": talk(1)[:1]}
+        record = EventRecord(0, seq, AT, orjson.dumps({**envelope, "run": info}))
+        record.run = runs.take(record.envelope or {}, seq, AT)
+        intake.event(record)
+    assert sums(intake) == {}
 
 
 def test_tokens_count_once() -> None:
