@@ -23,7 +23,7 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "replaces": str,
     "started_at": (str, int, float),
     "external_id": str,
-    "thread": dict,
+    "thread": (dict,),
 }
 
 

@@ -65,9 +65,14 @@ class Stage:
         self.worker.stop()
 
 
+def brokers_elsewhere(settings: Settings) -> list[str]:
+    """Return the brokers that are on other machines."""
+    return [one for one in settings.broker_list if host_port(one)[0].strip("[]") not in LOOPBACK]
+
+
 def check_local(settings: Settings) -> None:
     """Raise CallerError unless all brokers are on this machine: `dev` kills processes, and starts a broker itself."""
-    away = [one for one in settings.broker_list if host_port(one)[0].strip("[]") not in LOOPBACK]
+    away = brokers_elsewhere(settings)
     if away:
         raise CallerError(
             f"`turnmill dev` runs a broker of its own on this machine, {away[0]} is elsewhere: unset TURNMILL_BROKERS"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from pipeline.assembly.format import Reader
 from pipeline.cli.json_files import each_value
+from pipeline.cli.session_files import SOURCES
+from pipeline.cli.sessions import Wanted, import_sessions
 from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
 from pipeline.settings import load
@@ -23,22 +26,50 @@ Document = dict[str, Any]
 READERS: Final[dict[str, Reader]] = {form.name: form.reader for form in FORMATS.values() if form.reader is not None}
 
 
-@click.command("import", short_help="Read histories of an SDK as threads.")
-@click.option("--from", "form", required=True, type=click.Choice(list(READERS)), help="Whose messages they are.")
+@click.command("import", short_help="Read histories of an SDK, or sessions of Claude Code and Codex, as threads.")
+@click.option("--from", "form", required=True, type=click.Choice([*SOURCES, *READERS]), help="Whose messages they are.")
 @click.option("--thread", "thread_id", help="Id of the conversation, for a single one.")
 @click.option("--agent", "agent_id", default="agent", show_default=True, help="Id of the agent that spoke.")
 @click.option("--tenant", help="Tenant of the threads, with --publish.")
 @click.option("--publish", is_flag=True, help="Send the threads to the events topic, instead of printing them.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--print", "printed", is_flag=True, help="Print the sessions' threads, instead of publishing them.")
+@click.option("--follow", is_flag=True, help="Go on with what the sessions add, until Ctrl-C.")
+@click.option("--elsewhere", is_flag=True, help="Publish sessions to brokers on another machine.")
+@click.argument("files", nargs=-1, metavar="[PATH]...")
 def import_(
-    form: str, thread_id: str | None, agent_id: str, tenant: str | None, files: Sequence[str], *, publish: bool
+    form: str,
+    thread_id: str | None,
+    agent_id: str,
+    tenant: str | None,
+    files: Sequence[str],
+    *,
+    publish: bool,
+    printed: bool,
+    follow: bool,
+    elsewhere: bool,
 ) -> None:
     """Read histories of an SDK as threads; prints one ThreadProtocol document a line.
 
-    Each FILE holds one history, or one on each line: a JSON list of messages, or an object with `messages` and perhaps
+    Each PATH holds one history, or one on each line: a JSON list of messages, or an object with `messages` and perhaps
     the conversation's `thread_id` or `id`. Without an id, the file's name is the conversation's; importing a history
     again, grown or not, gives the same turns.
+
+    `--from claude-code` and `--from codex` read the sessions that these programs keep on this disk: all of them, or
+    those below each PATH. They publish what isn't stored yet, and nothing leaves this machine. Importing again adds
+    what is new.
     """
+    if form in SOURCES:
+        if thread_id is not None or publish:
+            raise CallerError(
+                f"sessions of {SOURCES[form].title} are published, under their own ids: leave out that option"
+            )
+        wanted = Wanted(SOURCES[form], tuple(map(Path, files)), tenant, printed=printed, follow=follow)
+        import_sessions(load(), wanted, elsewhere=elsewhere)
+        return
+    if not files:
+        raise click.UsageError("Missing argument 'PATH...'.")
+    if printed or follow or elsewhere:
+        raise CallerError("--print, --follow and --elsewhere are of --from claude-code and --from codex")
     histories = [(place, *_history(place, value)) for place, value in each_value(files)]
     if thread_id is not None and len(histories) > 1:
         raise CallerError(f"--thread names one conversation, and these files hold {len(histories)}: leave it out")

@@ -172,6 +172,11 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Deliv
                 thread_id, tenant = id_and_tenant(some[thread])
                 yield tenant or None, thread_id, run_id
 
+    async def run_events(self, key: ThreadKey) -> dict[str, int]:
+        """Return the number of stored events of each run of a thread."""
+        async with self._reading() as connection:
+            return {run_id: int(events) for run_id, events in await connection.execute(statements.run_events(key))}
+
     async def documents(self, wanted: ListQuery = ALL) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
         """Yield every thread that is wanted with its document, in the order of ids, read in pages.
 

@@ -171,6 +171,11 @@ def has_turns(key: ThreadKey) -> Select[Any]:
     return select(turns.c.id).where(turns.c.thread == number_of(key)).limit(1)
 
 
+def run_events(key: ThreadKey) -> Select[Any]:
+    """Return a query of each run of this thread, and the number of its stored events."""
+    return select(turns.c.run_id, func.max(turns.c.events)).where(turns.c.thread == number_of(key)).group_by("run_id")
+
+
 def records_in(key: ThreadKey) -> Select[Any]:
     """Return a query of each record of this thread."""
     return select(turns.c.record).where(turns.c.thread == number_of(key))

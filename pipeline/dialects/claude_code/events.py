@@ -18,9 +18,11 @@ The command is `claude -p --output-format stream-json`.
 | `result` | tokens, cost, denials; `success` without `is_error`: the run is complete, unless it goes on |
 | `result`, twice in a row | the same line, even without a `uuid` |
 | `keep_alive`, `tool_progress`, `status`, `thinking_tokens` and their like | nothing |
+| `ai-title`, `custom-title`, `summary` of a transcript | the thread's title |
 | any other | SystemMessage data-app-TYPE |
 
-A line that comes again with its `uuid` is the same line. Session transcripts look alike, and are refused.
+A line that comes again with its `uuid` is the same line. Session transcripts look alike, and
+are refused: `turnmill import` makes such lines of them (`transcript.py`), in runs that are marked as imported.
 """
 
 from __future__ import annotations
@@ -120,6 +122,13 @@ def beside(builder: Builder, event: Fields) -> None:
     builder.system(f"{OWN}{event['type']}", _said(event))
 
 
+def title(builder: Builder, event: Fields) -> None:
+    """Set the thread's title: a transcript's, or the one that its user gave."""
+    text = event.get("customTitle") or event.get("aiTitle") or event.get("summary")
+    if isinstance(text, str):
+        builder.thread["title"] = text
+
+
 def unknown(builder: Builder, event: Fields) -> None:
     """Protocols grow: what is not known is kept."""
     kind = event["type"] + ""
@@ -131,7 +140,9 @@ def unknown(builder: Builder, event: Fields) -> None:
 def finish(builder: Builder, end: str) -> None:
     """Before the turns are built. Only a `result` makes the run complete: the publisher's `end` does not."""
     session: Session = builder.scratch
-    if end == "complete" and builder.ended != "complete":
+    if builder.context.imported:
+        end = _end_of_transcript(builder, end)
+    elif end == "complete" and builder.ended != "complete":
         end = "disconnected"
     for thread in session.threads.values():
         how = end if not thread.name else _end_of(session, thread, end)
@@ -140,8 +151,28 @@ def finish(builder: Builder, end: str) -> None:
             thread.builder.notes |= {key: builder.notes[key] for key in MISSING if key in builder.notes}
             thread.builder.end_turn(how)
     settle(builder, session.main, session.usages)
-    if end == "disconnected":
+    if end == "disconnected" or (builder.context.imported and not builder.facts_only):
         builder.end_turn(end)
+
+
+def _end_of_transcript(builder: Builder, end: str) -> str:
+    """Return how an imported run ended: nobody saw its end, so its last message says it.
+
+    Files of older versions don't say why a response stopped: one without open calls is an answer.
+    """
+    said = [message for message in builder.messages if message.kind == "response"]
+    builder.facts_only = not said and not builder.user_turns
+    if builder.facts_only:
+        builder.messages = []
+        return "complete"
+    if end not in ("complete", "disconnected", "timeout"):
+        return end
+    if builder.ended in ("aborted", "error"):
+        return builder.ended
+    last = next((message for message in reversed(builder.messages) if message.kind != "system"), None)
+    answered = last is not None and last.kind == "response" and "stop_reason" not in last.fields.get(OF_BLOCK, {})
+    calls = any(part.fields.get("part_kind") == "tool-call" for part in (last.parts if last else ()))
+    return "complete" if builder.ended == "complete" or (answered and not calls) else "disconnected"
 
 
 def _close(thread: Thread, *, complete: bool) -> None:
@@ -198,7 +229,7 @@ def _said(event: Fields) -> Fields:
     return {key: value for key, value in event.items() if key not in UNSAID}
 
 
-TRANSCRIPT: Final = "this is a session transcript (~/.claude/projects), not stream-json"
+TRANSCRIPT: Final = "this is a session transcript (~/.claude/projects): `turnmill import --from claude-code` reads it"
 
 
 def _line(handle: Handler) -> Handler:
@@ -223,6 +254,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "control_response": control_response,
     "rate_limit_event": beside,
     "conversation_reset": beside,
+    **dict.fromkeys(("ai-title", "custom-title", "summary"), title),
     **dict.fromkeys(
         ("keep_alive", "tool_progress", "auth_status", "prompt_suggestion", "transcript_mirror"),
         nothing,

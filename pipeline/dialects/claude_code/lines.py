@@ -19,6 +19,7 @@ SYNTHETIC: Final = "<synthetic>"
 COMMANDS: Final = ("<local-command-", "<command-name>", "<command-message>", "<bash-")
 UNSAID: Final = frozenset({"type", "message", "parent_tool_use_id", "session_id", "uuid"})
 OF_MESSAGE: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
+ENDING: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "refusal"})
 FINISH: Final = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter"}
 
 
@@ -34,6 +35,8 @@ def assistant(builder: Builder, event: Fields) -> None:
     builder.ended = None if not thread.name else builder.ended
     if message.get("model") == SYNTHETIC or event.get("is_api_error_message") is True:
         _synthetic(thread, event, parts)
+        if builder.context.imported and event.get("is_api_error_message") is True:
+            builder.ended = "error"
         return
     if not _continues(thread, event, message, parts):
         open_message(thread, message, event.get("request_id"))
@@ -43,6 +46,8 @@ def assistant(builder: Builder, event: Fields) -> None:
         _place(thread, response, fields)
     _tell(thread, response, message)
     _note_rest(response, event, message)
+    if builder.context.imported and message.get("stop_reason") in ENDING:
+        builder.ended = "complete"  # a transcript has no `result`
     if event.get("aborted") is True:
         thread.torn.append(response)
 
@@ -72,7 +77,7 @@ def user(builder: Builder, event: Fields) -> None:
         return
     thread = thread_of(builder, event)
     unknown = [call_id for call_id in ids if call_id not in thread.builder.calls]
-    if unknown:
+    if unknown and not builder.context.imported:  # a part of a transcript may begin behind its calls
         raise Violation(f"user: no call has the id {unknown[0]!r:.80}")
     beside = {key: value for key, value in event.items() if key not in UNSAID and value is not None}
     for block in results:
@@ -94,6 +99,8 @@ def _ask(thread: Thread, said: list[Fields], beside: Fields, *, is_beside_result
     if any(message.kind == "response" for message in builder.messages):
         if not is_beside_results and not _is_stop(said):
             thread.shut()
+        if builder.context.imported and _is_stop(said):
+            builder.ended = "aborted"
         builder.request_after(None).parts.extend(Part(part, done=True) for part in said)
     elif all(turn["parts"] != said for turn in builder.user_turns):
         builder.user_turn(said, at=builder.at, **({META: beside} if beside else {}))
@@ -107,7 +114,11 @@ def _answer(thread: Thread, block: Fields, beside: Fields) -> None:
     if beside:
         fields[META] = beside
     thread.answered = True
-    thread.builder.tool_return(block["tool_use_id"], **fields)
+    if block["tool_use_id"] in thread.builder.calls:
+        thread.builder.tool_return(block["tool_use_id"], **fields)
+    else:
+        fields = {"part_kind": "tool-return", "tool_name": "", "tool_call_id": block["tool_use_id"], **fields}
+        thread.builder.request_after(None).parts.append(Part(fields, done=True))
 
 
 def _continues(thread: Thread, event: Fields, message: Fields, parts: list[Fields]) -> bool:
@@ -163,7 +174,8 @@ def _tell(thread: Thread, response: Message, message: Fields) -> None:
             response.fields["usage"] = usage
             thread.exact.append(response)
     elif usage and not any(response is other for other in thread.exact):
-        response.fields["usage"] = {key: value for key, value in usage.items() if key != "output_tokens"}
+        imported = thread.builder.context.imported  # no `result` follows with the sum: the last line counts
+        response.fields["usage"] = {key: value for key, value in usage.items() if key != "output_tokens" or imported}
 
 
 def _note_rest(response: Message, event: Fields, message: Fields) -> None:

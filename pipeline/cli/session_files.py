@@ -1,0 +1,144 @@
+"""The files in which Claude Code and Codex keep sessions on this disk, and their lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.dialects.claude_code.transcript import Session
+from pipeline.dialects.openai_responses.rollout import Rollout
+from pipeline.dialects.transcript import Homes, Reader
+from turnmill.envelope import loads
+from turnmill.errors import CallerError, InvalidRecord
+from turnmill.limits import EVENT_BYTES
+
+AGENT: Final = "agent-"  # how names of sub-agents' files begin
+HEAD: Final = 16_384  # bytes in which a forked session says that it is one
+PORTION: Final = 1 << 20  # bytes that are read at a time
+UUID: Final = 36  # characters
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A program that keeps sessions: where by default, in which files, and how one of them is read."""
+
+    title: str
+    place: Callable[[], Path]
+    pattern: str
+    reader: Callable[[Path, Homes], Reader]
+
+
+def files_of(source: Source, paths: Sequence[Path]) -> list[Path]:
+    """Return the files of sessions below these paths, or below the usual one, in the order in which they are read.
+
+    Raises CallerError where a path doesn't exist, or none is given and the usual one doesn't.
+    """
+    for place in paths or [source.place()]:
+        if not place.exists():
+            raise CallerError(f"{place} does not exist: name the folder with the sessions of {source.title}")
+    return in_order(paths_of(source, paths))
+
+
+def paths_of(source: Source, paths: Sequence[Path]) -> set[Path]:
+    """Return the same in no order."""
+    places = paths or [source.place()]
+    return {
+        file.absolute() for place in places for file in ([place] if place.is_file() else place.rglob(source.pattern))
+    }
+
+
+def in_order(files: Iterable[Path]) -> list[Path]:
+    """Return the files by age; forks come after all that they may be copies of."""
+    return sorted(files, key=_order)
+
+
+def _order(file: Path) -> tuple[bool, int, str]:
+    with file.open("rb") as opened:
+        forked = b'"forkedFrom"' in opened.read(HEAD)
+    return forked, file.stat().st_mtime_ns, str(file)
+
+
+class Lines:
+    """The lines of a file that grows: `read` goes on where it stopped.
+
+    `broken`: the numbers of those that are no JSON object.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0  # bytes of whole lines that were read
+        self.broken: list[int] = []  # numbers of lines
+        self.number = 0  # of the last line
+
+    def read(self) -> Iterator[tuple[Fields, int]]:
+        """Yield (object, bytes) of each new line. A last line that isn't whole yet is left for the next time."""
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            while line := file.readline(EVENT_BYTES):
+                size = len(line)
+                while line[-1:] != b"\n" and (more := file.readline(PORTION)):  # too long: the rest is not held
+                    size, line = size + len(more), more[-1:]
+                value = _object(line)
+                if value is None and line[-1:] != b"\n":
+                    return
+                self.offset += size
+                self.number += 1
+                if value is not None:
+                    yield value, size
+                elif line.strip():
+                    self.broken.append(self.number)
+
+    @property
+    def rest(self) -> int:
+        """Bytes that were not read: of a line that is not whole."""
+        return self.path.stat().st_size - self.offset
+
+
+def _object(line: bytes) -> Fields | None:
+    try:
+        value = loads(line)
+    except (InvalidRecord, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _claude_code() -> Path:
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects"
+
+
+def _codex() -> Path:
+    return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "sessions"
+
+
+def _session(path: Path, homes: Homes) -> Reader:
+    """Return the reader of a session, or of the file that a sub-agent has beside it."""
+    if not path.name.startswith(AGENT):
+        return Session(str(path), path.stem, homes)
+    sidecar = path.with_suffix(".meta.json")
+    kind = (_object(sidecar.read_bytes()) or {}).get("agentType") if sidecar.exists() else None
+    session = next((line.get("sessionId") for line, _ in Lines(path).read()), None)
+    return Session(str(path), str(session), homes, path.stem.removeprefix(AGENT), str(kind or "agent"))
+
+
+def _rollout(path: Path, homes: Homes) -> Reader:
+    home = next((folder.parent for folder in path.parents if folder.name in ("sessions", "archived_sessions")), None)
+    return Rollout(str(path), path.stem[-UUID:], homes, None if home is None else _titles(home / "session_index.jsonl"))
+
+
+@cache
+def _titles(index: Path) -> dict[str, str]:
+    """Return the names that sessions of Codex were given; the last one counts."""
+    lines = [line for line, _ in Lines(index).read()] if index.exists() else []
+    return {str(line.get("id")): line["thread_name"] for line in lines if isinstance(line.get("thread_name"), str)}
+
+
+SOURCES: Final = {
+    "claude-code": Source("Claude Code", _claude_code, "*.jsonl", _session),
+    "codex": Source("Codex", _codex, "rollout-*.jsonl", _rollout),
+}

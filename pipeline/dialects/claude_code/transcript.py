@@ -1,0 +1,180 @@
+"""Session transcripts of Claude Code (~/.claude/projects/*/SESSION.jsonl) -> runs, whose events are stream-json.
+
+A line is an entry of a tree (`uuid`, `parentUuid`). A run begins with what the user says, and has his line's uuid; it
+continues the run of the parent, so that an edit of an earlier prompt is a branch.
+
+| line | what it does |
+|---|---|
+| `user`, words of the user | begins a run, unless the model waits for the rest of its results |
+| `user`, `assistant`, `system` | an event of the run, its fields named as in stream-json |
+| `isSidechain` | a sub-agent: each is a thread of its own, here or in a file of its own (`agent-ID.jsonl`) |
+| `forkedFrom`, or a prompt that another file has | a copy, in a session that was forked or resumed: left out |
+| `ai-title`, `custom-title`, `summary` of a line here | the thread's title |
+| `progress` | nothing: it repeats what sub-agents and tools say |
+| any other | an event of the run, kept as SystemMessage data-app-TYPE |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.dialects.claude_code.lines import ENDING
+from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step, texts
+from pipeline.turns.times import epoch_ms
+from topics.json_text import Fields
+
+SPEAKS: Final = frozenset({"user", "assistant"})
+RENAMED: Final = {
+    "requestId": "request_id",
+    "toolUseResult": "tool_use_result",
+    "isApiErrorMessage": "is_api_error_message",
+    "isCompactSummary": "isSynthetic",
+}
+LEFT_OUT: Final = frozenset(  # what the tree, the thread and the time of the event say already
+    {"parentUuid", "logicalParentUuid", "isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch"}
+    | {"timestamp", "slug", "forkedFrom", "agentId", "sourceToolAssistantUUID", "sourceToolUseID", "entrypoint"}
+)
+REPEATED: Final = frozenset({"originalFile", "file"})  # of a tool's own result: files, as they are on the disk
+# What the program says in the user's name begins nothing.
+NO_PROMPT: Final = (
+    *("[Request interrupted by user", "<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification>"),
+)
+HELD: Final = 200  # lines without a run that are kept for the next one
+METADATA: Final = {"cwd": "cwd", "gitBranch": "git_branch", "version": "claude_code_version"}
+
+
+@dataclass(slots=True, eq=False)
+class Chain:
+    """One conversation of a file. `newest`: uuid of its last line; `waits`: that is a result of a tool.
+
+    `copied`: its run is another file's; `forked`: as `forkedFrom` says.
+    """
+
+    name: str
+    thread: str | None = None
+    run: str | None = None
+    first: str | None = None
+    copied: bool = False
+    forked: bool = False
+    newest: object = None
+    waits: bool = False
+    held: list[Fields] = field(default_factory=list)
+
+
+class Session:
+    """The reader of one file. `agent`: the sub-agent whose file it is; `kind`: the type that its sidecar names."""
+
+    dialect: Final = "claude-code"
+
+    def __init__(self, file: str, name: str, homes: Homes, agent: str = "", kind: str | None = None) -> None:
+        self._file = file
+        self._name = name
+        self._homes = homes
+        self._agent = agent
+        self._kind = kind
+        self._chains = {MAIN: Chain(MAIN)}
+        self._places: dict[str, tuple[str, str | None]] = {}  # uuid -> (chain, run)
+        self._at = 0
+        self._named = False  # by the user
+
+    def read(self, line: Fields) -> Iterator[Step]:
+        """Yield the steps of the next line."""
+        kind, uuid = line["type"] + "", line.get("uuid")
+        self._at = max(self._at, epoch_ms(line.get("timestamp")) or 0)
+        chain = self._chain(line)
+        before = self._places.get(str(line.get("parentUuid")), (None, None))[1]
+        if kind == "progress":
+            self._places[str(uuid)] = (chain.name, before)
+            return
+        if self._opens(chain, line, kind):
+            yield from self._open(chain, line, before)
+        if isinstance(uuid, str):
+            self._places[uuid] = (chain.name, chain.run)
+        event = self._event(line, kind)
+        if kind in SPEAKS:
+            chain.newest, chain.waits = uuid, _is_result(line)
+        if chain.run is not None and not chain.copied:
+            yield Said(chain.name, event, self._at, _ends(line))
+        elif chain.run is None or uuid is None:
+            chain.held = [*chain.held, event][-HELD:]
+
+    def _chain(self, line: Fields) -> Chain:
+        """Return the conversation of a line; one of a sub-agent in its session's file begins with a line of its own."""
+        if line.get("isSidechain") is not True or self._agent:
+            return self._chains[MAIN]
+        place = self._places.get(str(line.get("parentUuid")))
+        name = str(line.get("agentId") or (place[0] if place else line["uuid"]))
+        return self._chains.setdefault(name, Chain(name))
+
+    def _opens(self, chain: Chain, line: Fields, kind: str) -> bool:
+        if kind not in SPEAKS or line.get("isMeta") is True or line.get("isCompactSummary") is True:
+            return False
+        if chain.copied and chain.forked and "forkedFrom" not in line:
+            return True
+        if kind == "assistant":
+            return chain.run is None
+        said = texts(line["message"]["content"])
+        if _is_result(line) or (said and said[0].lstrip().startswith(NO_PROMPT)):
+            return False
+        return not (chain.waits and line.get("parentUuid") == chain.newest)
+
+    def _open(self, chain: Chain, line: Fields, before: str | None) -> Iterator[Step]:
+        for other in self._chains.values() if chain.name == MAIN else (chain,):
+            if other.run is not None and not other.copied:
+                yield Over(other.name, "complete")
+        fork = line.get("forkedFrom")
+        run = str(fork["messageUuid"] if isinstance(fork, dict) else line["uuid"])
+        if chain.thread is None:
+            own = self._name if not (isinstance(fork, dict)) else str(fork["sessionId"])
+            name = self._agent or chain.name
+            chain.thread = self._homes.thread(run) or (f"{own}/{name}" if name else own)
+        last, chain.run = chain.run, run
+        chain.copied, chain.forked = not self._homes.claim(run, self._file, chain.thread), isinstance(fork, dict)
+        chain.first = chain.first or run
+        if chain.copied:
+            return
+        info: Fields = {"imported": True, "thread": {"metadata": _metadata(line)}}
+        if before is not None or (line.get("parentUuid") and last):
+            info["continues"] = before or last
+        elif last is not None:
+            info["replaces"] = chain.first  # the very first prompt was edited
+        agent = "claude"
+        if chain.name or self._agent:
+            agent, info["parent_thread_id"] = self._kind or "agent", self._name
+            if self._chains[MAIN].run is not None and chain.name:
+                info["parent_run_id"] = self._chains[MAIN].run
+        info["agent_name"] = "Claude Code" if agent == "claude" else agent
+        yield Opened(chain.name, chain.thread, run, agent, info)
+        yield from (Said(chain.name, event, self._at) for event in chain.held)
+        chain.held = []
+
+    def _event(self, line: Fields, kind: str) -> Fields:
+        event = {RENAMED.get(key, key): value for key, value in line.items() if key not in LEFT_OUT}
+        if kind == "system":
+            event.setdefault("subtype", "note")
+        if kind == "user" and isinstance(result := event.get("tool_use_result"), dict):
+            event["tool_use_result"] = {key: value for key, value in result.items() if key not in REPEATED}
+        elif kind == "user":
+            event.pop("tool_use_result", None)  # a text or blocks: those of the message itself
+        self._named = self._named or kind == "custom-title"
+        elsewhere = kind == "summary" and line.get("leafUuid") not in self._places
+        if elsewhere or (self._named and kind in ("ai-title", "summary")):
+            event["type"] = f"other-{kind}"  # of another session, or below the title that the user gave
+        return event
+
+
+def _is_result(line: Fields) -> bool:
+    content = line["message"]["content"]
+    blocks = content if isinstance(content, list) else ()
+    return any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+
+
+def _ends(line: Fields) -> bool:
+    message = line.get("message")
+    return line["type"] == "assistant" and isinstance(message, dict) and message.get("stop_reason") in ENDING
+
+
+def _metadata(line: Fields) -> dict[str, Any]:
+    return {name: line[key] for key, name in METADATA.items() if isinstance(line.get(key), str) and line[key]}

@@ -1,0 +1,65 @@
+"""Lines of sessions -> the runs that their readers make of them, and the threads that these become."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.assembly.offline import assemble
+from pipeline.dialects import DIALECTS
+from pipeline.dialects.transcript import Opened, Over, Reader, Said
+from pipeline.turns.thread_document import thread_document
+from topics.turn_record import TurnRecord
+from turnmill.identity import thread_uuid
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Runs as envelopes, with the words that began them as `said`; documents by the ids of their threads."""
+
+    runs: list[Fields]
+    threads: dict[str, Fields]
+    refused: list[str]
+
+
+def read(files: Iterable[tuple[Reader, Iterable[Any]]]) -> Read:
+    """Read whole files, one after the other."""
+    runs: list[Fields] = []
+    for reader, lines in files:
+        running: dict[str, Fields] = {}
+        for line in lines:
+            for step in reader.read(line):
+                if isinstance(step, Opened):
+                    thread, _ = thread_uuid(step.thread)
+                    head = {"v": 1, "thread_id": thread, "run_id": step.run, "agent_id": step.agent, "seq": 0, "ts": 0}
+                    running[step.chain] = {**head, "dialect": reader.dialect, "run": step.info, "events": [], "dt": []}
+                    runs.append(running[step.chain])
+                elif isinstance(step, Said):
+                    run = running[step.chain]
+                    run["ts"] = run["ts"] or step.at
+                    run["events"].append(step.event)
+                    run["dt"].append(step.at - run["ts"])
+                elif isinstance(step, Over):
+                    running.pop(step.chain)["end"] = step.end
+    records: dict[str, list[TurnRecord]] = defaultdict(list)
+    refused: list[str] = []
+    for run in runs:
+        made, dead = assemble(DIALECTS[run["dialect"]], [run])
+        records[run["thread_id"]] += made
+        refused += [f"{one.reason}: {one.detail}" for one in dead]
+        run["said"] = _said(run["events"])
+    return Read(runs, {name: thread_document(name, some) for name, some in records.items()}, refused)
+
+
+def _said(events: list[Fields]) -> str | None:
+    for event in events:
+        asked = event.get("request", {}).get("input") or [event.get("message")]
+        for message in asked:
+            content = message.get("content") if isinstance(message, dict) and message.get("role") == "user" else None
+            if content is not None:
+                return content if isinstance(content, str) else str(content[0].get("text"))
+    return None

@@ -1,0 +1,158 @@
+"""Sessions as Claude Code and Codex write them to a disk, made by the tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+Line = dict[str, Any]
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def named(name: str) -> str:
+    """A UUID, the same for the same name."""
+    return str(uuid5(NAMESPACE_URL, name))
+
+
+def write(path: Path, lines: Iterable[Line | str], mode: str = "w") -> Path:
+    """Write lines, those that are no objects as they are."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open(mode) as file:
+        file.writelines(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+    return path
+
+
+class Claude:
+    """Lines of a session of Claude Code, each a second after the one before, and below it."""
+
+    def __init__(self, name: str, **fields: Any) -> None:
+        self.session = named(name)
+        self.fields: Line = {"isSidechain": False, "userType": "external", "cwd": "/home/ada/oven"}
+        self.fields |= {"sessionId": self.session, "version": "2.1.0", "gitBranch": "main", **fields}
+        self.lines: list[Line | str] = []
+        self.last: str | None = None
+        self._second = 0
+        self._agent = fields.get("agentId")
+
+    @property
+    def file(self) -> str:
+        return f"projects/-home-ada-oven/{self.session}.jsonl"
+
+    def add(self, kind: str, **fields: Any) -> Line:
+        """Add a line of the tree; its uuid is made of the session and its number."""
+        self._second += 1
+        uuid = named(f"{self.session}/{self._agent}/{self._second}")
+        at = f"2026-01-20T10:{self._second // 60:02d}:{self._second % 60:02d}.000Z"
+        line = {"parentUuid": self.last, **self.fields, "type": kind, "uuid": uuid, "timestamp": at, **fields}
+        self.lines.append(line)
+        self.last = uuid
+        return line
+
+    def ask(self, content: Any, **fields: Any) -> Line:
+        return self.add("user", message={"role": "user", "content": content}, **fields)
+
+    def say(self, *blocks: Line | str, stop: str | None = "end_turn", usage: Line | None = None, **fields: Any) -> Line:
+        """Add a response: a line for each block, all with the same usage and only the last with a reason to stop."""
+        name = f"msg_{self._second}"
+        counts = {"input_tokens": 3, "cache_read_input_tokens": 100, "output_tokens": 20, **(usage or {})}
+        line: Line = {}
+        for number, one in enumerate(blocks):
+            block = {"type": "text", "text": one} if isinstance(one, str) else one
+            message = {"id": name, "type": "message", "role": "assistant", "model": "claude-sonnet-4-5"}
+            message |= {"content": [block], "usage": counts, "stop_sequence": None}
+            message["stop_reason"] = stop if number == len(blocks) - 1 else None
+            line = self.add("assistant", message=message, requestId=f"req_{name}", **fields)
+        return line
+
+    def call(self, call: str, tool: str = "Bash", stop: str | None = "tool_use", **args: Any) -> Line:
+        return self.say({"type": "tool_use", "id": call, "name": tool, "input": args}, stop=stop)
+
+    def result(self, call: str, content: Any = "done", **fields: Any) -> Line:
+        block = {"type": "tool_result", "tool_use_id": call, "content": content}
+        return self.ask([block], **{"toolUseResult": {"stdout": str(content)}, **fields})
+
+    def write(self, home: Path, mode: str = "w") -> Path:
+        return write(home / self.file, self.lines, mode)
+
+    def agent(self, name: str) -> Claude:
+        """A sub-agent with a file of its own."""
+        child = Claude("", agentId=name, isSidechain=True)
+        child.session = child.fields["sessionId"] = self.session
+        return child
+
+    def agent_file(self, home: Path) -> Path:
+        return home / f"projects/-home-ada-oven/{self.session}/subagents/agent-{self.fields['agentId']}.jsonl"
+
+
+class Codex:
+    """Lines of a rollout of Codex, each a second after the one before."""
+
+    def __init__(self, name: str, **meta: Any) -> None:
+        self.session = named(name)
+        self.lines: list[Line | str] = []
+        self.total = 0
+        git = {"branch": "main", "commit_hash": "abc"}
+        known = {"id": self.session, "cwd": "/home/ada/oven", "cli_version": "0.60.0", "originator": "codex_cli_rs"}
+        self.add("session_meta", {**known, "git": git, "instructions": "Be brief.", "model_provider": "openai", **meta})
+
+    @property
+    def file(self) -> str:
+        return f"sessions/2026/01/20/rollout-2026-01-20T10-00-00-{self.session}.jsonl"
+
+    def add(self, kind: str, payload: Line) -> None:
+        second = len(self.lines)
+        at = f"2026-01-20T10:{second // 60:02d}:{second % 60:02d}.000Z"
+        self.lines.append({"timestamp": at, "type": kind, "payload": payload})
+
+    def item(self, **item: Any) -> None:
+        self.add("response_item", item)
+
+    def event(self, kind: str, **fields: Any) -> None:
+        self.add("event_msg", {"type": kind, **fields})
+
+    def user(self, text: str, *more: Line) -> None:
+        self.item(type="message", role="user", content=[{"type": "input_text", "text": text}, *more])
+
+    def ask(self, turn: str | None, text: str, *more: Line) -> None:
+        """What Codex writes when a turn begins."""
+        if turn is not None:
+            self.event("task_started", turn_id=turn, model_context_window=272_000)
+        self.user("<environment_context>\n  <cwd>/home/ada/oven</cwd>\n</environment_context>")
+        self.add("turn_context", {"cwd": "/home/ada/oven", "model": "gpt-5-codex", "effort": "high"})
+        self.user(text, *more)
+        self.event("user_message", message=text)
+
+    def think(self, text: str) -> None:
+        self.event("agent_reasoning", text=text)
+        summary = [{"type": "summary_text", "text": text}]
+        self.item(type="reasoning", summary=summary, content=None, encrypted_content="gAAAA")
+
+    def call(self, call: str, output: str | None = "a.txt") -> None:
+        self.item(type="function_call", name="shell", arguments='{"command":["ls"]}', call_id=call)
+        self.count()
+        if output is not None:
+            self.item(type="function_call_output", call_id=call, output=output)
+
+    def say(self, text: str) -> None:
+        self.event("agent_message", message=text)
+        self.item(type="message", role="assistant", content=[{"type": "output_text", "text": text}])
+        self.count()
+
+    def count(self) -> None:
+        """The usage of a response, which comes again with the next note of rate limits."""
+        self.total += 110
+        total = {"input_tokens": self.total * 10 // 11, "output_tokens": self.total // 11, "total_tokens": self.total}
+        last = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 10, "reasoning_output_tokens": 4}
+        for _ in range(2):
+            self.event(
+                "token_count", info={"total_token_usage": total, "last_token_usage": last | {"total_tokens": 110}}
+            )
+
+    def done(self, turn: str) -> None:
+        self.event("task_complete", turn_id=turn, last_agent_message="")
+
+    def write(self, home: Path, mode: str = "w") -> Path:
+        return write(home / self.file, self.lines, mode)

@@ -1,0 +1,173 @@
+"""Rollouts of Codex: lines become runs, each with the calls of the Responses API that Codex made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.dialects.openai_responses.rollout import Rollout
+from pipeline.dialects.transcript import Homes
+from tests.support.read_sessions import Read, read
+from tests.support.sessions import PIXEL, Codex, named
+
+
+def of(*sessions: Codex, titles: dict[str, str] | None = None) -> Read:
+    homes = Homes()
+    return read([(Rollout(one.file, one.session, homes, titles), one.lines) for one in sessions])
+
+
+def test_a_turn_with_all_that_it_may_hold() -> None:
+    codex = Codex("one")
+    picture = {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"}
+    codex.ask("t-1", "What is this?", picture)
+    codex.think("A pixel")
+    codex.call("c1")
+    codex.event("exec_command_end", call_id="c1", exit_code=0)
+    codex.say("A pixel.")
+    codex.done("t-1")
+    found = of(codex, titles={codex.session: "A pixel"})
+    assert not found.refused
+    (thread,) = found.threads.values()
+    assert (thread["thread_id"], thread["title"]) == (codex.session, "A pixel")
+    assert thread["metadata"] == {
+        "cwd": "/home/ada/oven",
+        "git_branch": "main",
+        "codex_version": "0.60.0",
+        "originator": "codex_cli_rs",
+    }
+    user, agent = thread["turns"]
+    assert user["parts"][0]["content"][0] == "What is this?"
+    assert user["parts"][0]["content"][1]["data"] == PIXEL
+    assert user["submitted_at"] == "2026-01-20T10:00:04.000Z"
+    assert agent["completion_status"] == "complete"
+    first, beside, result, second = agent["messages"]
+    assert [part["part_kind"] for part in first["parts"]] == ["thinking", "tool-call"]
+    assert first["parts"][0]["signature"] == "gAAAA"
+    assert first["parts"][1]["args"] == {"command": ["ls"]}
+    assert beside["event_type"] == "data-app-codex.exec_command_end"
+    assert result["parts"][0] == result["parts"][0] | {"content": "a.txt", "tool_name": "shell"}
+    assert second["parts"][0]["content"] == "A pixel."
+    assert {first["model_name"], second["model_name"]} == {"gpt-5-codex"}
+    counts = {"input_tokens": 100, "cache_read_tokens": 60, "output_tokens": 10, "thinking_tokens": 4}
+    assert [one["usage"] | counts == one["usage"] for one in (first, second)] == [True, True]
+    assert agent["total_usage"]["total_tokens"] == 220, "though each count came twice"
+
+
+def test_context_is_asked_beside_the_words_and_once() -> None:
+    codex = Codex("one")
+    codex.ask("t-1", "List")
+    codex.call("c1")
+    codex.call("c2")
+    codex.say("a.txt")
+    (run,) = of(codex).runs
+    first, *others = [event["request"] for event in run["events"] if event["type"] == "turnmill.request"]
+    assert first["instructions"] == "Be brief."
+    assert first["turn_context"]["effort"] == "high"
+    assert first["context"][0]["content"][0]["text"].startswith("<environment_context>")
+    assert [item["content"][0]["text"] for item in first["input"]] == ["List"]
+    assert [list(body) for body in others] == [["input"]] * 2
+
+
+def test_a_turn_that_was_broken_off() -> None:
+    codex = Codex("one")
+    codex.ask("t-1", "List")
+    codex.call("c1", output=None)
+    codex.event("turn_aborted", reason="interrupted")
+    codex.ask("t-2", "Stop")
+    codex.event("turn_aborted", reason="interrupted")
+    codex.ask("t-3", "Go on")
+    codex.say("Yes.")
+    turns = of(codex).threads[codex.session]["turns"]
+    assert [turn["turn_type"] for turn in turns] == ["user", "agent"] * 3
+    assert [turn.get("interruption", {}).get("reason") for turn in turns[1::2]] == ["user_cancelled"] * 2 + [None]
+
+
+def test_what_was_taken_back_is_another_branch() -> None:
+    codex = Codex("one")
+    for number, text in enumerate(("Heat the oven", "Bake bread", "And rolls")):
+        codex.ask(f"t-{number}", text)
+        codex.say("Done.")
+        codex.done(f"t-{number}")
+    codex.event("thread_rolled_back", num_turns=2)
+    codex.ask("t-3", "Bake cake")
+    codex.say("Done.")
+    runs = of(codex).runs
+    assert [run["run"].get("continues") for run in runs] == [None, "t-0", "t-1", "t-0"]
+    turns = of(codex).threads[codex.session]["turns"]
+    assert {turn["meta:run_id"] for turn in turns if turn["meta:branch"].get("version")} == {"t-1", "t-3"}
+
+
+def test_words_within_a_turn_belong_to_it() -> None:
+    codex = Codex("one")
+    codex.ask("t-1", "List")
+    codex.call("c1")
+    codex.user("Only the newest")
+    codex.say("a.txt")
+    codex.done("t-1")
+    (run,) = of(codex).runs
+    assert [len(event["request"]["input"]) for event in run["events"] if "request" in event] == [1, 2]
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_fork_counts_nothing_twice(marked: bool) -> None:  # noqa: FBT001
+    codex = Codex("one")
+    codex.ask("t-1" if marked else None, "Heat the oven")
+    codex.say("It is hot.")
+    fork = Codex("two", forked_from_id=codex.session)
+    fork.lines += codex.lines
+    fork.total = codex.total
+    fork.ask("t-2" if marked else None, "Bake bread")
+    fork.say("Baked.")
+    found = of(codex, fork)
+    assert list(found.threads) == [codex.session]
+    assert [run["said"] for run in found.runs] == ["Heat the oven", "Bake bread"]
+    assert found.runs[1]["run"]["continues"] == found.runs[0]["run_id"]
+
+
+def test_a_session_that_another_one_spawned() -> None:
+    source = {"subagent": {"thread_spawn": {"parent_thread_id": named("parent"), "depth": 1}}}
+    codex = Codex("one", source=source)
+    codex.ask("t-1", "Look for it")
+    codex.say("Found.")
+    links = of(codex).threads[codex.session]["relationships"]["links"]
+    assert [(link["thread_id"], link["relation"]) for link in links] == [(named("parent"), "spawned_from")]
+
+
+def test_lines_of_before_there_were_envelopes() -> None:
+    name = named("old")
+    meta = {"id": name, "timestamp": "2025-05-01T10:00:00.000Z", "instructions": None, "git": {"branch": "main"}}
+    lines: list[Any] = [
+        meta,
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "List"}]},
+        {"record_type": "state"},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"},
+        {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c1"},
+        {"type": "function_call_output", "call_id": "c1", "output": "a.txt"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a.txt"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Thanks"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Sure."}]},
+    ]
+    found = read([(Rollout("old", name, Homes()), lines)])
+    assert not found.refused
+    turns = found.threads[name]["turns"]
+    assert [turn["turn_type"] for turn in turns] == ["user", "agent"] * 2
+    assert turns[1]["completion_status"] == "complete"
+    assert found.threads[name]["metadata"] == {"git_branch": "main"}
+
+
+def test_unknown_lines_are_kept_and_replaced_history_is_not_said_again() -> None:
+    codex = Codex("one")
+    codex.ask("t-1", "List")
+    codex.add("compacted", {"message": "So far: nothing", "replacement_history": [{"role": "user"}]})
+    codex.item(type="brand_new", value=7)
+    codex.event("brand_new_event", value=8)
+    codex.say("a.txt")
+    (turn,) = [one for one in of(codex).threads[codex.session]["turns"] if one["turn_type"] == "agent"]
+    kept = {m["event_type"]: m["event_data"] for m in turn["messages"] if m["message_type"] == "system"}
+    assert kept == {
+        "data-app-codex.compacted": {"message": "So far: nothing"},
+        "data-app-codex.brand_new": {"value": 7},
+        "data-app-codex.brand_new_event": {"value": 8},
+    }
