@@ -21,10 +21,14 @@ from rich.console import Console
 
 from pipeline.cli.broker import download_kafka
 from pipeline.cli.demo import OF_WIRES, RECORDINGS
-from pipeline.cli.dev_stage import Kills, Stage, check_local, stage
+from pipeline.cli.dev_stage import Kills, Say, Stage, check_local, stage
 from pipeline.cli.publish import publish_all
-from pipeline.cli.recordings import files_of, read
+from pipeline.cli.recordings import files_of as recordings_in
+from pipeline.cli.recordings import read
+from pipeline.cli.session_files import SOURCES, files_of
+from pipeline.cli.sessions import Wanted, publish_sessions
 from pipeline.settings import Settings, load
+from turnmill.errors import TurnmillError
 
 AGENTS: Final = 8  # of the fleet that talk at the same time
 BATCH: Final = 8  # events in a record
@@ -33,12 +37,14 @@ LOOK_EVERY: Final = 0.2  # seconds
 
 @click.command(short_help="Run everything on this machine, with the dashboard.")
 @click.option("--fleet", is_flag=True, help="Have recorded agents talk, so that the dashboard has something to show.")
+@click.option("--mine", is_flag=True, help="Import what Claude Code and Codex have on this disk, and follow it.")
 @click.option("--open", "browser", is_flag=True, help="Open the dashboard in a browser.")
-def dev(*, fleet: bool, browser: bool) -> None:
+def dev(*, fleet: bool, mine: bool, browser: bool) -> None:
     """Start a broker, the topics, a worker and the gateway with its dashboard; Ctrl-C stops them all.
 
     Everything stays in TURNMILL_HOME, so the next time it goes on from where it was. It is for this machine alone:
-    nobody has to sign in, and nothing listens on other addresses.
+    nobody has to sign in, and nothing listens on other addresses. `--mine` shows your own sessions of Claude Code and
+    Codex, and goes on with them as they grow: nothing of them leaves this machine.
     """
     settings = load()
     check_local(settings)
@@ -52,6 +58,8 @@ def dev(*, fleet: bool, browser: bool) -> None:
         if fleet:
             threading.Thread(target=_talk, args=[settings], daemon=True).start()
             say("fleet", f"{AGENTS} recorded agents at a time")
+        if mine:
+            threading.Thread(target=_import, args=[settings, say], daemon=True).start()
         _welcome(console, found)
         if browser:
             webbrowser.open(found.url)
@@ -69,6 +77,7 @@ def _welcome(console: Console, found: Stage) -> None:
 
   In another terminal, your own agents:
     turnmill run -- python agent.py                          a program, unchanged
+    turnmill import --from claude-code                       the sessions that it keeps on this disk (codex likewise)
     export OPENAI_BASE_URL={base}/openai/v1       or its provider's address
     export ANTHROPIC_BASE_URL={base}/anthropic
 
@@ -109,10 +118,30 @@ def _keys() -> Iterator[bool]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+def _import(settings: Settings, say: Say) -> None:
+    """Import the sessions of all programs that have any here, and follow them until the process ends."""
+
+    async def follow() -> None:
+        found = [source for source in SOURCES.values() if source.place().exists()]
+        if not found:
+            say("mine", "there are no sessions of " + " or ".join(source.title for source in SOURCES.values()))
+        async with asyncio.TaskGroup() as group:
+            for source in found:
+                wanted = Wanted(source, follow=True)
+                group.create_task(
+                    publish_sessions(settings, wanted, files_of(source, ()), lambda text: say("mine", text))
+                )
+
+    try:
+        asyncio.run(follow())
+    except* (TurnmillError, OSError) as errors:
+        say("mine", f"[red]stopped[/]: {errors.exceptions[0]}")
+
+
 def _talk(settings: Settings) -> None:
     """Publish the demo's recordings at the pace of a model, each time under new ids, until the process ends."""
     recordings = [
-        recording for file in files_of([OF_WIRES, RECORDINGS]) for recording in read(file, None, {}).recordings
+        recording for file in recordings_in([OF_WIRES, RECORDINGS]) for recording in read(file, None, {}).recordings
     ]
     chance = random.Random()  # noqa: S311  # an order, and no secret
     while True:

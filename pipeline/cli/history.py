@@ -12,9 +12,9 @@ import click
 from pipeline.assembly.format import Reader
 from pipeline.cli.json_files import each_value
 from pipeline.cli.session_files import SOURCES
-from pipeline.cli.sessions import Wanted, import_sessions
 from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
+from pipeline.extras import need
 from pipeline.settings import load
 from topics import json_text
 from turnmill.clock import now_ms
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 READERS: Final[dict[str, Reader]] = {form.name: form.reader for form in FORMATS.values() if form.reader is not None}
 
 
-@click.command("import", short_help="Read histories of an SDK, or sessions of Claude Code and Codex, as threads.")
+@click.command("import", short_help="Read histories of an SDK, or sessions of Claude Code and Codex.")
 @click.option("--from", "form", required=True, type=click.Choice([*SOURCES, *READERS]), help="Whose messages they are.")
 @click.option("--thread", "thread_id", help="Id of the conversation, for a single one.")
 @click.option("--agent", "agent_id", default="agent", show_default=True, help="Id of the agent that spoke.")
@@ -63,6 +63,9 @@ def import_(
             raise CallerError(
                 f"sessions of {SOURCES[form].title} are published, under their own ids: leave out that option"
             )
+        need("worker", f"`turnmill import --from {form}`")
+        from pipeline.cli.sessions import Wanted, import_sessions  # noqa: PLC0415  # they need the store
+
         wanted = Wanted(SOURCES[form], tuple(map(Path, files)), tenant, printed=printed, follow=follow)
         import_sessions(load(), wanted, elsewhere=elsewhere)
         return

@@ -1,0 +1,163 @@
+"""Sessions of Claude Code and Codex, imported through the broker: stored as they are, once, and as they grow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from pipeline.turns.canonical import turn_hash
+from tests.support.sessions import Claude, Codex, write
+from tests.support.waiting import PATIENCE
+from tests.support.workers import WorkerProcess, environment, wait_until_stored
+from topics.thread_key import ThreadKey
+
+
+def variables(settings: Settings, home: Path) -> dict[str, str]:
+    """A home folder of its own: nobody's own sessions are read."""
+    return environment(settings, HOME=str(home), CLAUDE_CONFIG_DIR=str(home), CODEX_HOME=str(home))
+
+
+async def turnmill(settings: Settings, home: Path, *arguments: str, status: int = 0) -> tuple[str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pipeline", *arguments),
+        env=variables(settings, home),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, said = await process.communicate()
+    assert process.returncode == status, said.decode()
+    return out.decode(), said.decode()
+
+
+def conversation() -> tuple[Claude, Claude]:
+    claude = Claude("one")
+    claude.ask("Find the oven")
+    claude.call("t1", "Task", subagent_type="finder")
+    child = claude.agent("a1")
+    child.ask("Where is it?")
+    child.say("In the kitchen.")
+    claude.result("t1", "In the kitchen.")
+    heated = claude.say("It is in the kitchen.")
+    claude.lines.append({"type": "ai-title", "aiTitle": "The oven", "sessionId": claude.session})
+    claude.ask("Bake bread")
+    claude.say("Baked.")
+    claude.last = heated["uuid"]
+    claude.ask("Bake cake")
+    claude.call("t2")
+    return claude, child
+
+
+async def threads(settings: Settings, *names: str) -> list[dict[str, Any]]:
+    async with await ThreadStore.open(settings.store_url) as store:
+        found = [await store.thread(ThreadKey(name)) for name in names]
+        return [one for one in found if one is not None]
+
+
+def content(document: dict[str, Any]) -> list[Any]:
+    return [(turn_hash(turn), turn.get("total_usage")) for turn in document["turns"]]
+
+
+async def test_sessions_are_stored_as_they_are_printed_and_once(applied_settings: Settings, tmp_path: Path) -> None:
+    settings = applied_settings.model_copy(update={"idle_timeout": 2.0, "terminal_grace": 0.2})
+    claude, child = conversation()
+    claude.write(tmp_path)
+    write(child.agent_file(tmp_path), child.lines)
+    codex = Codex("two")
+    codex.ask("t-1", "List")
+    codex.call("c1")
+    codex.say("a.txt")
+    codex.done("t-1")
+    codex.write(tmp_path)
+    worker = WorkerProcess(settings).start()
+    try:
+        _, said = await turnmill(settings, tmp_path, "import", "--from", "claude-code")
+        assert "nothing leaves this machine" in said
+        assert "Claude Code: 2 files, 4 new runs, 0 stored before" in said
+        await turnmill(settings, tmp_path, "import", "--from", "codex")
+        await wait_until_stored(settings, 10, [worker])
+        _, said = await turnmill(settings, tmp_path, "import", "--from", "claude-code")
+        assert "0 new runs, 4 stored before" in said
+        printed = [
+            json.loads(line)
+            for source in ("claude-code", "codex")
+            for line in (await turnmill(settings, tmp_path, "import", "--from", source, "--print"))[0].splitlines()
+        ]
+        stored = await threads(settings, *(one["thread_id"] for one in printed))
+        assert len(stored) == 3
+        for one, other in zip(stored, printed, strict=True):
+            assert content(one) == content(other)
+            assert (one.get("title"), one["metadata"]) == (other.get("title"), other["metadata"])
+            assert one.get("relationships") == other.get("relationships")
+        (main,) = await threads(settings, claude.session)
+        assert main["title"] == "The oven"
+        assert main["turns"][-1]["completion_status"] == "interrupted", "nobody went on with it"
+
+        claude.result("t2")
+        claude.say("Baked.")
+        claude.write(tmp_path)
+        _, said = await turnmill(settings, tmp_path, "import", "--from", "claude-code")
+        assert "1 new run, 3 stored before" in said
+        await wait_until_stored(settings, 11, [worker])
+        (main,) = await threads(settings, claude.session)
+        assert main["turns"][-1]["messages"][-1]["parts"][0]["content"] == "Baked."
+        assert main["turns"][-1]["meta:branch"]["follows"] == main["turns"][-2]["meta:branch"]["run"]
+        out, _ = await turnmill(settings, tmp_path, "dlq", "list", "--json")
+        assert out == ""
+    finally:
+        worker.end()
+
+
+@asynccontextmanager
+async def following(settings: Settings, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pipeline", "import", "--from", "claude-code", "--follow"),
+        env=variables(settings, home),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            while b"files," not in await process.stderr.readline():
+                assert process.returncode is None
+        yield process
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_files_that_grow_are_followed(applied_settings: Settings, tmp_path: Path) -> None:
+    settings = applied_settings.model_copy(update={"terminal_grace": 0.2})
+    claude, child = conversation()
+    claude.write(tmp_path)
+    write(child.agent_file(tmp_path), child.lines)
+    worker = WorkerProcess(settings).start()
+    try:
+        async with following(settings, tmp_path):
+            claude.result("t2")
+            claude.say("Baked.")
+            claude.write(tmp_path)
+            other = Claude("later")
+            other.ask("Hello")
+            other.say("Hi.")
+            other.write(tmp_path)
+            await wait_until_stored(settings, 10, [worker])
+        main, later = await threads(settings, claude.session, other.session)
+        assert main["turns"][-1]["completion_status"] == "complete"
+        assert len(main["turns"]) == 6, "the open run went on"
+        assert [turn["turn_type"] for turn in later["turns"]] == ["user", "agent"]
+    finally:
+        worker.end()
+
+
+async def test_sessions_leave_this_machine_only_where_that_is_said(settings: Settings, tmp_path: Path) -> None:
+    away = settings.model_copy(update={"brokers": "kafka.example.com:9092"})
+    Claude("one").write(tmp_path)
+    _, said = await turnmill(away, tmp_path, "import", "--from", "claude-code", status=2)
+    assert "kafka.example.com:9092: say --elsewhere if that is meant" in said
