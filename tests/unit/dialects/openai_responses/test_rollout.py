@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from pipeline.dialects import FORMATS
 from pipeline.dialects.openai_responses.rollout import Rollout
 from pipeline.dialects.transcript import Homes
 from tests.support.read_sessions import Read, read
@@ -171,3 +173,34 @@ def test_unknown_lines_are_kept_and_replaced_history_is_not_said_again() -> None
         "data-app-codex.brand_new": {"value": 7},
         "data-app-codex.brand_new_event": {"value": 8},
     }
+
+
+def test_the_items_go_out_as_they_came_in() -> None:
+    codex = Codex("one")
+    codex.ask("t-1", "What is this?", {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"})
+    codex.think("A pixel")
+    codex.call("c1")
+    codex.item(type="custom_tool_call", name="apply_patch", input="*** Begin Patch", call_id="c2")
+    codex.item(type="custom_tool_call_output", call_id="c2", output="Done")
+    codex.say("A pixel.")
+    codex.done("t-1")
+    codex.ask("t-2", "Thanks")
+    codex.say("Sure.")
+    payloads = [line["payload"] for line in codex.lines if isinstance(line, dict) and line["type"] == "response_item"]
+    # Codex keeps no ids of thoughts, without which no server takes them.
+    held = [item for item in payloads if item["type"] != "reasoning" and "<environment_context>" not in str(item)]
+    written = FORMATS["openai-responses"].write(of(codex).threads[codex.session])
+    assert [essence(item) for item in written] == [essence(item) for item in held]
+
+
+def essence(item: dict[str, Any]) -> dict[str, Any]:
+    """An item without what may be left out or spelled otherwise: marks, and the kind of a short message."""
+    kept = {key: item[key] for key in ("role", "name", "input", "call_id", "output", "summary") if key in item}
+    kept["type"] = item.get("type", "message")
+    if item.get("arguments") is not None:
+        kept["arguments"] = json.loads(item["arguments"])
+    content = item.get("content")
+    if content:
+        pieces = [{"text": content}] if isinstance(content, str) else content
+        kept["content"] = [piece.get("text") or piece.get("image_url") for piece in pieces]
+    return kept
