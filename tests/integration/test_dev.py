@@ -2,73 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pipeline.devbroker.ports import free_ports
-
-WITHIN = 180.0  # seconds
-
-
-class Dev:
-    """A running `turnmill dev`, in a folder of its own."""
-
-    def __init__(self, home: Path) -> None:
-        broker, worker, self.port = free_ports(3)
-        self.environment = {
-            **os.environ,
-            "TURNMILL_HOME": str(home),
-            "TURNMILL_BROKERS": f"127.0.0.1:{broker}",
-            "TURNMILL_PORT": str(worker),
-            "TURNMILL_GATEWAY_PORT": str(self.port),
-            "TURNMILL_PARTITIONS": "2",
-        }
-        self.log = home.with_suffix(".log")
-
-    @contextmanager
-    def running(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-        with self.log.open("wb") as output:
-            process = subprocess.Popen(self.command(*options), env=self.environment, stderr=output)
-        try:
-            self.until(lambda: "Dashboard" in self.log.read_text() or process.poll() is not None)
-            assert process.poll() is None, self.log.read_text()
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-    @staticmethod
-    def command(*options: str) -> list[str]:
-        return [sys.executable, "-m", "pipeline", "dev", *options]
-
-    def refused(self, **more: str) -> str:
-        """-> what a call says that can't work; it ends with status 2."""
-        done = subprocess.run(self.command(), env=self.environment | more, capture_output=True, text=True, check=False)
-        assert done.returncode == 2
-        return done.stderr
-
-    def ask(self, path: str, method: str = "GET") -> Any:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read() or b"null")
-
-    def until(self, look: Callable[[], object]) -> None:
-        deadline = time.monotonic() + WITHIN
-        while not look():
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.2)
+from tests.support.dev import WITHIN, Dev
 
 
 def test_a_kill_loses_nothing_and_the_next_start_goes_on(tmp_path: Path) -> None:
