@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,8 @@ from turnmill.errors import CallerError, InvalidRecord
 from turnmill.limits import EVENT_BYTES
 
 AGENT: Final = "agent-"  # how names of sub-agents' files begin
-HEAD: Final = 16_384  # bytes in which a forked session says that it is one
+HEAD: Final = 16_384  # bytes in which a session says when it began, and whether it is a fork
+TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
 PORTION: Final = 1 << 20  # bytes that are read at a time
 UUID: Final = 36  # characters
 
@@ -58,10 +60,16 @@ def in_order(files: Iterable[Path]) -> list[Path]:
     return sorted(files, key=_order)
 
 
-def _order(file: Path) -> tuple[bool, int, str]:
+def _order(file: Path) -> tuple[bool, bytes, int, str]:
     with file.open("rb") as opened:
-        forked = b'"forkedFrom"' in opened.read(HEAD)
-    return forked, file.stat().st_mtime_ns, str(file)
+        head = opened.read(HEAD)
+    began = TIME.search(head)
+    return b'"forkedFrom"' in head, began[1] if began else b"", file.stat().st_mtime_ns, str(file)
+
+
+def name_of(file: Path) -> str:
+    """Return the session whose file it is, as programs name it."""
+    return file.stem[-UUID:]
 
 
 class Lines:
@@ -119,7 +127,7 @@ def _codex() -> Path:
 def _session(path: Path, homes: Homes) -> Reader:
     """Return the reader of a session, or of the file that a sub-agent has beside it."""
     if not path.name.startswith(AGENT):
-        return Session(str(path), path.stem, homes)
+        return Session(str(path), name_of(path), homes)
     sidecar = path.with_suffix(".meta.json")
     kind = (_object(sidecar.read_bytes()) or {}).get("agentType") if sidecar.exists() else None
     session = next((line.get("sessionId") for line, _ in Lines(path).read()), None)
@@ -128,7 +136,7 @@ def _session(path: Path, homes: Homes) -> Reader:
 
 def _rollout(path: Path, homes: Homes) -> Reader:
     home = next((folder.parent for folder in path.parents if folder.name in ("sessions", "archived_sessions")), None)
-    return Rollout(str(path), path.stem[-UUID:], homes, None if home is None else _titles(home / "session_index.jsonl"))
+    return Rollout(str(path), name_of(path), homes, None if home is None else _titles(home / "session_index.jsonl"))
 
 
 @cache

@@ -7,12 +7,12 @@ its first event in RUN. The store knows how many events each of them has, so an 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pipeline.cli.session_files import Lines, Source
+from pipeline.cli.session_files import Lines, Source, name_of
 from pipeline.dialects.transcript import Homes, Opened, Over, Reader, Said
 from topics.json_text import Fields
 from turnmill.capture.fitting import fitted
@@ -96,6 +96,11 @@ class Import:
         self._homes = Homes()
         self._stored: dict[str, Mapping[str, int]] = {}  # by thread, while a file is read
         self._newest: dict[tuple[str, str], str] = {}  # the last part of runs that have several
+
+    async def stored_first(self, files: Iterable[Path]) -> list[Path]:
+        """Return the files, those of stored sessions first: what was forked from these belongs to their threads."""
+        stored = {path for path in files if await self._sink.stored(name_of(path))}
+        return sorted(files, key=lambda path: path not in stored)
 
     def open(self, path: Path) -> File:
         """Return a file that is to be read from its beginning."""

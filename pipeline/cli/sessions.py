@@ -116,7 +116,7 @@ async def _read_all(reading: Import, files: Sequence[Path], wanted: Wanted) -> d
     found: dict[Path, Followed] = {}
     with transfer(console) as bars:
         bar = bars.add_task(wanted.source.title, total=sum(path.stat().st_size for path in files))
-        for path in files:
+        for path in await reading.stored_first(files):
             now = path.stat()
             one = found[path] = Followed(now.st_size, now.st_mtime, reading.open(path))
             await _read(reading, one, wanted, lambda size: bars.advance(bar, size))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,15 @@ from pipeline.cli.session_import import Import
 from pipeline.cli.sessions import Printed
 from pipeline.dialects import FORMATS
 from pipeline.turns.branches import one_branch
+from tests.sdks.proxied import ANSWER, clients, codex, said, speaks
+from tests.sdks.proxied import run as run_program
 from tests.sdks.python_sdks import run
 from tests.support.sessions import PIXEL, Claude, write
+from tests.support.upstream import Answering, Asked, message_call, playing, response_call
 from turnmill.identity import thread_uuid
 
 SDK = "claude-agent-sdk"
+QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
 
 
@@ -51,17 +56,18 @@ def session() -> tuple[Claude, dict[str, Any]]:
     return claude, heard
 
 
-def imported(home: Path) -> dict[str, dict[str, Any]]:
+def imported(home: Path, source: str = "claude-code") -> dict[str, dict[str, Any]]:
     printed = Printed()
-    reading = Import(SOURCES["claude-code"], printed)
+    reading = Import(SOURCES[source], printed)
 
     async def read() -> None:
-        for path in files_of(SOURCES["claude-code"], [home]):
+        for path in files_of(SOURCES[source], [home]):
             file = reading.open(path)
             await reading.read(file, lambda _: None)
             reading.close(file)
 
-    asyncio.run(read())
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, read()).result()
     assert reading.counts.broken == []
     return {document["thread_id"]: document for document in printed.documents()}
 
@@ -111,3 +117,69 @@ def test_an_import_has_what_the_sdk_reads(tmp_path: Path) -> None:
     assert document["metadata"]["git_branch"] == main["branch"]
     assert (main["title"], read[fork]["title"]) == ("An oven", "Bread")
     assert document["title"] in ("An oven", "Bread")
+
+
+def called(call: str, tool: str, given: dict[str, str]) -> list[dict[str, Any]]:
+    """A call of a tool, in a message of its own id, as the API has it."""
+    start, *rest = message_call(call, tool, json.dumps(given))
+    return [{**start, "message": {**start["message"], "id": f"msg_{call}"}}, *rest]
+
+
+async def with_tools(asked: Asked, answer: Answering) -> None:
+    """Have a command run, or a sub-agent work, before the answer."""
+    path, body = asked.line.split()[1].partition("?")[0], asked.body.decode("utf-8", "replace")
+    if path.endswith("/v1/messages") and "run a command" in body and "hi-there" not in body and '"tools"' in body:
+        await answer.stream(*called("toolu_1", "Bash", {"command": "echo hi-$(echo there)"}))
+    elif path.endswith("/v1/messages") and "ask an agent" in body and "the sub-task" not in body:
+        given = {"description": "it", "prompt": "do the sub-task", "subagent_type": "general-purpose"}
+        await answer.stream(*called("toolu_2", "Task", given))
+    elif path.endswith("/responses") and "run a command" in body and "function_call_output" not in body:
+        await answer.stream(*response_call("c1", "exec_command", json.dumps({"cmd": "echo hi-there"})))
+    else:
+        await speaks(asked, answer)
+
+
+async def test_sessions_that_claude_code_has_written(tmp_path: Path) -> None:
+    program = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
+    asked = ("--model", "claude-x", "--allowedTools", "Bash,Task")
+    async with playing(with_tools) as upstream:
+        more = {"ANTHROPIC_BASE_URL": upstream.url, **QUIET}
+        await run_program(tmp_path, upstream.url, program, "-p", "run a command", *asked, **more)
+        await run_program(tmp_path, upstream.url, program, "-p", "And again?", *asked, "--continue", **more)
+        forked = ("--continue", "--fork-session")
+        await run_program(tmp_path, upstream.url, program, "-p", "ask an agent", *asked, *forked, **more)
+    home = tmp_path / ".claude"
+    read = run(SDK, "session_reader.py", "read", variables={"CLAUDE_CONFIG_DIR": str(home)})
+    threads = imported(home)
+    assert len(read) == 2
+    main = next(document for name, document in threads.items() if name in read)
+    fork = next(found for name, found in read.items() if name not in threads)
+    assert len(threads) == 2, "of the session and of the sub-agent: the fork is a branch"
+    assert blocks(FORMATS["anthropic"].write(one_branch(main))) == blocks(fork["messages"])
+    spoken = [turn for turn in main["turns"] if turn["turn_type"] == "agent"]
+    assert [said(turn) for turn in spoken] == [ANSWER] * 3
+    assert {turn["completion_status"] for turn in spoken} == {"complete"}
+    assert [turn["total_usage"]["output_tokens"] for turn in spoken] == [2, 1, 2]
+    (agent,) = (document for name, document in threads.items() if name not in read)
+    assert [link["thread_id"] for link in agent["relationships"]["links"]], "it names the session"
+    assert said(agent["turns"][1]) == ANSWER
+
+
+async def test_sessions_that_codex_has_written(tmp_path: Path) -> None:
+    async with playing(with_tools) as upstream:
+        provider = f'{{name="x",base_url="{upstream.url}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}}'
+        settings = ("--skip-git-repo-check", "-c", 'model_provider="x"', "-c", f"model_providers.x={provider}")
+        settings = (*settings, "-c", 'model="gpt-5"')
+        free = "--dangerously-bypass-approvals-and-sandbox"
+        await run_program(tmp_path, upstream.url, codex(), "exec", *settings, free, "run a command")
+        await run_program(tmp_path, upstream.url, codex(), "exec", "resume", "--last", *settings, "And again?")
+    (document,) = imported(tmp_path / ".codex" / "sessions", "codex").values()
+    first, second = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
+    assert [turn["parts"][0]["content"] for turn in document["turns"] if turn["turn_type"] == "user"] == [
+        "run a command",
+        "And again?",
+    ]
+    assert [(said(turn), turn["completion_status"]) for turn in (first, second)] == [(ANSWER, "complete")] * 2
+    assert [turn["total_usage"]["total_tokens"] for turn in (first, second)] == [22, 11]
+    results = [part for m in first["messages"] for part in m.get("parts", ()) if part["part_kind"] == "tool-return"]
+    assert "hi-there" in results[0]["content"]

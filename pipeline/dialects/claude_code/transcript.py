@@ -10,7 +10,7 @@ continues the run of the parent, so that an edit of an earlier prompt is a branc
 | `isSidechain` | a sub-agent: each is a thread of its own, here or in a file of its own (`agent-ID.jsonl`) |
 | `forkedFrom`, or a prompt that another file has | a copy, in a session that was forked or resumed: left out |
 | `ai-title`, `custom-title`, `summary` of a line here | the thread's title |
-| `progress` | nothing: it repeats what sub-agents and tools say |
+| `progress`, and notes of the program for itself (`mode`, `queue-operation`, …) | nothing |
 | any other | an event of the run, kept as SystemMessage data-app-TYPE |
 """
 
@@ -25,6 +25,9 @@ from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step, 
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
+NOTES: Final = frozenset(  # they repeat what is said, or say how the program is to go on
+    {"progress", "mode", "permission-mode", "last-prompt", "queue-operation", "file-history-snapshot"}
+)
 SPEAKS: Final = frozenset({"user", "assistant"})
 RENAMED: Final = {
     "requestId": "request_id",
@@ -85,8 +88,9 @@ class Session:
         self._at = max(self._at, epoch_ms(line.get("timestamp")) or 0)
         chain = self._chain(line)
         before = self._places.get(str(line.get("parentUuid")), (None, None))[1]
-        if kind == "progress":
-            self._places[str(uuid)] = (chain.name, before)
+        if kind in NOTES:
+            if isinstance(uuid, str):  # lines may hang on it
+                self._places[uuid] = (chain.name, before)
             return
         if self._opens(chain, line, kind):
             yield from self._open(chain, line, before)

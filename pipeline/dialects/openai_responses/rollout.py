@@ -34,7 +34,7 @@ from topics.json_text import Fields
 # What items say already, or what only shows their progress.
 REPEATS: Final = frozenset(
     {"user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "agent_reasoning_section_break"}
-    | {"item_started", "item_completed", "raw_response_item", "context_compacted"}
+    | {"item_started", "item_completed", "raw_response_item", "context_compacted", "thread_settings_applied"}
 )
 CONTEXT: Final = ("<", "# AGENTS.md instructions")  # how messages begin that the program says in the user's name
 DETAILS: Final = {
@@ -87,7 +87,7 @@ class Rollout:
             yield from self._item(payload)
         elif kind == "event_msg":
             yield from self._message(payload["type"] + "", payload)
-        else:
+        elif kind != "token_usage_record":  # `token_count` has it
             shown = {key: value for key, value in payload.items() if key != "replacement_history"}
             yield from self._beside(str(kind), shown)
 

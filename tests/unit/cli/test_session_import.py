@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def run_import(store: Store, home: Path, source: str = "claude-code") -> Import:
     reading = Import(SOURCES[source], store)
 
     async def read() -> None:
-        for path in files_of(SOURCES[source], [home]):
+        for path in await reading.stored_first(files_of(SOURCES[source], [home])):
             file = reading.open(path)
             await reading.read(file, lambda _: None)
             reading.close(file)
@@ -246,6 +247,27 @@ def test_sub_agents_and_forks_are_found_whatever_their_place(tmp_path: Path) -> 
     assert by_words["Bake cake"].thread == claude.session
     assert by_words["Bake cake"].info["continues"] == by_words["Heat the oven"].run
     assert len(store.runs) == 4
+
+
+def test_a_session_that_is_stored_keeps_its_thread_whatever_was_forked_from_it(tmp_path: Path) -> None:
+    claude = Claude("one")
+    claude.ask("Heat the oven")
+    claude.say("It is hot.")
+    path = claude.write(tmp_path)
+    store = Store()
+    run_import(store, tmp_path)
+    store.settle()
+    store.taken()
+    fork = Claude("two")  # as Claude Code copies a session: with its uuids
+    fork.lines = [{**line, "sessionId": fork.session} for line in claude.lines if isinstance(line, dict)]
+    fork.last, fork._second = claude.last, 50
+    fork.ask("Bake bread")
+    os.utime(fork.write(tmp_path), (0, 0))
+    os.utime(path, (1, 1))
+    run_import(store, tmp_path)
+    (run,) = store.taken()
+    assert run.opened.thread == claude.session
+    assert run.opened.info["continues"] == claude.lines[0]["uuid"]  # type: ignore[index]
 
 
 def test_codex_and_its_index_of_names(tmp_path: Path) -> None:

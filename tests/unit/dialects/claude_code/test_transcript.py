@@ -20,6 +20,7 @@ def of(*sessions: Claude, homes: Homes | None = None) -> Read:
 def test_a_turn_with_all_that_it_may_hold() -> None:
     claude = Claude("one")
     claude.lines.append({"type": "file-history-snapshot", "messageId": "m", "snapshot": {"a": 1}})
+    claude.lines.append({"type": "of-the-start", "value": 6})
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
     claude.ask([{"type": "text", "text": "What is this?"}, picture])
     thought = {"type": "thinking", "thinking": "A pixel", "signature": "s"}
@@ -49,7 +50,7 @@ def test_a_turn_with_all_that_it_may_hold() -> None:
     assert agent["total_usage"]["output_tokens"] == 40
     kinds = [m["event_type"] for m in agent["messages"] if m["message_type"] == "system"]
     assert kinds == [
-        "data-app-file-history-snapshot",
+        "data-app-of-the-start",
         "custom:claude-code.turn_duration",
         "data-app-brand-new",
     ]
