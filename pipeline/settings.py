@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from pipeline.policies import budgets, webhooks
+from pipeline.policies import budgets, prices, webhooks
 from pipeline.policies.budgets import Budget
+from pipeline.policies.prices import Prices
 from pipeline.policies.retention import Retention
 from pipeline.policies.webhooks import Webhook
 from topics.catalog import CATALOG
@@ -92,6 +93,11 @@ def _webhooks(value: SecretStr) -> SecretStr:
 
 def _budgets(value: str) -> str:
     budgets.parse(_text_or_file(value))
+    return value
+
+
+def _prices(value: str) -> str:
+    prices.parse(_text_or_file(value))
     return value
 
 
@@ -311,6 +317,12 @@ class Settings(ClientSettings):
         description="What may be used: a JSON list of {name, tokens or usd, per, tenant?, agent?, model?}, or a file "
         "that holds it; `per` is `hour`, `day` or `month`. By default there are no budgets.",
     )
+    prices: Annotated[str, AfterValidator(_prices)] | None = Field(
+        None,
+        description="Own prices: a JSON list of {model, provider?, tenant?, from?} with {input, output, cache_read?, "
+        "cache_write?} in US dollars for a million tokens, or {times}, or a file that holds it. By default those of "
+        "the package `genai-prices`.",
+    )
     webhooks_allow: Annotated[str, AfterValidator(_networks)] = Field(
         "",
         description="Networks to which webhooks are delivered although they are not public, and by `http://` too: "
@@ -397,6 +409,11 @@ class Settings(ClientSettings):
     def budget_list(self) -> tuple[Budget, ...]:
         """The budgets of the setting."""
         return () if self.budgets is None else budgets.parse(_text_or_file(self.budgets))
+
+    @property
+    def price_list(self) -> Prices:
+        """The own prices of the setting."""
+        return prices.NONE if self.prices is None else prices.parse(_text_or_file(self.prices))
 
     @property
     def retention_ms(self) -> dict[str, int]:

@@ -115,6 +115,9 @@ TOKENS: Final = 1000
 BUDGETS: Final = 1000
 """Budgets of one installation: each of them is looked at when a turn is stored."""
 
+PRICES: Final = 1000
+"""Own prices of one installation: each of them is compared with each model that is new."""
+
 SETTINGS: Final = (
     "assembly_bytes",
     "content_threshold",

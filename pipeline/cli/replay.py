@@ -165,7 +165,11 @@ async def _replay(
 async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:
     """Return the store to write to; None in a dry run where it does not exist yet."""
     url = settings.store_url
-    return await _existing(url) if dry_run else await ThreadStore.open(url, search=settings.search)
+    return (
+        await _existing(url)
+        if dry_run
+        else await ThreadStore.open(url, search=settings.search, prices=settings.price_list)
+    )
 
 
 async def _existing(url: str) -> ThreadStore | None:

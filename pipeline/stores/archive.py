@@ -19,6 +19,7 @@ from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 
+from pipeline.policies.prices import NONE, Prices
 from pipeline.settings import Settings
 from pipeline.stores import segments
 from pipeline.stores.archive_records import Entry, Erased, Expired, Held, Removed, Written, never
@@ -42,10 +43,11 @@ class Archive:
     `erased` gives the threads that must not be in it.
     """
 
-    def __init__(self, root: str, erased: Erased) -> None:
+    def __init__(self, root: str, erased: Erased, own: Prices = NONE) -> None:
         """Open the archive under `root`. Raises CallerError where the cloud's variables are missing or wrong."""
         self.root = root.rstrip("/")
         self.erased = erased
+        self.own = own
         self.objects = Objects()
         self.objects.open(self.root)
 
@@ -54,7 +56,7 @@ class Archive:
         """Return the archive of TURNMILL_ARCHIVE. Raises CallerError where that is not set."""
         if settings.archive is None:
             raise CallerError("TURNMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
-        return cls(settings.archive, erased)
+        return cls(settings.archive, erased, settings.price_list)
 
     async def write(
         self,
@@ -70,9 +72,9 @@ class Archive:
 
         It is safe when this returns. Raises StoreError.
         """
-        found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, expired)
+        found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, expired, self.own)
         if (rule := await segments.sparing(expired, old, held)) is not None:
-            found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, rule)
+            found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, rule, self.own)
 
         async def written(part: segments.Part) -> tuple[int, int]:
             name = f"{topic}-{partition:05d}-{begin:020d}-{end:020d}" + (f"-{part.owner}" if part.owner else "")

@@ -71,4 +71,4 @@ def lake_of(settings: Settings, erased: Erased) -> Lake:
     from pipeline.stores.lake import Lake  # noqa: PLC0415  # as above; nor pyiceberg
     from pipeline.stores.lake_place import LakeLocation  # noqa: PLC0415  # as above
 
-    return Lake(LakeLocation.of(settings), erased)
+    return Lake(LakeLocation.of(settings), erased, settings.price_list)

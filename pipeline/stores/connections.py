@@ -13,6 +13,7 @@ import asyncpg
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.policies.prices import NONE, Prices
 from pipeline.stores import migrate as migrations
 from pipeline.stores.at_once import in_one_go
 from pipeline.stores.engine import POSTGRES, SEARCH, WRITE, create_direct_engine, create_engine
@@ -26,23 +27,24 @@ T = TypeVar("T")
 class Connected:
     """A store's schema and transactions. Every method raises StoreError."""
 
-    def __init__(self, url: str, *, search: str = "on") -> None:
+    def __init__(self, url: str, *, search: str = "on", prices: Prices = NONE) -> None:
         """For `sqlite:///path` or `postgresql://…`; connects when it is used. Raises CallerError for any other.
 
-        `search`: TURNMILL_SEARCH, for what is written.
+        `search`: TURNMILL_SEARCH, and `prices`: own ones, for what is written.
         """
         self._url = url
+        self._prices = prices
         self._engine = create_engine(url)
         self._direct = create_direct_engine(url)
         self._writer = self._engine.execution_options(**{WRITE: True, SEARCH: search})
 
     @classmethod
-    async def open(cls, url: str, *, migrate: bool = False, search: str = "on") -> Self:
+    async def open(cls, url: str, *, migrate: bool = False, search: str = "on", prices: Prices = NONE) -> Self:
         """Connect, and check that the schema fits.
 
         SQLite is always migrated, Postgres only with `migrate`: there, users run `turnmill store migrate`.
         """
-        store = cls(url, search=search)
+        store = cls(url, search=search, prices=prices)
         try:
             if migrate or not url.startswith(POSTGRES):
                 await store.migrate()

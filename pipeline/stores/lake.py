@@ -21,6 +21,7 @@ from pyiceberg.exceptions import RESTError
 from pyiceberg.expressions import And
 from sqlalchemy.exc import SQLAlchemyError
 
+from pipeline.policies.prices import NONE, Prices
 from pipeline.stores import archive_records, lake_merge, lake_rows, lake_upkeep, segments
 from pipeline.stores.archive_records import Entry, Erased, Held, Removed, Written, never
 from pipeline.stores.errors import StoreError
@@ -45,9 +46,10 @@ T = TypeVar("T")
 class Lake:
     """Takes segments as `Archive` does. `erased` gives the threads that must not be in it."""
 
-    def __init__(self, place: LakeLocation, erased: Erased) -> None:
+    def __init__(self, place: LakeLocation, erased: Erased, own: Prices = NONE) -> None:
         self.place = place
         self.erased = erased
+        self.own = own  # prices
         self.writing = asyncio.Lock()  # our own commits need not get into each other's way
         self.opened: dict[str, LakeTable] = {}
 
@@ -65,9 +67,9 @@ class Lake:
 
         It is safe when this returns. Raises StoreError.
         """
-        batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired)
+        batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired, self.own)
         if (rule := await segments.sparing(expired, batch.expired, held)) is not None:
-            batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule)
+            batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule, self.own)
         threads = segments.threads(batch.turns)
         erased = await self.erased(threads)
         kept = batch.without(erased)

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.policies.prices import NONE, Prices
 from pipeline.stores import lake_merge, segments
 from pipeline.stores.archive_records import Entry, Expired, Refusal, never
 from pipeline.stores.lake_merge import Key, Rank
@@ -73,11 +74,11 @@ class Batch:
         return Batch(turns, usage, ranks, self.days, self.refused, self.expired)
 
 
-def batch(partition: int, entries: Iterable[Entry], expired: Expired = never) -> Batch:
+def batch(partition: int, entries: Iterable[Entry], expired: Expired = never, own: Prices = NONE) -> Batch:
     """Return the rows of one partition's records, without expired turns."""
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
-    turns, usage = _tables(list(segments.parsed(partition, entries, refused, old, expired)), refused)
+    turns, usage = _tables(list(segments.parsed(partition, entries, refused, old, expired, own)), refused)
     ranks = lake_merge.highest([turns])
     newest: dict[Key, int] = {}
     for key, rank, offset in zip(

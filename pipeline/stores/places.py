@@ -285,7 +285,7 @@ NOTHING_SAID: Final = frozenset(
     {
         *("ssl_ca_file", "ssl_certificate_file", "ssl_key_file", "sasl_password_file", "oauth_token_file"),
         *("oauth_client_secret_file", "publish_token_file", "content_threshold", "redact", "gateway_tokens"),
-        *("webhooks", "budgets"),
+        *("webhooks", "budgets", "prices"),
     }
 )
 

@@ -1,4 +1,4 @@
-"""The cost of a response whose stream does not hold it: by the prices of the `genai-prices` package for its day.
+"""The cost of a response whose stream does not hold it: by own prices, or those of `genai-prices` for its day.
 
 A model or a provider that the package does not know has no price here, and none is guessed. A model is looked up once,
 and what a price of it asks for a token of each kind is found out once: the package takes 80 µs for a response.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+from pipeline.policies.prices import NONE, Prices, cost
 from pipeline.stores.price_rates import PRICED, total_price
 from pipeline.turns.tokens import NANO
 
@@ -29,11 +31,11 @@ def source() -> str:
     return f"genai-prices {version('genai-prices')}"
 
 
-def cost_nano_usd(row: Mapping[str, Any]) -> int | None:
-    """Return the cost of a usage row in 10⁻⁹ US dollars; None where it is unknown.
+def cost_nano_usd(row: Mapping[str, Any], own: Prices = NONE) -> tuple[int, str] | None:
+    """Return the cost of a usage row in 10⁻⁹ US dollars, and the price that it follows from; None where it is unknown.
 
-    It follows from the row's model, provider, counts and time. `input_tokens` include the cached ones, as in
-    ThreadProtocol; where fewer than those are given, they are added.
+    It follows from the row's tenant, model, provider, counts and time, by own prices before those of the package.
+    `input_tokens` include the cached ones, as in ThreadProtocol; where fewer than those are given, they are added.
     """
     model, counts = row["model"], {name: row[name] for name in PRICED if row[name] is not None}
     if not model or len(model) > LONGEST_NAME or not counts.keys() & {"input_tokens", "output_tokens"}:
@@ -41,16 +43,26 @@ def cost_nano_usd(row: Mapping[str, Any]) -> int | None:
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
     if cached > counts.get("input_tokens", 0):
         counts["input_tokens"] = counts.get("input_tokens", 0) + cached
-    found = _model(model, row["provider"])
+    price, factor = own.of(model, row["provider"], row["tenant"], row["at"]) if own.all else (None, None)
+    total = _listed(row, counts) if price is None or price.rates is None else cost(price.rates, counts)
+    if total is None:
+        return None
+    of = source() if price is None else price.source
+    if factor is not None and factor.times is not None:
+        total, of = total * factor.times, f"{of}, times {factor.times} by {factor.source}"
+    nano = round(total * NANO)
+    return (nano, of) if 0 <= nano < 2**53 else None
+
+
+def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Decimal | None:
+    """Return the cost by the package's prices, in US dollars."""
+    found = _model(row["model"], row["provider"])
     if found is None:
         return None
     try:
-        price = found.get_prices(datetime.fromtimestamp(row["at"] / 1000, UTC))
-        total = total_price(price, counts)
+        return total_price(found.get_prices(datetime.fromtimestamp(row["at"] / 1000, UTC)), counts)
     except (LookupError, ValueError, OverflowError, OSError):  # impossible numbers and times
         return None
-    cost = round(total * NANO)
-    return cost if 0 <= cost < 2**53 else None
 
 
 @lru_cache(maxsize=MODELS)

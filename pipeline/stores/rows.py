@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.keys import Agent, key_of, turn_bytes
 from pipeline.stores.usage import usage_rows
@@ -68,8 +69,8 @@ def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int
     return events, (status == COMPLETE, revision, status > BROKEN_OFF, digest)
 
 
-def record_rows(record: TurnRecord, value: bytes | None = None) -> RecordRows:
-    """Return the rows of a turn record. `value`: its JSON as it came, from callers that have it."""
+def record_rows(record: TurnRecord, value: bytes | None = None, own: Prices = NONE) -> RecordRows:
+    """Return the rows of a turn record. `value`: its JSON as it came, from callers that have it; `own`: own prices."""
     requests = record.get("requests")
     if requests is not None:  # they have rows of their own
         record, value = without_bodies(record), _without_requests(value, requests)
@@ -91,7 +92,7 @@ def record_rows(record: TurnRecord, value: bytes | None = None) -> RecordRows:
             }
             for number, (source, link) in enumerate(outgoing(record))
         ],
-        usage=usage_rows(record),
+        usage=usage_rows(record, own),
         key=key,
         version=Version(ranges_of(record), rank),
         requests=requests if isinstance(requests, dict) else {},

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.archive_records import EPOCH, Entry, Expired, Held, Refusal, never
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.keys import key_of
@@ -89,7 +90,7 @@ def _of_others(expired: Expired, held: Collection[ThreadKey], thread: ThreadKey,
 
 
 def tables(
-    partition: int, entries: Iterable[Entry], expired: Expired = never
+    partition: int, entries: Iterable[Entry], expired: Expired = never, own: Prices = NONE
 ) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
     """Return the tables of the segment's parts, the refused records, and the thread of each expired record.
 
@@ -98,7 +99,7 @@ def tables(
     rows: dict[Part, list[Row]] = {}
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
-    for row, parts in parsed(partition, entries, refused, old, expired):
+    for row, parts in parsed(partition, entries, refused, old, expired, own):
         day = _day(parts.turn["started_at"])
         near = abs(day - _day(row["recorded_at"])) <= NEAR
         rows.setdefault(Part(day, "" if near else owner_of(parts.thread.tenant)), []).append(row)
@@ -107,7 +108,12 @@ def tables(
 
 
 def parsed(
-    partition: int, entries: Iterable[Entry], refused: list[Refusal], old: list[ThreadKey], expired: Expired = never
+    partition: int,
+    entries: Iterable[Entry],
+    refused: list[Refusal],
+    old: list[ThreadKey],
+    expired: Expired = never,
+    own: Prices = NONE,
 ) -> Iterator[tuple[Row, RecordRows]]:
     """Yield of each turn record its row here, times in epoch ms, and its rows in the store.
 
@@ -115,7 +121,7 @@ def parsed(
     """
     for entry in entries:
         try:
-            parts = record_rows(turn_record.decode(entry.value))
+            parts = record_rows(turn_record.decode(entry.value), None, own)
             if expired(parts.thread, parts.turn["ended_at"]):
                 old.append(parts.thread)
                 continue

@@ -71,12 +71,12 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Deliv
         """
         if not records:
             return WriteResult()
-        batch = dict(enumerate(map(record_rows, records, values or repeat(None))))
+        batch = dict(enumerate(map(record_rows, records, values or repeat(None), repeat(self._prices))))
         return await self._written(partial(write, batch=batch, retention=retention, now=now))
 
     async def compare(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
         """Return the result that `write` would have now; changes nothing."""
-        batch = dict(enumerate(map(record_rows, records)))
+        batch = dict(enumerate(map(record_rows, records, repeat(None), repeat(self._prices))))
         async with self._reading() as connection:
             return await compare(connection, batch, retention, now) if batch else WriteResult()
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.keys import key_of
-from pipeline.stores.prices import STREAM, cost_nano_usd, source
+from pipeline.stores.prices import STREAM, cost_nano_usd
 from pipeline.turns.column_text import column_text
 from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import agent_configs, interruption, span
@@ -24,8 +25,10 @@ TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
 
 
-def usage_rows(record: TurnRecord) -> list[Row]:
+def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
     """Return a row per response in order, and one more for tokens that only the turn's total has.
+
+    `own`: prices that go before those of the package.
 
     Such tokens belong to responses that were cut off and not kept, or to wires that send only a total. Their row has
     `requests` 0. An agent's turn without a kept response has such a row even without tokens.
@@ -53,7 +56,7 @@ def usage_rows(record: TurnRecord) -> list[Row]:
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
     _mark_turn(rows[max(len(responses) - 1, 0)], record)
     if "cost_nano_usd" not in total:  # else the stream holds the cost of the whole turn
-        _price(rows)
+        _price(rows, own)
     return rows
 
 
@@ -66,10 +69,10 @@ def _mark_turn(row: Row, record: TurnRecord) -> None:
     row |= {"turns": 1, "interrupted": int(interrupted), "errors": int(interrupted and interruption(record) == ERROR)}
 
 
-def _price(rows: Iterable[Row]) -> None:
+def _price(rows: Iterable[Row], own: Prices) -> None:
     for row in rows:
-        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row)) is not None:
-            row |= {"cost_nano_usd": cost, "price_source": source()}
+        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, own)) is not None:
+            row["cost_nano_usd"], row["price_source"] = cost
 
 
 def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:

@@ -47,7 +47,9 @@ class TurnWriter:
 
     async def opened(self) -> ThreadStore:
         """Return the store. Raises StoreError."""
-        self.store = self.store or await ThreadStore.open(self.settings.store_url, search=self.settings.search)
+        if self.store is None:
+            settings = self.settings
+            self.store = await ThreadStore.open(settings.store_url, search=settings.search, prices=settings.price_list)
         return self.store
 
     async def apply(self, group: Group) -> None:

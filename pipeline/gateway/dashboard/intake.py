@@ -14,6 +14,7 @@ from pipeline.dialects.live_text import text_of
 from pipeline.gateway.dashboard.figures import Figures, Series
 from pipeline.gateway.event_record import EventRecord
 from pipeline.observability.telemetry_meter import MODEL, Seen
+from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.usage import usage_rows
 from pipeline.turns import tokens
 from pipeline.turns.reading import Reading
@@ -30,7 +31,9 @@ TAIL: Final = 160  # characters of a run's text that are held
 class Intake:
     """The figures of the last minutes; a gateway has one."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Prices = NONE) -> None:
+        """Begin with nothing; `own`: own prices."""
+        self._own = own
         self.figures = Figures()
         self._telemetry = Seen(20_000)
         self._turns: OrderedDict[tuple[ThreadKey, str], None] = OrderedDict()  # (thread, turn_id)
@@ -82,7 +85,7 @@ class Intake:
         self._turns[turn] = None
         if len(self._turns) > TURNS_KNOWN:
             self._turns.popitem(last=False)
-        for row in usage_rows(record):
+        for row in usage_rows(record, self._own):
             figures = {name: int(row[name] or 0) for name in ("turns", "interrupted", "errors", "cost_nano_usd")}
             figures["unpriced"] = int(row["cost_nano_usd"] is None and bool(row["total_tokens"]))
             self.figures.add(at // 1000, Series(_name(row["model"]), _name(row["agent_id"]), row["tenant"]), figures)

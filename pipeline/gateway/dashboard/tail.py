@@ -39,7 +39,7 @@ class Tail:
         self._leaving: asyncio.Task[None] | None = None
         self._watchers = 0
         self._late = 0.0  # time.monotonic() of the last look at a record that was late
-        self.intake = Intake()
+        self.intake = Intake(settings.price_list)
         self.skipped = 0
 
     @property
@@ -78,7 +78,7 @@ class Tail:
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
         """Begin anew, and return where the window begins."""
-        self.intake, self.skipped = Intake(), 0
+        self.intake, self.skipped = Intake(self._settings.price_list), 0
         for run in self._follower.runs:
             run.text = ""
         return await offsets_since(self._settings, consumer, self.topics, WINDOW, BEGIN)

@@ -17,7 +17,9 @@ def cost(
     model: Any = "claude-sonnet-4-6", provider: Any = "anthropic", at: Any = "2026-06-01", **counts: int
 ) -> int | None:
     ms = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() * 1000) if isinstance(at, str) else at
-    return cost_nano_usd({"model": model, "provider": provider, "at": ms, **dict.fromkeys(PRICED), **counts})
+    row = {"tenant": None, "model": model, "provider": provider, "at": ms, **dict.fromkeys(PRICED), **counts}
+    found = cost_nano_usd(row)
+    return None if found is None else found[0]
 
 
 def test_the_price_is_that_of_the_day_of_the_response() -> None:

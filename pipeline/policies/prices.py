@@ -1,0 +1,153 @@
+"""Own prices: what tokens cost by model, provider, tenant and time, and discounts on what is found otherwise. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from turnmill.limits import PRICES
+
+MILLION: Final = 1_000_000
+KINDS: Final = (
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+)  # the last two cost what input does, unless they are said
+SCOPE: Final = ("model", "provider", "tenant", "from")
+REMEMBERED: Final = 4_096  # combinations of model, provider and tenant
+EXPECTED: Final = (
+    '{"model", "provider"?, "tenant"?, "from"?} and either {"input", "output", "cache_read"?, "cache_write"?} in US '
+    'dollars for a million tokens, or {"times"}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of calls from `since` (epoch ms) on.
+
+    `model` is a pattern, as `gpt-5*`; `provider`, `tenant` ("" for what has none): None is all. `rates`: US dollars a
+    token, in the order of KINDS; without them `times` is a factor of the cost that is found otherwise.
+    """
+
+    model: str
+    provider: str | None
+    tenant: str | None
+    since: int
+    rates: tuple[Decimal, ...] | None
+    times: Decimal | None
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool, int]:
+        """The order of prices for the same call: the highest holds."""
+        return self.tenant is not None, self.provider is not None, "*" not in self.model, self.since
+
+    def is_for(self, model: str, provider: str | None, tenant: str) -> bool:
+        """Return True if it holds for such calls at all."""
+        return self.tenant in (None, tenant) and self.provider in (None, provider) and fnmatchcase(model, self.model)
+
+    def is_twin(self, other: Price) -> bool:
+        """Return True if the other one is of the same kind, for the same calls, from the same time on."""
+        own, its = ((one.model, one.provider, one.tenant, one.since, one.rates is None) for one in (self, other))
+        return own == its
+
+    @property
+    def source(self) -> str:
+        """The name of the price beside a cost; a tenant's name is not in it, which may be erased."""
+        at, of = f" at {self.provider}" if self.provider else "", "" if self.tenant is None else " of its tenant"
+        since = datetime.fromtimestamp(self.since / 1000, UTC) if self.since else None
+        return f"own price: {self.model}{at}{of}" + (since.strftime(" from %Y-%m-%dT%H:%M:%SZ") if since else "")
+
+
+@dataclass(eq=False, slots=True)
+class Prices:
+    """All own prices, and which of them hold for calls that were seen."""
+
+    all: tuple[Price, ...] = ()
+    _found: dict[tuple[str, str | None, str], tuple[Price, ...]] = field(default_factory=dict)
+
+    def of(self, model: str, provider: str | None, tenant: str | None, at: int) -> tuple[Price | None, Price | None]:
+        """Return the price and the factor of a call at this time (epoch ms)."""
+        if not self.all:
+            return None, None
+        call = model, provider, tenant or ""
+        if call not in self._found:
+            if len(self._found) >= REMEMBERED:
+                self._found.clear()
+            fitting = [one for one in self.all if one.is_for(*call)]
+            self._found[call] = tuple(sorted(fitting, key=lambda one: one.rank, reverse=True))
+        fit = [one for one in self._found[call] if one.since <= at]
+        return next((one for one in fit if one.rates), None), next((one for one in fit if one.times is not None), None)
+
+
+NONE: Final = Prices()
+
+
+def cost(rates: tuple[Decimal, ...], counts: Mapping[str, int]) -> Decimal:
+    """Return what these counts cost, in US dollars; the input includes cached tokens."""
+    read, written = counts.get("cache_read_tokens", 0), counts.get("cache_write_tokens", 0)
+    fresh = counts.get("input_tokens", 0) - read - written
+    taken = fresh, counts.get("output_tokens", 0), read, written
+    return sum((rate * count for rate, count in zip(rates, taken, strict=True)), Decimal(0))
+
+
+def parse(text: str) -> Prices:
+    """Return the prices of a JSON list. Raises ValueError that names the entry."""
+    try:
+        rows = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+    except ValueError as error:
+        raise ValueError(f"a JSON list is expected: {error}") from None
+    if type(rows) is not list or len(rows) > PRICES:
+        raise ValueError(f"a JSON list of at most {PRICES:,} prices is expected")
+    found: list[Price] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            one = _price(row)
+            if any(one.is_twin(other) for other in found):
+                raise ValueError("another entry is for the same model, provider, tenant and time")
+        except ValueError as error:
+            raise ValueError(f"entry {number}: {error}") from None
+        found.append(one)
+    return Prices(tuple(found))
+
+
+def _price(row: Any) -> Price:
+    if type(row) is not dict or row.keys() - {*SCOPE, *KINDS, "times"} or "model" not in row:
+        raise ValueError(f"{EXPECTED} is expected")
+    for key in SCOPE:
+        if type(row.get(key, "")) is not str:
+            raise ValueError(f"{key!r} is a string")
+    rates = {kind: _dollars(row, kind) for kind in KINDS if kind in row}
+    if ("times" in row) == bool(rates) or (rates and not {"input", "output"} <= rates.keys()):
+        raise ValueError(f"{EXPECTED} is expected")
+    default = rates.get("input", Decimal(0))
+    return Price(
+        row["model"],
+        row.get("provider"),
+        row.get("tenant"),
+        _since(row.get("from")),
+        tuple(rates.get(kind, default) / MILLION for kind in KINDS) if rates else None,
+        _dollars(row, "times") if "times" in row else None,
+    )
+
+
+def _dollars(row: Mapping[str, Any], key: str) -> Decimal:
+    value = row[key]
+    if type(value) is not Decimal or not 0 <= value < MILLION:
+        raise ValueError(f"{key!r} is a number from 0 on")
+    return value
+
+
+def _since(text: str | None) -> int:
+    if text is None:
+        return 0
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"'from' is a time, as 2026-11-24T12:00:00Z, not {text!r:.50}") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
