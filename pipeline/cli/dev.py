@@ -18,6 +18,7 @@ from typing import Final
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from pipeline.cli.broker import download_kafka
 from pipeline.cli.demo import OF_WIRES, RECORDINGS
@@ -129,7 +130,7 @@ def _import(settings: Settings, say: Say) -> None:
             for source in found:
                 wanted = Wanted(source, follow=True)
                 group.create_task(
-                    publish_sessions(settings, wanted, files_of(source, ()), lambda text: say("mine", text))
+                    publish_sessions(settings, wanted, files_of(source, ()), lambda text: say("mine", escape(text)))
                 )
 
     try:

@@ -60,11 +60,14 @@ def in_order(files: Iterable[Path]) -> list[Path]:
     return sorted(files, key=_order)
 
 
-def _order(file: Path) -> tuple[bool, bytes, int, str]:
-    with file.open("rb") as opened:
-        head = opened.read(HEAD)
+def _order(file: Path) -> tuple[bool, bytes, str]:
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(HEAD)
+    except OSError:  # who reads it says so
+        head = b""
     began = TIME.search(head)
-    return b'"forkedFrom"' in head, began[1] if began else b"", file.stat().st_mtime_ns, str(file)
+    return b'"forkedFrom"' in head, began[1] if began else b"", str(file)
 
 
 def name_of(file: Path) -> str:

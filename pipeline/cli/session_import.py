@@ -19,7 +19,6 @@ from turnmill.capture.fitting import fitted
 from turnmill.errors import InvalidRecord
 
 MALFORMED: Final = (KeyError, TypeError, AttributeError, ValueError)  # of a line that its reader does not understand
-SETTLED: Final = 2.0  # seconds for which a worker surely keeps a run open behind its end: it waits for 5
 
 
 class Output(Protocol):
@@ -87,12 +86,16 @@ class Counts:
 
 
 class Import:
-    """Reads files of one program, and hands their runs to a sink."""
+    """Reads files of one program, and hands their runs to a sink.
 
-    def __init__(self, source: Source, sink: Sink) -> None:
+    `settled`: seconds for which a worker surely takes what comes behind a run's end.
+    """
+
+    def __init__(self, source: Source, sink: Sink, settled: float = 2.0) -> None:
         self.counts = Counts()
         self._source = source
         self._sink = sink
+        self._settled = settled
         self._homes = Homes()
         self._stored: dict[str, Mapping[str, int]] = {}  # by thread, while a file is read
         self._newest: dict[tuple[str, str], str] = {}  # the last part of runs that have several
@@ -109,18 +112,15 @@ class Import:
 
     async def read(self, file: File, advance: Callable[[int], object]) -> None:
         """Read what is new in a file; its last runs stay open. `advance` is called with bytes."""
-        broken = len(file.lines.broken)
+        broken, place = len(file.lines.broken), file.lines.path
         self._stored.clear()
-        for line, size in file.lines.read():
-            try:
-                steps = list(file.reader.read(line))
-            except MALFORMED:
-                file.lines.broken.append(file.lines.number)
-                steps = []
-            for step in steps:
-                await self._take(file, step)
-            advance(size)
-        self.counts.broken += [f"{file.lines.path}:{number}" for number in file.lines.broken[broken:]]
+        try:
+            for line, size in file.lines.read():
+                await self._line(file, line)
+                advance(size)
+        except OSError as error:  # it is gone, or is another user's
+            self.counts.broken.append(f"{place} ({error.strerror})")
+        self.counts.broken += [f"{place}:{number}" for number in file.lines.broken[broken:]]
         for running in file.running.values():
             running.paused = True
 
@@ -128,6 +128,15 @@ class Import:
         """Leave the runs of a file that is read no further."""
         for running in file.running.values():
             self._left(running)
+
+    async def _line(self, file: File, line: Fields) -> None:
+        try:
+            steps = list(file.reader.read(line))
+        except MALFORMED:
+            file.lines.broken.append(file.lines.number)
+            return
+        for step in steps:
+            await self._take(file, step)
 
     async def _take(self, file: File, step: Opened | Said | Over) -> None:
         if isinstance(step, Opened):
@@ -180,7 +189,7 @@ class Import:
         """Return True if a run that was read up to its file's end is over by now, for the worker."""
         if not running.paused:
             return False
-        if running.ended and time.monotonic() - running.sent_at > SETTLED:
+        if running.ended and time.monotonic() - running.sent_at > self._settled:
             return True
         return running.part.opened.run in await self._sink.stored(running.opened.thread)
 

@@ -6,16 +6,17 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import click
 from rich.console import Console
 
 from pipeline.assembly.offline import assemble
-from pipeline.cli.dev_stage import brokers_elsewhere
+from pipeline.cli.dev_stage import LOOPBACK, brokers_elsewhere
 from pipeline.cli.output import many
 from pipeline.cli.progress import transfer
 from pipeline.cli.session_files import Source, files_of, in_order, paths_of
@@ -63,14 +64,26 @@ def import_sessions(settings: Settings, wanted: Wanted, *, elsewhere: bool) -> N
         for document in printed.documents():
             click.echo(json_text.dumps(document))
         for text in remarks(reading.counts):
-            console.print(text, soft_wrap=True)
+            console.print(text, soft_wrap=True, markup=False)
         return
-    away = [settings.publish_url] if settings.publish_url else brokers_elsewhere(settings)
+    away = places_elsewhere(settings)
     if away and not elsewhere:
         raise CallerError(f"sessions would leave this machine, for {away[0]}: say --elsewhere if that is meant")
+
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True, markup=False)
+
     if not away:
-        console.print(f"to {settings.address} and {settings.store_url}: nothing leaves this machine", soft_wrap=True)
-    asyncio.run(publish_sessions(settings, wanted, files, lambda text: console.print(text, soft_wrap=True)))
+        say(f"to {settings.address}: nothing leaves this machine")
+    asyncio.run(publish_sessions(settings, wanted, files, say))
+
+
+def places_elsewhere(settings: Settings) -> list[str]:
+    """Return the places on other machines to which sessions would go, as far as the settings of this process say."""
+    if settings.publish_url:
+        return [settings.publish_url]
+    kept = [urlsplit(one).hostname for one in (settings.store_url, settings.archive, settings.content_url) if one]
+    return [*brokers_elsewhere(settings), *(host for host in kept if host and host not in LOOPBACK)]
 
 
 async def publish_sessions(settings: Settings, wanted: Wanted, files: Sequence[Path], say: Say) -> None:
@@ -78,7 +91,8 @@ async def publish_sessions(settings: Settings, wanted: Wanted, files: Sequence[P
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await ThreadStore.open(settings.store_url))
         publisher = await stack.enter_async_context(Publisher(settings, spool=False))
-        reading = Import(wanted.source, Topic(publisher, store, wanted.tenant))
+        topic = Topic(publisher, store, wanted.tenant)
+        reading = Import(wanted.source, topic, min(2.0, settings.terminal_grace / 2))
         began = time.monotonic()
         followed = await _read_all(reading, files, wanted)
         await publisher.flush()
@@ -125,10 +139,16 @@ async def _read_all(reading: Import, files: Sequence[Path], wanted: Wanted) -> d
 
 async def _read_on(reading: Import, followed: dict[Path, Followed], wanted: Wanted) -> None:
     """Read what files have more than the last time, and new files."""
-    sizes = {path: path.stat().st_size for path in paths_of(wanted.source, wanted.paths)}
-    for path in in_order([path for path, size in sizes.items() if path not in followed or followed[path].size != size]):
+    sizes: dict[Path, int] = {}
+    for path in paths_of(wanted.source, wanted.paths):
+        with suppress(OSError):  # it may go at any time
+            sizes[path] = path.stat().st_size
+    grown = [path for path, size in sizes.items() if path not in followed or followed[path].size != size]
+    for path in in_order(grown):
         one = followed.setdefault(path, Followed(0, 0, None))
-        one.size, one.written, one.file = sizes[path], time.time(), one.file or reading.open(path)
+        again = one.file is None or sizes[path] < one.size  # it was written anew
+        one.size, one.written = sizes[path], time.time()
+        one.file = reading.open(path) if again else one.file
         await _read(reading, one, wanted, lambda _: None)
 
 

@@ -124,8 +124,8 @@ async def following(settings: Settings, home: Path) -> AsyncIterator[asyncio.sub
     try:
         assert process.stderr is not None
         async with asyncio.timeout(PATIENCE):
-            while b"files," not in await process.stderr.readline():
-                assert process.returncode is None
+            while b"files," not in (line := await process.stderr.readline()):
+                assert line, "it ended"
         yield process
     finally:
         process.kill()

@@ -21,6 +21,7 @@ of the other's lines; its runs belong to that one's thread, and are left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
@@ -36,7 +37,10 @@ REPEATS: Final = frozenset(
     {"user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "agent_reasoning_section_break"}
     | {"item_started", "item_completed", "raw_response_item", "context_compacted", "thread_settings_applied"}
 )
-CONTEXT: Final = ("<", "# AGENTS.md instructions")  # how messages begin that the program says in the user's name
+# What the program says in the user's name stands in elements; HTML, which the user may ask about, has no such names.
+CONTEXT: Final = re.compile(
+    r"\s*(# AGENTS\.md instructions|<(\w+_\w+|skill|permissions|INSTRUCTIONS)\b.*>\s*$)", re.DOTALL
+)
 DETAILS: Final = {
     "cached_input_tokens": ("input_tokens_details", "cached_tokens"),
     "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
@@ -226,7 +230,7 @@ class Rollout:
 
 def _is_context(item: Fields) -> bool:
     said = texts(item.get("content"))
-    return bool(said) and all(text.lstrip().startswith(CONTEXT) for text in said)
+    return bool(said) and all(CONTEXT.match(text) for text in said)
 
 
 def _instructions(meta: Fields) -> Any:

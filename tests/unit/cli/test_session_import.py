@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.cli import session_import
 from pipeline.cli.session_files import SOURCES, files_of
 from pipeline.cli.session_import import File, Import
 from pipeline.dialects.transcript import Opened
@@ -147,9 +145,9 @@ def test_a_run_that_is_not_stored_yet_is_sent_again_with_the_same_numbers(tmp_pa
     assert after.events[: len(before.events)] == before.events
 
 
-def read_twice(store: Store, claude: Claude, home: Path, grow: Any) -> Out:
+def read_twice(store: Store, claude: Claude, home: Path, grow: Any, settled: float = 60.0) -> Out:
     """Read a file that is followed, and what it has more after `grow` -> the last run that was handed on."""
-    reading = Import(SOURCES["claude-code"], store)
+    reading = Import(SOURCES["claude-code"], store, settled)
 
     async def read() -> None:
         file: File = reading.open(claude.write(home))
@@ -181,13 +179,12 @@ def test_a_file_that_is_followed_after_its_run_was_closed(tmp_path: Path) -> Non
     assert store.runs[-2].over == "left"
 
 
-def test_a_run_that_ended_takes_no_more_after_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_ended_takes_no_more_after_a_moment(tmp_path: Path) -> None:
     claude, store = Claude("one"), Store()
     claude.ask("Heat the oven")
     claude.say("It is hot.")
     more = {"type": "ai-title", "aiTitle": "Oven", "sessionId": claude.session}
-    monkeypatch.setattr(session_import, "SETTLED", -1.0)
-    run = read_twice(store, claude, tmp_path, lambda: claude.lines.append(more))
+    run = read_twice(store, claude, tmp_path, lambda: claude.lines.append(more), settled=-1.0)
     assert (run.opened.run, len(run.events)) == (f"{store.runs[0].opened.run}+2", 1)
 
 
@@ -253,7 +250,7 @@ def test_a_session_that_is_stored_keeps_its_thread_whatever_was_forked_from_it(t
     claude = Claude("one")
     claude.ask("Heat the oven")
     claude.say("It is hot.")
-    path = claude.write(tmp_path)
+    claude.write(tmp_path)
     store = Store()
     run_import(store, tmp_path)
     store.settle()
@@ -262,8 +259,8 @@ def test_a_session_that_is_stored_keeps_its_thread_whatever_was_forked_from_it(t
     fork.lines = [{**line, "sessionId": fork.session} for line in claude.lines if isinstance(line, dict)]
     fork.last, fork._second = claude.last, 50
     fork.ask("Bake bread")
-    os.utime(fork.write(tmp_path), (0, 0))
-    os.utime(path, (1, 1))
+    fork.lines.insert(0, {"type": "mode", "timestamp": "2026-01-01T00:00:00.000Z"})  # it seems to be older
+    fork.write(tmp_path)
     run_import(store, tmp_path)
     (run,) = store.taken()
     assert run.opened.thread == claude.session

@@ -71,6 +71,13 @@ def test_context_is_asked_beside_the_words_and_once() -> None:
     assert [list(body) for body in others] == [["input"]] * 2
 
 
+def test_the_users_words_may_look_like_markup() -> None:
+    codex = Codex("one")
+    codex.ask("t-1", "<div>broken</div>")
+    codex.say("Mended.")
+    assert of(codex).runs[0]["said"] == "<div>broken</div>"
+
+
 def test_a_turn_that_was_broken_off() -> None:
     codex = Codex("one")
     codex.ask("t-1", "List")
