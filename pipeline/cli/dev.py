@@ -27,9 +27,9 @@ from pipeline.cli.publish import publish_all
 from pipeline.cli.recordings import files_of as recordings_in
 from pipeline.cli.recordings import read
 from pipeline.cli.session_files import SOURCES, files_of
-from pipeline.cli.sessions import Wanted, publish_sessions
+from pipeline.cli.sessions import Wanted, places_elsewhere, publish_sessions
 from pipeline.settings import Settings, load
-from turnmill.errors import TurnmillError
+from turnmill.errors import CallerError, TurnmillError
 
 AGENTS: Final = 8  # of the fleet that talk at the same time
 BATCH: Final = 8  # events in a record
@@ -124,7 +124,12 @@ def _import(settings: Settings, say: Say) -> None:
 
     async def follow() -> None:
         found = [source for source in SOURCES.values() if source.place().exists()]
-        if not found:
+        if away := places_elsewhere(settings):
+            raise CallerError(f"sessions would leave this machine, for {away[0]}: `turnmill import` can be told to")
+        if found:
+            places = " and ".join(escape(str(source.place())) for source in found)
+            say("mine", f"reading {places}: nothing leaves this machine")
+        else:
             say("mine", "there are no sessions of " + " or ".join(source.title for source in SOURCES.values()))
         async with asyncio.TaskGroup() as group:
             for source in found:
@@ -136,7 +141,7 @@ def _import(settings: Settings, say: Say) -> None:
     try:
         asyncio.run(follow())
     except* (TurnmillError, OSError) as errors:
-        say("mine", f"[red]stopped[/]: {errors.exceptions[0]}")
+        say("mine", f"[red]stopped[/]: {escape(str(errors.exceptions[0]))}")
 
 
 def _talk(settings: Settings) -> None:

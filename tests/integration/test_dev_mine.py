@@ -20,6 +20,7 @@ def test_own_sessions_are_shown_and_followed(tmp_path: Path) -> None:
     dev = Dev(tmp_path / "home", CLAUDE_CONFIG_DIR=str(home), CODEX_HOME=str(home))
     with dev.running("--mine"):
         dev.until(lambda: dev.ask("/v1/status")["store"]["turns"] == 4)
+        assert "nothing leaves this machine" in dev.log.read_text()
         assert "Claude Code: 1 file, 1 new run" in dev.log.read_text()
         assert "Codex: 1 file, 1 new run" in dev.log.read_text()
         claude.ask("Bake bread")
