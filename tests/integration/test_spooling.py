@@ -82,7 +82,7 @@ async def test_a_broker_that_goes_away_and_comes_back(
             assert report.spooled > 50
             assert report.trouble
             tries = [record for record in caplog.records if record.name.startswith("aiokafka")]
-            assert 0 < len(tries) < 40, "forty a second, left to itself"
+            assert len(tries) < 5, "forty a second, left to itself; one a minute of all tests of this process"
             assert report.sent == report.confirmed + report.waiting + report.spooled
 
             await asyncio.to_thread(cluster.restart, 0)

@@ -47,7 +47,7 @@ def test_the_sdks_see_the_same_and_are_heard(tmp_path: Path) -> None:
     with upstream() as address:
         commands = {
             "alone": (*program, address),
-            "run": (str(python), "-m", "pipeline", "run", "--", *program, address),
+            "run": (str(python), "-m", "turnmill", "run", "--", *program, address),
             "client": (*program, address, "client"),
         }
         started = {

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pipeline.cli.dev_stage import PROXIED
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from tests.sdks.proxied import ANSWER, Done, clients, codex, proxy, run, said, speaks
@@ -32,27 +33,30 @@ HELPED = {"claude-agent": "claude-agent-sdk", "langchain": "langgraph", "openai-
 FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
 OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "node")
 # Lines of a page that a test leaves out: it has the wheel, no broker, and reads what was published.
+SHORT = 30  # lines of a page, or of each of its ways
 APART = ("pip install", "turnmill up", "TURNMILL_GATEWAY_PROXY=", "turnmill threads list", "uvicorn")
 
 
 def text(page: str) -> str:
     found = (PAGES / f"{page}.md").read_text()
-    assert len([line for line in found.splitlines() if line]) < 20
+    assert len([line for line in found.splitlines() if line]) < SHORT
     return found
 
 
 def programs(page: str) -> list[str]:
     """The Python programs of a page, each in a short section of its own."""
     found = (PAGES / f"{page}.md").read_text()
-    assert all(len(way.splitlines()) < 20 for way in found.split("\n## "))
+    assert all(len(way.splitlines()) <= SHORT for way in found.split("\n## "))
     return [program.partition("```")[0] for program in found.split("```python\n")[1:]]
 
 
 def block(page: str, language: str) -> str:
-    """What stands in the page's block of this language."""
-    found = re.search(rf"^```{language}\n(.*?)^```", text(page), re.DOTALL | re.MULTILINE)
-    assert found is not None
-    return found[1]
+    """What stands in the page's last block of this language: the first one of a shell starts Turnmill."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", text(page), re.DOTALL | re.MULTILINE)
+    assert len(found) == (2 if language == "sh" else 1)
+    assert language != "sh" or re.search(r"^turnmill dev ", found[0], re.MULTILINE)
+    last: str = found[-1]
+    return last
 
 
 def shell(page: str) -> str:
@@ -115,7 +119,7 @@ def test_without_a_line_of_code(page: str, tmp_path: Path) -> None:
         program = program.replace("Mistral()", f"Mistral('key', server_url='{base}')")  # it reads no variable for that
         (tmp_path / "agent.py").write_text(program)
         more = {**told(address, page, settings), "OPENAI_AGENTS_DISABLE_TRACING": "1"}
-        out = printed([python, "-m", "pipeline", "run", "--", python, "agent.py"], tmp_path, more)
+        out = printed([python, "-m", "turnmill", "run", "--", python, "agent.py"], tmp_path, more)
     assert out == "".join(TEXT)
     assert answered(settings)[0]["agent_id"] == "agent"
 
@@ -162,7 +166,8 @@ def test_ag_ui(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", ["claude-code", "codex", "node"])
 async def test_through_the_proxy(page: str, tmp_path: Path) -> None:
     programs, wants = tmp_path / "bin", "openai" if page != "claude-code" else "anthropic"
-    assert re.search(rf"^TURNMILL_GATEWAY_PROXY=\S*{wants}\S* turnmill gateway &$", block(page, "sh"), re.MULTILINE)
+    assert f"http://127.0.0.1:8080/proxy/{wants}" in block(page, "sh")
+    assert wants in PROXIED.split(","), "`turnmill dev` passes its calls on"
     programs.mkdir()
     claude = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
     (programs / "claude").symlink_to(claude)

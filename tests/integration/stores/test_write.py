@@ -156,9 +156,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(
     broken["turn"]["messages"][0]["usage"] = {"input_tokens": 1}
     rows = record_rows(broken)
     rows.usage.append(rows.usage[0])  # a duplicate key, which the database refuses when all else is written
-    monkeypatch.setattr(
-        "pipeline.stores.sql.record_rows", lambda one, value=None: rows if one is broken else record_rows(one)
-    )
+    monkeypatch.setattr("pipeline.stores.sql.record_rows", lambda one, *_: rows if one is broken else record_rows(one))
     with pytest.raises(StoreError) as caught:
         await store.write([record(revision=1), broken])
     assert not caught.value.transient
