@@ -332,7 +332,7 @@ def test_before_anything_was_published(running: Stage, tmp_path: Path, opened: O
     settings = running.settings.model_copy(update={"home": tmp_path, "topic_prefix": "nothing"})
     with serving(settings) as url:
         page = opened(f"{url}/#/?range=1h")
-        expect(page.locator(".notice")).to_contain_text("`turnmill topics apply` creates them")
+        expect(page.locator(".notice:not(.waiting)")).to_contain_text("`turnmill topics apply` creates them")
         ways = page.get_by_role("region", name="Nothing is here yet. Three ways in:")
         expect(ways.get_by_text("turnmill run -- python agent.py")).to_be_visible()
         expect(ways.get_by_role("button", name="Copy")).to_have_count(3)
