@@ -21,12 +21,15 @@ from turnmill.extras import CLIENT, install
 SERVER: Final = "turnmill-server"
 GROUP: Final = "turnmill.server"  # of the entry point by which the server offers its command line
 RUN: Final = """\
-Usage: turnmill run [--] COMMAND [ARGUMENT]...
+Usage: turnmill run [--proxy] [--] COMMAND [ARGUMENT]...
 
-  Run COMMAND, whose Python programs publish what they say to the providers of their models:
-  `turnmill run -- python my_agent.py`.
+  Run COMMAND, and publish what it says to the providers of its models:
+  `turnmill run -- python my_agent.py`, `turnmill run -- node agent.mjs`.
 
-  COMMAND takes the place of this process: signals reach it, and its exit status is the one of this command.
+  A Python program publishes by itself. What any other program says goes through a proxy on this machine, for that
+  program alone. Signals reach it, and its exit status is the one of this command.
+
+  --proxy   Take the proxy for a Python program, too: programs that it starts are heard then.
 """
 USAGE: Final = """\
 Usage: turnmill [OPTIONS] COMMAND [ARGS]...
@@ -41,9 +44,9 @@ Commands:
 """
 
 
-# Programs that are no Python: our hooks are not in them.
-UNSEEN: Final = frozenset({"node", "npm", "npx", "pnpm", "yarn", "bun", "bunx", "deno", "claude", "codex", "gemini"})
-SEEN: Final = "give it the address of a gateway's proxy as its provider's (docs/proxy.md)"
+PROGRAMS: Final = "turnmill.programs"  # the group of the entry point by which the server runs what is no Python
+# Commands that run Python, beside those that are of it.
+PYTHONS: Final = frozenset({"conda", "hatch", "pdm", "pipenv", "poetry", "uv"})
 
 
 class Command(NamedTuple):
@@ -124,8 +127,10 @@ def client(arguments: Sequence[str]) -> None:
             sys.stdout.write(USAGE + "".join(f"  {name:<10}{_line(one)}\n" for name, one in COMMANDS.items()))
         case ["--version", *_]:
             sys.stdout.write(f"turnmill, version {version('turnmill')}, client\n")
-        case ["run"] | ["run", "--"] | ["run", "-h" | "--help", *_]:
+        case ["run"] | ["run", "--" | "--proxy"] | ["run", "-h" | "--help", *_]:
             sys.stdout.write(RUN)
+        case ["run", "--proxy", "--", *command] | ["run", "--proxy", *command]:
+            run(command, by_proxy=True)
         case ["run", "--", *command] | ["run", *command]:
             run(command)
         case [name, *_] if name in COMMANDS:
@@ -138,17 +143,20 @@ def _line(command: Command) -> str:
     return f"(needs turnmill[{command.extra}])" if command.extra != CLIENT else command.does
 
 
-def run(command: Sequence[str]) -> None:
-    """Run a program in place of this process, its model calls published. Raises CallerError where there is none."""
-    from turnmill.capture.program import environment  # noqa: PLC0415  # the list of commands needs none of it
+def run(command: Sequence[str], *, by_proxy: bool = False) -> None:
+    """Run a program, its model calls published: a Python in place of this process. Raises CallerError."""
+    from turnmill.capture.program import environment, is_python  # noqa: PLC0415  # the list of commands needs none of it
     from turnmill.environment import load_settings  # noqa: PLC0415
 
     load_settings()  # what is wrong with them is said here, once
     program = shutil.which(command[0])
     if program is None:
         raise CallerError(f"there is no program {command[0]!r}: give a command as you would type it, after `--`")
-    if Path(command[0]).name in UNSEEN:
+    if by_proxy or not (Path(program).name in PYTHONS or is_python(Path(program))):
+        supervise = next(iter(entry_points(group=PROGRAMS)), None) if server_command() is not None else None
+        if supervise is not None and find_spec("aiohttp") is not None:
+            supervise.load()(program, command)
         sys.stderr.write(
-            f"turnmill: what {command[0]} says to models is not seen, as it is no Python program: {SEEN}\n"
+            f"turnmill: what {command[0]} says to models is not seen: what is no Python needs {install('worker')}\n"
         )
     os.execve(program, list(command), environment(os.environ))  # noqa: S606  # that is what the command is for

@@ -77,7 +77,7 @@ def _welcome(console: Console, found: Stage) -> None:
   [bold]Dashboard  {found.url}[/]
 
   In another terminal, your own agents:
-    turnmill run -- python agent.py                          a program, unchanged
+    turnmill run -- python agent.py                          a program, unchanged; so are node, claude, codex, …
     turnmill import --from claude-code                       the sessions that it keeps on this disk (codex likewise)
     export OPENAI_BASE_URL={base}/openai/v1       or its provider's address
     export ANTHROPIC_BASE_URL={base}/anthropic

@@ -11,15 +11,19 @@ from turnmill import command_line
     short_help="Run a program, and publish what it says to models.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
+@click.option("--proxy", is_flag=True, help="Take the proxy for a Python program, too: what it starts is heard then.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(command: tuple[str, ...]) -> None:
-    """Run COMMAND, and publish what its Python programs say to the providers of their models.
+def run(command: tuple[str, ...], *, proxy: bool) -> None:
+    r"""Run COMMAND, and publish what it says to the providers of its models.
 
+    \b
         turnmill run -- python my_agent.py
+        turnmill run -- node agent.mjs
 
-    COMMAND takes the place of this process: signals reach it, and its exit status is the one of this command.
+    A Python program publishes by itself. What any other program says goes through a proxy on this machine, for that
+    program alone. Signals reach it, and its exit status is the one of this command.
     """
-    command_line.run(command)
+    command_line.run(command, by_proxy=proxy)
 
 
 commands = [run]

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,15 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.cli.dev_stage import PROXIED
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
-from tests.sdks.proxied import ANSWER, Done, clients, codex, proxy, run, said, speaks
+from tests.sdks.proxied import ANSWER, KEY, Done, clients, codex, said, speaks
 from tests.sdks.python_sdks import environment, server
 from tests.sdks.recordings import turns
 from tests.support.places import ROOT
 from tests.support.scripted_upstream import TEXT, upstream
 from tests.support.spools import away, spooled
+from tests.support.upstream import playing
 from tests.support.workers import environment as variables
 
 PAGES = ROOT / "docs" / "start"
@@ -164,26 +165,30 @@ def test_ag_ui(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["claude-code", "codex", "node"])
-async def test_through_the_proxy(page: str, tmp_path: Path) -> None:
-    programs, wants = tmp_path / "bin", "openai" if page != "claude-code" else "anthropic"
-    assert f"http://127.0.0.1:8080/proxy/{wants}" in block(page, "sh")
-    assert wants in PROXIED.split(","), "`turnmill dev` passes its calls on"
+async def test_what_is_no_python(page: str, tmp_path: Path) -> None:
+    programs, settings, typed = tmp_path / "bin", away(tmp_path / "turnmill"), shell(page)
+    assert typed.startswith("turnmill run -- ")
     programs.mkdir()
     claude = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
     (programs / "claude").symlink_to(claude)
     (programs / "codex").symlink_to(codex())
+    (programs / "turnmill").symlink_to(Path(sys.executable).with_name("turnmill"))
     if page == "node":
         (tmp_path / "agent.mjs").write_text(block(page, "js"))
         (tmp_path / "node_modules").symlink_to(clients() / "node_modules")
-    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-    async with proxy(tmp_path, speaks) as (url, settings):
-        typed = shell(page).replace("http://127.0.0.1:8080", url)
-        assert url in typed
-        await asyncio.to_thread(subprocess.run, ["git", "init", "-q", tmp_path], check=True)
-        path = f"{programs}:{os.environ['PATH']}"
-        out = await run(
-            tmp_path, url, "bash", "-ec", typed, PATH=path, OPENAI_BASE_URL="", ANTHROPIC_BASE_URL="", **quiet
-        )
+    await asyncio.to_thread(subprocess.run, ["git", "init", "-q", tmp_path], check=True)
+    async with playing(speaks) as provider:
+        more = {
+            **variables(settings),
+            "HOME": str(tmp_path),
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            **dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), KEY),
+            "OPENAI_BASE_URL": f"{provider.url}/v1",
+            "ANTHROPIC_BASE_URL": provider.url,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        out = await asyncio.to_thread(printed, ["bash", "-ec", typed], tmp_path, more)
     done = Done(out, settings)
     assert ANSWER in done.out
     assert ANSWER in [said(turn) for turn in done.turns() if turn["completion_status"] == "complete"]

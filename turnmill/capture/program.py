@@ -1,4 +1,4 @@
-"""The environment in which a program's Pythons capture its model calls."""
+"""Programs that are Python, and the environment in which they capture their model calls."""
 
 from __future__ import annotations
 
@@ -8,9 +8,23 @@ from pathlib import Path
 from typing import Final
 
 SITE: Final = str(Path(__file__).parent / "site")
+HEAD: Final = 2_000  # bytes of a script, for the line that says what runs it
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with the folder of our `sitecustomize` first in PYTHONPATH."""
     folders = [folder for folder in variables.get("PYTHONPATH", "").split(os.pathsep) if folder not in ("", SITE)]
     return {**variables, "PYTHONPATH": os.pathsep.join([SITE, *folders])}
+
+
+def is_python(program: Path) -> bool:
+    """Return True for a Python, and for a script that one runs."""
+    if program.resolve().name.startswith(("python", "pypy")):
+        return True
+    try:
+        with program.open("rb") as file:
+            first, second, *_ = [*file.read(HEAD).split(b"\n"), b"", b""]
+    except OSError:  # it can be run, and not read
+        return False
+    # The second line is that of installers, where the path of a Python is too long for the first.
+    return first.startswith(b"#!") and (b"python" in first or second.startswith(b"'''exec'"))

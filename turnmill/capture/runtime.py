@@ -102,7 +102,7 @@ class Runtime:
         try:
             self.prepare()
             known = None if self._providers is None else self._providers.known(method, host, port, path)
-            return None if known is None else self._begin(known, path, *request())
+            return None if known is None else self.capture(known, path, *request())
         except Exception:
             if not self._broken:
                 self._broken = True
@@ -125,7 +125,8 @@ class Runtime:
                 log.exception("runs are not published")
         return PassingRun(None, identity)
 
-    def _begin(self, known: Known, path: str, headers: Mapping[str, str], body: bytes) -> CapturedCall | None:
+    def capture(self, known: Known, path: str, headers: Mapping[str, str], body: bytes) -> CapturedCall | None:
+        """Begin the capture of a request of this provider and wire; None where nothing is captured any more."""
         if self._capture is None or self._broken:
             return None
         if self._thread is None:

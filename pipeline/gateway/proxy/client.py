@@ -19,15 +19,15 @@ HEADERS = 256
 NOT_ADDED = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.USER_AGENT, hdrs.CONTENT_TYPE)
 
 
-def session() -> aiohttp.ClientSession:
-    """Return the pool."""
+def session(*, trust_env: bool = False) -> aiohttp.ClientSession:
+    """Return the pool. `trust_env`: the proxies that variables name are used."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION, ttl_dns_cache=30),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN, sock_read=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=NOT_ADDED,
         auto_decompress=False,
-        trust_env=False,
+        trust_env=trust_env,
         requote_redirect_url=False,
         max_line_size=HEADER_BYTES,
         max_field_size=HEADER_BYTES,

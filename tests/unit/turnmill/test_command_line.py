@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -55,24 +56,57 @@ def test_the_client_lists_all_commands_and_says_its_version(capsys: pytest.Captu
     assert turnmill.__version__ == version("turnmill")
 
 
-def test_run_says_of_which_programs_nothing_is_seen(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize("server", [True, False])
+def test_run_takes_the_proxy_for_what_is_no_python(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, *, server: bool
 ) -> None:
-    started = list[list[str]]()
-    monkeypatch.setattr(command_line.os, "execve", lambda _, command, __: started.append(command))
-    for name in ("node", "python-of-mine"):
-        (tmp_path / name).touch(mode=0o755)
+    started = list[tuple[str, list[str]]]()
+
+    class Ended(Exception):
+        """A program that was started."""
+
+    def starts(how: str) -> Callable[..., None]:
+        def start(_: str, command: list[str], *more: object) -> None:
+            started.append((how, command))
+            raise Ended
+
+        return start
+
+    class Entry:
+        def load(self) -> Callable[..., None]:
+            return starts("supervised")
+
+    monkeypatch.setattr(command_line.os, "execve", starts("replaced"))
+    monkeypatch.setattr(command_line, "server_command", lambda: Entry() if server else None)
+    monkeypatch.setattr(command_line, "entry_points", lambda **_: (Entry(),))
+    contents = {"node": "", "python-of-mine": "", "tool": "#!/usr/bin/env python3\n", "uv": "", "script": "#!/bin/sh\n"}
+    contents["long"] = "#!/bin/sh\n'''exec' /a/long/path/bin/python \"$0\" \"$@\"\n"
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    client(["run", "--", "python-of-mine", "agent.py"])
-    assert capsys.readouterr().err == ""
-    client(["run", "--", "node", "agent.mjs"])
-    assert "what node says to models is not seen" in capsys.readouterr().err
-    assert started == [["python-of-mine", "agent.py"], ["node", "agent.mjs"]]
+    proxied = "supervised" if server else "replaced"
+    for arguments, how in (
+        (["python-of-mine", "agent.py"], "replaced"),
+        (["tool"], "replaced"),
+        (["uv", "run", "agent.py"], "replaced"),
+        (["long"], "replaced"),
+        (["node", "agent.mjs"], proxied),
+        (["script"], proxied),
+        (["--proxy", "--", "tool"], proxied),
+    ):
+        started.clear()
+        capsys.readouterr()
+        with pytest.raises(Ended):
+            client(["run", *(arguments if arguments[0] == "--proxy" else ["--", *arguments])])
+        assert started == [(how, [one for one in arguments if one not in ("--proxy", "--")])]
+        unseen = not server and how == proxied and arguments[0] in ("node", "script", "--proxy")
+        assert ("says to models is not seen" in capsys.readouterr().err) == unseen
 
 
 def test_run_needs_a_program(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["run"], ["run", "--"], ["run", "--help"]):
+    for arguments in (["run"], ["run", "--"], ["run", "--help"], ["run", "--proxy"]):
         client(arguments)
-        assert capsys.readouterr().out.startswith("Usage: turnmill run [--] COMMAND")
+        assert capsys.readouterr().out.startswith("Usage: turnmill run [--proxy] [--] COMMAND")
     with pytest.raises(CallerError, match="there is no program 'no-such-program'"):
         client(["run", "--", "no-such-program"])

@@ -1,0 +1,110 @@
+"""The variables and arguments by which programs send their calls of models through a proxy on this machine. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from turnmill.capture.providers import HOSTS
+
+PRELOAD: Final = Path(__file__).with_name("node_preload.cjs")
+# What SDKs and programs read: the variable, and the address that it stands for where it is not set.
+VARIABLES: Final = {
+    "ANTHROPIC_BASE_URL": "https://api.anthropic.com",
+    "GOOGLE_GEMINI_BASE_URL": "https://generativelanguage.googleapis.com",
+    "GROQ_BASE_URL": "https://api.groq.com",
+    "OPENAI_API_BASE": "https://api.openai.com/v1",
+    "OPENAI_BASE_URL": "https://api.openai.com/v1",
+}
+CHATGPT: Final = "https://chatgpt.com/backend-api/codex"  # where Codex goes for who has logged in with ChatGPT
+LOCAL: Final = "127.0.0.1"
+RUNTIMES: Final = frozenset({"bun", "deno", "node", "npx", "ts-node", "tsx"})
+SOURCES: Final = frozenset({".cjs", ".cts", ".js", ".jsx", ".mjs", ".mts", ".ts", ".tsx"})
+
+
+def through(proxy: str, address: str) -> str:
+    """Return the address of the proxy that stands for another address."""
+    scheme, _, rest = address.partition("://")
+    return f"{proxy}/{scheme}/{rest}"
+
+
+def is_ours(address: str) -> bool:
+    """Return True for an address of a gateway's proxy, which publishes by itself, and for one that is no address."""
+    parts = urlsplit(address)
+    return parts.scheme not in ("http", "https") or not parts.hostname or parts.path.startswith("/proxy/")
+
+
+def environment(variables: Mapping[str, str], proxy: str, more_hosts: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a program whose calls go through the proxy; `more_hosts` as `providers.more_hosts`."""
+    found = dict(variables)
+    for name, default in VARIABLES.items():
+        address = variables.get(name) or default
+        if not is_ours(address):
+            found[name] = through(proxy, address)
+    known = [pattern.pattern for pattern, _ in HOSTS] + [re.escape(host) for host in more_hosts]
+    found["TURNMILL_RUN_PROXY"] = proxy
+    found["TURNMILL_RUN_HOSTS"] = f"^(?:{'|'.join(known)})$"
+    found["NODE_OPTIONS"] = f"{variables.get('NODE_OPTIONS', '')} --require {_quoted(str(PRELOAD))}".strip()
+    for name in ("NO_PROXY", "no_proxy"):  # a proxy of the network is for what leaves this machine
+        found[name] = ",".join(filter(None, (variables.get(name), LOCAL)))
+    return found
+
+
+def arguments(command: Sequence[str], variables: Mapping[str, str], proxy: str) -> list[str]:
+    """Return a command with what its program has no variable for: Codex reads addresses from its configuration."""
+    if Path(command[0]).name != "codex":
+        return list(command)
+    options = [piece for option in _codex(variables, proxy) for piece in ("-c", option)]
+    return [command[0], *options, *command[1:]]
+
+
+def agent_of(command: Sequence[str]) -> str:
+    """Return the agent's id: the name of a script that a runtime of JavaScript runs, else that of the program."""
+    name = Path(command[0]).name
+    scripts = (Path(one).stem for one in command[1:] if Path(one).suffix in SOURCES and not one.startswith("-"))
+    return next(scripts, name) if name in RUNTIMES else name
+
+
+def _codex(variables: Mapping[str, str], proxy: str) -> list[str]:
+    """Return options of Codex's configuration; those of the command line come behind them, and win."""
+    home = Path(variables.get("CODEX_HOME") or Path(variables.get("HOME", "~")).expanduser() / ".codex")
+    settings, login = _toml(home / "config.toml"), _json(home / "auth.json")
+    name = settings.get("model_provider")
+    providers = settings.get("model_providers")
+    own = providers.get(name) if isinstance(providers, dict) else None
+    if isinstance(own, dict) and isinstance(own.get("base_url"), str):
+        base = own["base_url"]
+        return [] if is_ours(base) else [f"model_providers.{name}.base_url={json.dumps(through(proxy, base))}"]
+    if name not in (None, "openai"):
+        return []
+    chatgpt = bool(login.get("tokens")) and not login.get("OPENAI_API_KEY")
+    base = CHATGPT if chatgpt else variables.get("OPENAI_BASE_URL") or VARIABLES["OPENAI_BASE_URL"]
+    key = 'env_key="OPENAI_API_KEY"' if variables.get("OPENAI_API_KEY") and not login else "requires_openai_auth=true"
+    facts = ('name="OpenAI"', f"base_url={json.dumps(through(proxy, base))}", 'wire_api="responses"', key)
+    return ['model_provider="turnmill"', *(f"model_providers.turnmill.{fact}" for fact in facts)]
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):  # Codex itself says what is wrong with it
+        return {}
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _quoted(path: str) -> str:
+    """Return a path as NODE_OPTIONS takes it."""
+    return path if shlex.quote(path) == path else '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

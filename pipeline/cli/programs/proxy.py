@@ -1,0 +1,210 @@
+"""A proxy on this machine for one program: what it says to models passes, byte by byte, and is captured.
+
+    http://127.0.0.1:PORT/TOKEN/https/api.openai.com/v1/responses
+
+The token keeps other users of the machine out: whoever knows it may reach any server, as the program itself may.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+from pipeline.cli.programs.addresses import LOCAL
+from pipeline.gateway.proxy.client import reason, session
+from pipeline.gateway.proxy.passed_headers import HOP, OURS, of_call
+from turnmill.capture.passing import CapturedCall
+from turnmill.capture.providers import APIS, Known, Providers
+from turnmill.capture.secrets import hidden
+from turnmill.limits import PROXIED_BYTES
+
+ANTHROPIC: Final = "api.anthropic.com"
+OF_HOST: Final = {"chatgpt.com": "openai"}  # providers of hosts that only programs of theirs know
+NOT_PASSED: Final = HOP | {"host", "content-length", "expect"}
+
+
+class Begin(Protocol):
+    """Begins the capture of a request; see Runtime.capture."""
+
+    def __call__(self, known: Known, path: str, headers: dict[str, str], body: bytes) -> CapturedCall | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The meant server and path of a request; `host` with its port, if it has one."""
+
+    scheme: str
+    host: str
+    path: str
+
+    @property
+    def url(self) -> URL:
+        """The address, encoded as it came."""
+        return URL(f"{self.scheme}://{self.host}{self.path}", encoded=True)
+
+
+class ProgramProxy:
+    """Passes on what one program sends. `calls`: those that were captured so far."""
+
+    def __init__(self, begin: Begin, providers: Providers) -> None:
+        self._begin = begin
+        self._providers = providers
+        self._token = secrets.token_urlsafe(16)
+        self._session: aiohttp.ClientSession | None = None
+        self.calls = 0
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Serve on a free port during the block -> the address."""
+        server = web.Server(self._answered, handler_cancellation=True, access_log=None)
+        runner = web.ServerRunner(server, shutdown_timeout=1)
+        self._session = session(trust_env=True)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, LOCAL, 0)
+            await site.start()
+            yield f"http://{LOCAL}:{runner.addresses[0][1]}/{self._token}"
+        finally:
+            await runner.cleanup()
+            await self._session.close()
+
+    def target(self, raw_path: str) -> Target | None:
+        """Return what a path below the token means; None: it has another token, or names no server."""
+        empty, token, scheme, host, *rest = [*raw_path.split("/", 4), "", "", ""][:5]
+        if empty or not secrets.compare_digest(token.encode(), self._token.encode()):
+            return None
+        if scheme not in ("http", "https") or not host:
+            return None
+        path = f"/{rest[0]}" if rest else "/"
+        if host == ANTHROPIC and path.startswith("/messages"):
+            path = f"/v1{path}"  # the AI SDK wants the version in its address, all others don't
+        return Target(scheme, host, path)
+
+    def known(self, method: str, target: Target) -> Known | None:
+        """Return the provider and wire of a request; a host that nobody has named is its own provider."""
+        host, _, port = target.host.partition(":")
+        path = unquote(target.path.partition("?")[0])
+        found = self._providers.known(method, host, int(port) if port.isdigit() else None, path)
+        if found is not None or method != "POST":
+            return found
+        return next((Known(OF_HOST.get(host, host), api.dialect) for api in APIS if api.path.search(path)), None)
+
+    async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
+        target = self.target(request.raw_path)
+        if target is None:
+            return _problem(404, "this address is for the program of one `turnmill run`, and names no server")
+        if "websocket" in request.headers.get("upgrade", "").lower():
+            return _problem(426, "WebSockets are not passed on: use the same API over HTTP")
+        known, held, call = self.known(request.method, target), b"", None
+        if known is not None:
+            held = await _read(request)
+            if len(held) <= PROXIED_BYTES:
+                headers = of_call(request.raw_headers) | hidden(target.path.partition("?")[2])
+                path = unquote(urlsplit(str(target.url)).path)
+                call = self._begin(known, path, headers, held)
+                self.calls += call is not None
+        try:
+            return await self._passed(request, target, held, call)
+        except BaseException:
+            if call is not None:
+                call.cancelled()  # of one that has ended, it does nothing
+            raise
+
+    async def _passed(
+        self, request: web.BaseRequest, target: Target, held: bytes, call: CapturedCall | None
+    ) -> web.StreamResponse:
+        assert self._session is not None  # it serves
+        try:
+            answer = await self._session.request(
+                request.method,
+                target.url,
+                headers=_upward(request),
+                data=_body(request, held),
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            why = reason(error)
+            if call is not None:
+                call.failed(why)
+            return _problem(502, f"{target.host}: {why}")
+        try:
+            return await _returned(request, answer, call)
+        finally:
+            if answer.content.at_eof():
+                answer.release()
+            else:
+                answer.close()
+
+
+async def _returned(
+    request: web.BaseRequest, answer: aiohttp.ClientResponse, call: CapturedCall | None
+) -> web.StreamResponse:
+    names = {name.lower(): value for name, value in answer.headers.items()}
+    if call is not None:
+        call.answered(answer.status, names)
+    passed = [(name, value) for name, value in answer.headers.items() if name.lower() not in HOP]
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=CIMultiDict(passed))
+    await response.prepare(request)
+    try:
+        while chunk := await answer.content.readany():
+            if call is not None:
+                call.data(chunk)
+            await response.write(chunk)
+    except aiohttp.ClientConnectionResetError:  # the program has gone
+        raise
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        if call is not None:
+            call.failed(reason(error))
+        if request.transport is not None:  # the program sees what it would see alone: an answer without its end
+            request.transport.abort()
+        return response
+    if call is not None:
+        call.finished()
+    await response.write_eof()
+    return response
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    """Return a body of at most PROXIED_BYTES, or the beginning of a longer one."""
+    found = bytearray()
+    while len(found) <= PROXIED_BYTES and (chunk := await request.content.readany()):
+        found += chunk
+    return bytes(found)
+
+
+async def _rest(request: web.BaseRequest, held: bytes) -> AsyncIterator[bytes]:
+    yield held
+    while chunk := await request.content.readany():
+        yield chunk
+
+
+def _body(request: web.BaseRequest, held: bytes) -> bytes | AsyncIterator[bytes] | None:
+    if request.content.at_eof():
+        return held or None
+    return _rest(request, held) if held else request.content.iter_any()
+
+
+def _upward(request: web.BaseRequest) -> CIMultiDict[str]:
+    named = {one.strip().lower() for one in request.headers.get("connection", "").split(",")} | NOT_PASSED
+    headers = CIMultiDict(
+        (name, value)
+        for name, value in request.headers.items()
+        if name.lower() not in named and not name.lower().startswith(OURS)
+    )
+    if not request.content.at_eof() and "content-length" in request.headers:  # it passes as it comes
+        headers["Content-Length"] = request.headers["content-length"]
+    return headers
+
+
+def _problem(status: int, message: str) -> web.Response:
+    said = {"error": {"type": "turnmill", "code": "turnmill", "message": f"turnmill run: {message}"}}
+    return web.json_response(said, status=status)

@@ -1,0 +1,82 @@
+"""Runs a program whose calls of models go through a proxy on this machine; its signals and exit status pass."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from pipeline.cli.programs.addresses import VARIABLES, agent_of, arguments, environment
+from pipeline.cli.programs.proxy import ProgramProxy
+from turnmill.capture.program import environment as of_python
+from turnmill.capture.providers import Providers, more_hosts
+from turnmill.capture.runtime import Runtime
+from turnmill.environment import load_settings
+from turnmill.errors import CallerError
+
+# A terminal sends the first two to the program itself, too.
+OF_TERMINAL: Final = (signal.SIGINT, signal.SIGQUIT)
+PASSED: Final = (*OF_TERMINAL, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def supervise(program: str, command: Sequence[str]) -> None:
+    """Run the program at this path to its end, and exit as it did. Raises CallerError where it can't be started."""
+    settings = load_settings()
+    agent = settings.capture_agent or agent_of(command)
+    runtime = Runtime(settings.model_copy(update={"capture_agent": agent}))
+    runtime.prepare()
+    hosts = more_hosts(settings.capture_hosts)
+    proxy = ProgramProxy(runtime.capture, Providers(hosts))
+    try:
+        status = asyncio.run(_run(program, command, proxy, hosts))
+    finally:
+        runtime.stop()
+    if not proxy.calls:
+        sys.stderr.write(
+            f"turnmill: no call of {command[0]} to a model was seen: seen are those of Node's `fetch`, of Python, and "
+            f"of programs that read {', '.join(VARIABLES)} (docs/capture.md)\n"
+        )
+    if status < 0:  # a signal ended it: it ends us, too
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    sys.exit(status)
+
+
+async def _run(program: str, command: Sequence[str], proxy: ProgramProxy, hosts: dict[str, str]) -> int:
+    loop = asyncio.get_running_loop()
+    heard = asyncio.Queue[signal.Signals]()
+    for one in PASSED:  # before the program is there: one may come while it starts
+        loop.add_signal_handler(one, heard.put_nowait, one)
+    async with proxy.serving() as address:
+        variables = environment(of_python(os.environ), address, hosts)
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *arguments(command, os.environ, address), executable=program, env=variables
+            )
+        except OSError as error:
+            raise CallerError(f"{command[0]} can't be started: {error.strerror}") from None
+        passing = asyncio.create_task(_pass(heard, child))
+        try:
+            return await child.wait()
+        finally:
+            passing.cancel()
+
+
+async def _pass(heard: asyncio.Queue[signal.Signals], child: asyncio.subprocess.Process) -> None:
+    while True:
+        one = await heard.get()
+        if one not in OF_TERMINAL or not _is_in_foreground():
+            with suppress(ProcessLookupError):
+                child.send_signal(one)
+
+
+def _is_in_foreground() -> bool:
+    """Return True where a terminal's keys reach the program, which is in our process group."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False
