@@ -48,6 +48,8 @@ ELSEWHERE: Final = {
     "gateway_host": "listenAddress",
     "gateway_port": "gateway.port",
     "gateway_tokens": "gateway.tokens.existingSecret",
+    "gateway_oidc": "pod.extraEnv",
+    "gateway_oidc_client_secret": "pod.extraEnv",
     "webhooks": "pod.extraEnv",
 }
 # Settings of agents that publish to a gateway, and of a development broker: no container of the chart is one of these.

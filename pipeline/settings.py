@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from pipeline.policies import budgets, prices, webhooks
+from pipeline.policies import budgets, prices, sign_in, webhooks
 from pipeline.policies.budgets import Budget
 from pipeline.policies.prices import Prices
 from pipeline.policies.retention import Retention
@@ -98,6 +98,18 @@ def _budgets(value: str) -> str:
 
 def _prices(value: str) -> str:
     prices.parse(_text_or_file(value))
+    return value
+
+
+def _oidc(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not text.startswith(("https://", "http://")):
+        sign_in.providers(_text_or_file(text), None, None)
+    return value
+
+
+def _roles(value: str) -> str:
+    sign_in.rules(_text_or_file(value))
     return value
 
 
@@ -273,6 +285,28 @@ class Settings(ClientSettings):
     gateway_jwt_scope_claim: str = Field(
         "scope", description="The claim that lists the scopes: a string with spaces, or a list."
     )
+    gateway_url: Annotated[str, AfterValidator(sign_in.address)] | None = Field(
+        None, description="The address at which browsers reach the gateway, `https://…`; needed where people sign in."
+    )
+    gateway_oidc: Annotated[SecretStr, AfterValidator(_oidc)] | None = Field(
+        None,
+        description="People sign in by OpenID Connect: the issuer, or, for several, a JSON list of {name, title?, "
+        "issuer, client_id, client_secret}, or a file that holds it. By default nobody does.",
+    )
+    gateway_oidc_client_id: str | None = Field(None, description="The gateway's client id at the issuer.")
+    gateway_oidc_client_secret: SecretStr | None = Field(None, description="Its secret.")
+    gateway_oidc_roles: Annotated[str, AfterValidator(_roles)] | None = Field(
+        None,
+        description="Who may do what: a JSON list of {role, claim, value?, provider?} with {tenant} (`*`: all) or "
+        "{tenant_claim}, or a file that holds it. The first rule that matches decides; without one, nobody is let in.",
+    )
+    gateway_oidc_contact: str = Field(
+        "whoever runs this gateway", description="Whom somebody without a role is told to ask."
+    )
+    gateway_session_seconds: Seconds = Field(43_200.0, description="Time after which people have to sign in again.")
+    gateway_session_idle: Seconds = Field(
+        3600.0, ge=300, description="Time without a request after which they have to, too."
+    )
     gateway_origins: Annotated[str, AfterValidator(_origins)] = Field(
         "", description="Origins whose pages may call the gateway (CORS), `https://app.example.com,…`; by default none."
     )
@@ -414,6 +448,20 @@ class Settings(ClientSettings):
     def price_list(self) -> Prices:
         """The own prices of the setting."""
         return prices.NONE if self.prices is None else prices.parse(_text_or_file(self.prices))
+
+    @property
+    def provider_list(self) -> tuple[sign_in.Provider, ...]:
+        """The providers by which people sign in. Raises ValueError."""
+        if self.gateway_oidc is None:
+            return ()
+        text = self.gateway_oidc.get_secret_value()
+        text = text if text.startswith(("https://", "http://")) else _text_or_file(text)
+        return sign_in.providers(text, self.gateway_oidc_client_id, self.gateway_oidc_client_secret)
+
+    @property
+    def role_list(self) -> tuple[sign_in.Rule, ...]:
+        """The rules that give people roles."""
+        return () if self.gateway_oidc_roles is None else sign_in.rules(_text_or_file(self.gateway_oidc_roles))
 
     @property
     def retention_ms(self) -> dict[str, int]:

@@ -54,6 +54,7 @@ def settings_findings(settings: Settings) -> list[Finding]:
                 "set it to at least the other",
             )
         )
+    found += [Finding("ok", "sign-in", f"{number}. {rule.text}") for number, rule in enumerate(settings.role_list, 1)]
     return found or [Finding("ok", "settings", "read, and in line with each other")]
 
 

@@ -111,6 +111,10 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
     problems.add_handlers(app)
     for router in ROUTERS:
         app.include_router(router)
+    if gateway.authenticator.people is not None:
+        from pipeline.gateway.sign_in import routes as people  # noqa: PLC0415  # where nobody signs in, not loaded
+
+        app.include_router(people(settings, gateway.authenticator.people))
     if dev is not None:
         from pipeline.gateway.dev import routes  # noqa: PLC0415  # of `turnmill dev` alone
 

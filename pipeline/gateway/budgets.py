@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
-from pipeline.gateway.security import EITHER, Reader, ReaderOrSender
+from pipeline.gateway.security import Reader, ReaderOrSender, alternatives
 from pipeline.gateway.threads import Tenant
 from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso
@@ -63,7 +63,12 @@ async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = 
     return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(gateway))
 
 
-@router.get("/check", summary="Whether a program may begin", responses=documented("forbidden"), openapi_extra=EITHER)
+@router.get(
+    "/check",
+    summary="Whether a program may begin",
+    responses=documented("forbidden"),
+    openapi_extra=alternatives("read", "publish"),
+)
 async def check_budgets(
     gateway: TheGateway, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
 ) -> Answer:

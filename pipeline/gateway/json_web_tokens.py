@@ -72,11 +72,15 @@ class JwtVerifier:
         return cls(url, issuer, audience, "" if tenant == "none" else tenant, settings.gateway_jwt_scope_claim)
 
     async def verify(self, token: str) -> Claims:
-        """Return the claims. Raises Problem: 401 for a bad token, 503 where the issuer's keys can't be had."""
+        """Return the claims that matter here. Raises Problem, as `claims`."""
+        return self._claims(await self.claims(token))
+
+    async def claims(self, token: str) -> dict[str, Any]:
+        """Return all claims. Raises Problem: 401 for a bad token, 503 where the issuer's keys can't be had."""
         try:
             header = jwt.get_unverified_header(token)
             key = await self._key(header.get("kid"))
-            claims = jwt.decode(
+            claims: dict[str, Any] = jwt.decode(
                 token,
                 key,
                 algorithms=list(ALGORITHMS),
@@ -89,7 +93,7 @@ class JwtVerifier:
             challenge = 'Bearer realm="turnmill", error="invalid_token"'
             detail = f"the JSON Web Token is refused: {error}"
             raise Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}) from None
-        return self._claims(claims)
+        return claims
 
     def _claims(self, claims: dict[str, Any]) -> Claims:
         tenant = claims.get(self._tenant_claim) if self._tenant_claim else None

@@ -23,6 +23,7 @@ from starlette.types import Scope as ASGIScope
 from pipeline.gateway.headers import at_end
 from pipeline.gateway.json_web_tokens import JwtVerifier
 from pipeline.gateway.limits import AtOnce, Rate
+from pipeline.gateway.people import Cookie, People
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.token_memory import TokenMemory
 from pipeline.settings import LOOPBACK, Settings
@@ -30,11 +31,13 @@ from pipeline.stores.tokens import Token
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 
-Scope = Literal["publish", "read", "admin"]
+Scope = Literal["publish", "feedback", "read", "control", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
 MEANING: Final = {
     "publish": "send runs",
+    "feedback": "say what you think of threads",
     "read": "read threads, live streams and usage",
+    "control": "stop runs",
     "admin": "delete and hold threads, read dead letters",
 }
 PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
@@ -221,8 +224,9 @@ class Authenticator:
         of_store = tokens is not None and tokens.get_secret_value().strip() == OF_STORE
         self._table = TokenTable(tokens.get_secret_value()) if tokens is not None and not of_store else None
         self._jwt = JwtVerifier.of(settings)
-        self._made = made
-        self.open = tokens is None and self._jwt is None
+        self.made = made
+        self.people = People.of(settings)
+        self.open = tokens is None and self._jwt is None and self.people is None
         if self.open and settings.gateway_host not in LOOPBACK:
             raise CallerError(
                 f"a gateway on {settings.gateway_host} would be open to everybody: set {VARIABLE} "
@@ -236,16 +240,31 @@ class Authenticator:
         if self.open:
             return ANONYMOUS
         if not token:
-            raise _unauthorized(advice, "")
+            raise self._unauthorized(advice, "")
         found = self._table.find(token) if self._table is not None else None
         if found is None and self._jwt is not None and token.count(".") == 2:
             found_claims = await self._jwt.verify(token)
             found = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
         if found is None and token.startswith(PREFIX):
-            found = _principal(await self._made.find(hashed(token)))
+            made = await self.made.find(hashed(token), wait=isinstance(token, Cookie))
+            if made is not None and (made.session is not None) == isinstance(token, Cookie):
+                found = _principal(made)
         if found is None:
-            raise _unauthorized("this token is not known here", 'error="invalid_token"')
+            over = "the session is over" if isinstance(token, Cookie) else "this token is not known here"
+            raise self._unauthorized(over, 'error="invalid_token"')
         return found
+
+    def presented(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> str | None:
+        """Return the bearer token of a request, or else its session's cookie. Raises Problem for another site's."""
+        if credentials is not None:
+            return credentials.credentials
+        return None if self.people is None else self.people.presented(request)
+
+    def _unauthorized(self, detail: str, error: str) -> Problem:
+        """Return the problem; where people can sign in, it names the providers."""
+        challenge = 'Bearer realm="turnmill"' + (f", {error}" if error else "")
+        more = {} if self.people is None else {"sign_in": {one.name: one.title for one in self.people.providers}}
+        return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}, **more)
 
     def guard(self, headers: Mapping[str, str]) -> None:
         """Refuse pages of other origins while there are no tokens. Raises Problem, 403, on every path.
@@ -267,18 +286,15 @@ class Authenticator:
 def _principal(token: Token | None) -> Principal | None:
     if token is None:
         return None
-    of = {"id": token.id, "rate": token.rate, "expires_at": token.expires_at, "addresses": token.addresses}
+    of = {"id": token.id, "rate": token.rate, "addresses": token.addresses}
+    if token.session is None:
+        of["expires_at"] = token.expires_at  # what a person makes outlasts the session
     return Principal(token.name, frozenset(token.scopes), token.tenant, **of)  # type: ignore[arg-type]
 
 
 def _without_port(host: str) -> str:
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.lower()
-
-
-def _unauthorized(detail: str, error: str) -> Problem:
-    challenge = 'Bearer realm="turnmill"' + (f", {error}" if error else "")
-    return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge})
 
 
 bearer = HTTPBearer(
@@ -305,8 +321,9 @@ async def authenticated(
 
     The request counts towards the caller's rate.
     """
-    token = credentials.credentials if credentials else None
-    return await admitted(request.app.state.gateway, request.scope, token, needs.scopes, BEARER)
+    gateway: Admission = request.app.state.gateway
+    token = gateway.authenticator.presented(request, credentials)
+    return await admitted(gateway, request.scope, token, needs.scopes, BEARER)
 
 
 async def admitted(
@@ -336,18 +353,28 @@ async def admitted(
 
 Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
 Reader = Annotated[Principal, Security(authenticated, scopes=["read"])]
+Controller = Annotated[Principal, Security(authenticated, scopes=["control"])]
 Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
 
 
-async def _reader_or_sender(request: Request) -> Principal:
-    """As `authenticated`, for either scope. FastAPI knows no alternatives: a route adds EITHER to its document."""
-    credentials = await bearer(request)
-    token = credentials.credentials if credentials else None
-    return await admitted(request.app.state.gateway, request.scope, token, ("read", "publish"), BEARER)
+def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
+    """Return `authenticated` for any of these scopes. FastAPI knows no alternatives: see `alternatives`."""
+
+    async def admit(request: Request) -> Principal:
+        gateway: Admission = request.app.state.gateway
+        token = gateway.authenticator.presented(request, await bearer(request))
+        return await admitted(gateway, request.scope, token, scopes, BEARER)
+
+    return admit
 
 
-ReaderOrSender = Annotated[Principal, Depends(_reader_or_sender)]
-EITHER: Final[dict[str, Any]] = {"security": [{"token": ["read"]}, {"token": ["publish"]}]}
+def alternatives(*scopes: Scope) -> dict[str, Any]:
+    """Return what a route with `_either` adds to its document."""
+    return {"security": [{"token": [scope]} for scope in scopes]}
+
+
+ReaderOrSender = Annotated[Principal, Depends(_either("read", "publish"))]
+Judge = Annotated[Principal, Depends(_either("publish", "feedback"))]
 
 Still = Callable[[], Awaitable[bool]]
 
@@ -362,7 +389,7 @@ async def _still(
     Tokens are revoked and expire while a stream is open.
     """
     authenticator: Authenticator = request.app.state.gateway.authenticator
-    token = credentials.credentials if credentials else None
+    token = authenticator.presented(request, credentials)
 
     async def still() -> bool:
         try:

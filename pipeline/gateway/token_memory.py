@@ -14,6 +14,7 @@ from pipeline.stores.tokens import Token
 from turnmill.clock import now_ms
 
 FRESH: Final = 1.0  # seconds for which they hold without a look at the store
+WAKE: Final = 0.01  # by which a sleep may be too short
 HELD: Final = 300.0  # seconds for which they hold while the store is away
 USED_MS: Final = 60_000  # between two notes of a token's use
 
@@ -33,8 +34,17 @@ class TokenMemory:
         self._noting = set[asyncio.Task[None]]()
         self._lock = asyncio.Lock()
 
-    async def find(self, digest: str) -> Token | None:
-        """Return the token with this digest, if it is good. Raises StoreError where that can't be known."""
+    def renew(self) -> None:
+        """Look at the store before the next answer: something was added here."""
+        self._asked = -HELD
+
+    async def find(self, digest: str, *, wait: bool = False) -> Token | None:
+        """Return the token with this digest, if it is good. Raises StoreError where that can't be known.
+
+        `wait`: an unknown one may have been added elsewhere since the last look, so wait for the next.
+        """
+        if wait and digest not in self._known:
+            await asyncio.sleep(max(0.0, self._asked + FRESH - time.monotonic()) + WAKE)
         if time.monotonic() - self._asked > FRESH:
             async with self._lock:
                 if time.monotonic() - self._asked > FRESH:

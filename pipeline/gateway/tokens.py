@@ -62,6 +62,7 @@ class Shown(BaseModel):
     expires_at: int | None
     made_by: str
     made_at: int
+    role: str | None = Field(description="Of a person who has signed in; null for a token.")
     used_at: int | None = Field(description="Its last use, to the minute.")
     old_until: int | None = Field(description="Until when the secret before the last rotation is good.")
 
@@ -104,7 +105,7 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
     if made.tenant is not None and column_text(made.tenant) != made.tenant:
         raise Problem("bad-request", "tenant: no thread of the store can have this name")
     store = await gateway.store()
-    if sum(one.tenant == made.tenant for one in await store.tokens()) >= TOKENS:
+    if sum(one.tenant == made.tenant and one.session is None for one in await store.tokens()) >= TOKENS:
         raise Problem("conflict", f"there are {TOKENS:,} tokens already: revoke one")
     await store.add_token(made)
     audit.info("token %s %r made, by %s", made.id, made.name, principal.text, extra={"tenant": made.tenant})
@@ -113,7 +114,7 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
 
 @router.get("", summary="Tokens of the API", responses=documented("forbidden"))
 async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = None) -> Listed:
-    """Those that were made here or on the command line, without their secrets; those of the settings are not listed."""
+    """Those that were made here or on the command line, and people's sessions, without secrets; not the settings'."""
     bound = principal.bounded(tenant)
     found = await (await gateway.store()).tokens()
     return Listed(tokens=[_shown(one) for one in found if bound is None or one.tenant == bound])
@@ -173,4 +174,5 @@ def _bounded(wanted: int | None, most: int | None) -> int | None:
 
 
 def _shown(token: Token) -> Shown:
-    return Shown.model_validate(token, from_attributes=True)
+    fields = {name: getattr(token, name) for name in Shown.model_fields if name != "role"}
+    return Shown(**fields, role=token.session and token.session.role)

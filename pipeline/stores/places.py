@@ -184,8 +184,8 @@ TABLES: Final = (
     TablePlace(
         "tokens",
         "`tenants erase` deletes a tenant's",
-        "until they are revoked",
-        ("id", "digest", "old", "name", "tenant", "scopes", "addresses", "made_by"),
+        "until they are revoked; of people who sign in, until they sign out, or the next one signs in after it expired",
+        ("id", "digest", "old", "name", "tenant", "scopes", "addresses", "made_by", "session", "id_token"),
         left=_owned(s.tokens.c.tenant, lambda tenant: tenant),
     ),
     TablePlace(
@@ -285,7 +285,7 @@ NOTHING_SAID: Final = frozenset(
     {
         *("ssl_ca_file", "ssl_certificate_file", "ssl_key_file", "sasl_password_file", "oauth_token_file"),
         *("oauth_client_secret_file", "publish_token_file", "content_threshold", "redact", "gateway_tokens"),
-        *("webhooks", "budgets", "prices"),
+        *("webhooks", "budgets", "prices", "gateway_oidc", "gateway_oidc_roles"),
     }
 )
 

@@ -374,6 +374,8 @@ tokens = Table(
     Column("made_at", BigInteger, nullable=False),
     Column("used_at", BigInteger),
     Column("changed_at", BigInteger, nullable=False),
+    Column("session", Document),  # of a person who has signed in (`pipeline.stores.tokens.Session`)
+    Column("id_token", Text),  # the provider's, which ends its own session by it
 )
 
 # What waits to be delivered: of each lane (a webhook and a thread) the first row has a time at which it is due, and the

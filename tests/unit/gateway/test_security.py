@@ -37,7 +37,7 @@ class NoTokens(TokenMemory):
     def __init__(self) -> None:
         pass
 
-    async def find(self, digest: str) -> None:
+    async def find(self, digest: str, *, wait: bool = False) -> None:
         return None
 
 

@@ -15,14 +15,16 @@ export function whenRefused(refused) {
 
 /**
  * What the gateway says when something is not as asked (RFC 9457). `status` is 0 where it does not answer at all;
- * `tenants`: those that have the thread, where it can't tell whose is meant.
+ * `tenants`: those that have the thread, where it can't tell whose is meant. `signIn`: providers by which people sign in,
+ * with their titles.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, tenants = null) {
+  constructor(status, title, detail, tenants = null, signIn = null) {
     super(detail || title);
     this.status = status;
     this.title = title;
     this.tenants = tenants;
+    this.signIn = signIn;
   }
 }
 
@@ -30,16 +32,17 @@ async function request(path, options = {}) {
   const headers = { ...options.headers };
   const mine = token.get();
   if (mine) headers.Authorization = `Bearer ${mine}`;
+  if (options.method) headers["X-Turnmill"] = "1"; // what a page of another origin can't send with a session's cookie
   let answer;
   try {
-    answer = await fetch(path, { ...options, headers, credentials: "omit", cache: "no-store" });
+    answer = await fetch(path, { ...options, headers, credentials: mine ? "omit" : "same-origin", cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, "The gateway does not answer", "Is it still running? This page tries again by itself.");
   }
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
-  const problem = new Problem(answer.status, said.title ?? `Status ${answer.status}`, said.detail, said.tenants);
+  const problem = new Problem(answer.status, said.title ?? `Status ${answer.status}`, said.detail, said.tenants, said.sign_in);
   if (answer.status === 401) onRefused(problem, mine);
   throw problem;
 }

@@ -1,10 +1,11 @@
 // The page's frame: which view the address names, signing in, and the state of the connection.
 
-import { token, whenRefused } from "./api.js";
+import { send, token, whenRefused } from "./api.js";
 import { deadLetters } from "./dead_letters.js";
 import { fill, h } from "./dom.js";
 import { shortcuts } from "./keys.js";
 import { overview } from "./overview.js";
+import { person } from "./person.js";
 import { pipeline } from "./pipeline.js";
 import { search } from "./search.js";
 import { signIn } from "./sign_in.js";
@@ -43,7 +44,7 @@ function show() {
     else link.removeAttribute("aria-current");
   }
   document.title = `${TITLES[name] ?? "Not here"} · Turnmill`;
-  signOut.hidden = !token.get();
+  signOut.hidden = !token.get() && !person.signedIn();
   const focused = document.activeElement?.dataset?.focus; // what was chosen in this view is drawn anew
   main.className = "";
   draw(main, view.signal, new URLSearchParams(query ?? ""), state, match?.[1] && decoded(match[1]));
@@ -77,12 +78,16 @@ whenRefused((problem, used) => {
   if (used === token.get() && !document.getElementById("sign-in")) {
     view?.abort();
     state(null);
-    signIn(main, used ? problem.message : "", () => show());
+    signIn(main, used ? problem.message : "", () => show(), problem.signIn);
   }
 });
-signOut.addEventListener("click", () => {
-  token.set(null);
-  show();
+signOut.addEventListener("click", async () => {
+  if (token.get()) {
+    token.set(null);
+    show();
+  } else {
+    location.assign((await send("POST", "/sign-out", null)).to);
+  }
 });
 addEventListener("hashchange", show);
 document.querySelector(".skip").addEventListener("click", (event) => {
@@ -91,4 +96,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 themeButton(document.getElementById("theme"));
 shortcuts(document.getElementById("keys"));
+await person.show(document.getElementById("person"));
 show();

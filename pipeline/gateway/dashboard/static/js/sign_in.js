@@ -1,9 +1,12 @@
-// Where the gateway asks for a token. It stays in this tab's session.
+// Where the gateway asks who it is: a provider by which people sign in, or a token, which stays in this tab's session.
 
-import { token } from "./api.js";
+import { token, url } from "./api.js";
 import { fill, h } from "./dom.js";
 
-export function signIn(main, problem, done) {
+/** `providers`: name -> title. */
+export function signIn(main, problem, done, providers = null) {
+  const at = Object.entries(providers ?? {}).map(([provider, title]) =>
+    h("p", h("a.button.primary", { href: url("/sign-in", { provider, to: location.hash }) }, `Sign in with ${title}`)));
   const input = h("input", {
     id: "token", type: "password", name: "token", required: true, autocomplete: "off", spellcheck: "false",
     "aria-describedby": "token-note", "aria-invalid": problem ? "true" : "false",
@@ -12,7 +15,8 @@ export function signIn(main, problem, done) {
     "form.card.sign-in",
     { id: "sign-in" },
     h("h1", "Sign in"),
-    h("p.muted", { id: "token-note" }, "This gateway asks for a token. It stays in this tab until you close it or sign out."),
+    at,
+    h("p.muted", { id: "token-note" }, `${at.length ? "Or use a token." : "This gateway asks for a token."} It stays in this tab until you close it or sign out.`),
     problem && h("p.notice", { role: "alert" }, problem),
     h("label", { for: "token" }, "Token"),
     input,
@@ -26,5 +30,5 @@ export function signIn(main, problem, done) {
     done();
   });
   fill(main, form);
-  input.focus();
+  if (!at.length) input.focus();
 }

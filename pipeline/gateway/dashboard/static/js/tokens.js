@@ -5,6 +5,7 @@ import { copyButton } from "./buttons.js";
 import { labelled } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { inFull, moment } from "./format.js";
+import { person } from "./person.js";
 
 const SCOPES = { read: "read threads, live streams and usage", publish: "send runs", admin: "delete and hold threads, read dead letters, make tokens" };
 const DAYS = [["", "Never"], ["7", "In 7 days"], ["30", "In 30 days"], ["90", "In 90 days"], ["365", "In a year"]];
@@ -56,7 +57,7 @@ export function tokens(main, signal) {
       h("div.field", { role: "group", "aria-label": "Scopes" }, h("span", "Scopes"), h("div.checks", boxes)),
       labelled("Tenant", tenant),
       labelled("Expires", expires),
-      h("button.primary", { type: "submit" }, "Make the token"),
+      h("button.primary", { type: "submit", disabled: person.refused("admin") !== null, title: person.refused("admin") ?? "" }, "Make the token"),
       problem,
     );
     element.addEventListener("submit", async (event) => {
@@ -99,6 +100,7 @@ function row(token, made, load, say, signal) {
     "div.token",
     { "data-token": token.id },
     h("strong.cut", token.name),
+    token.role && h("span.chip.good", `signed in: ${token.role}`),
     token.scopes.map((scope) => h("span.chip", scope)),
     h("span.muted", token.tenant === null ? "all tenants" : token.tenant),
     over && h("span.chip.bad", "expired"),
@@ -108,7 +110,7 @@ function row(token, made, load, say, signal) {
       token.rate !== null && `, ${token.rate} requests a second`,
       token.addresses.length > 0 && `, from ${token.addresses.join(", ")}`),
     h("span.acts",
-      act("Rotate", async () => made(await api.send("POST", `${path}/rotate`, null, signal))),
+      !token.role && act("Rotate", async () => made(await api.send("POST", `${path}/rotate`, null, signal))),
       act("Revoke", async () => {
         await api.send("DELETE", path, null, signal);
         load();

@@ -1,0 +1,72 @@
+"""People in browsers: the cookie of a session, and the proof that a request comes from our own page.
+
+A session is a row of the store's tokens with a role, which only the cookie lets in; so it is revoked as tokens are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from pipeline.gateway.problems import Problem
+from pipeline.policies.sign_in import Provider
+from pipeline.settings import Settings
+from turnmill.errors import CallerError
+
+SAFE: Final = frozenset({"GET", "HEAD"})
+PROOF: Final = "x-turnmill"  # a header that no form can send, and no page of another origin may
+
+
+class Cookie(str):
+    """The secret of a session, as it came in a cookie; nothing else lets a session in."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """The settings of signing in. `cookie`: the session's; `mark`: another one, which scripts can see."""
+
+    origin: str
+    providers: tuple[Provider, ...]
+    cookie: str
+    mark: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self | None:
+        """Return the settings, None where nobody signs in. Raises CallerError for half of them."""
+        if settings.gateway_oidc is None:
+            return None
+        if settings.gateway_url is None or settings.gateway_oidc_roles is None:
+            raise CallerError(
+                "TURNMILL_GATEWAY_OIDC needs TURNMILL_GATEWAY_URL, to which providers send people back, and "
+                "TURNMILL_GATEWAY_OIDC_ROLES, without which nobody may do anything"
+            )
+        try:
+            found = settings.provider_list
+        except ValueError as error:
+            raise CallerError(f"TURNMILL_GATEWAY_OIDC, with _CLIENT_ID and _CLIENT_SECRET: {error}") from None
+        parts = urlsplit(settings.gateway_url)
+        prefix = "__Host-" if parts.scheme == "https" else ""
+        return cls(f"{parts.scheme}://{parts.netloc}", found, f"{prefix}turnmill", f"{prefix}turnmill-signed-in")
+
+    def presented(self, request: Request) -> Cookie | None:
+        """Return the cookie of a request. Raises Problem, 403, where another site may have made the browser send it."""
+        value = request.cookies.get(self.cookie)
+        if not value:
+            return None
+        self.check(request.method, request.headers)
+        return Cookie(value)
+
+    def check(self, method: str, headers: Mapping[str, str]) -> None:
+        """Raise Problem unless our own page has sent this; reading may also be an address that somebody typed."""
+        site = headers.get("sec-fetch-site", "same-origin")
+        ours = headers.get("origin", self.origin) == self.origin and site in ("same-origin", "none")
+        if not ours or (method not in SAFE and (PROOF not in headers or "origin" not in headers)):
+            raise Problem(
+                "forbidden", "this request carries a session's cookie, and is not from the page of its gateway"
+            )

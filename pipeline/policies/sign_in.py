@@ -1,0 +1,130 @@
+"""Who may sign in: providers of OpenID Connect, and the rules that give people roles. Pure. Deny is the default."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
+
+T = TypeVar("T")
+Role = Literal["viewer", "editor", "operator"]
+SCOPES: Final[dict[Role, tuple[str, ...]]] = {
+    "viewer": ("read",),
+    "editor": ("feedback", "read"),
+    "operator": ("admin", "control", "feedback", "read"),
+}
+ALL_TENANTS: Final = "*"
+
+
+def address(value: str) -> str:
+    """Return an address without its last slash. Raises ValueError; `http://` is for this machine alone."""
+    parts = urlsplit(value)
+    local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if not parts.hostname or parts.username or parts.query or parts.fragment or not (local or parts.scheme == "https"):
+        raise ValueError("https://host/path is expected; http:// only of this machine")
+    return value.rstrip("/")
+
+
+class Provider(BaseModel):
+    """A provider of OpenID Connect; `name` is a part of our addresses, `title` what people read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    issuer: Annotated[str, AfterValidator(lambda value: (address(value), value)[1])]  # compared as it is, slash or not
+    client_id: Annotated[str, Field(min_length=1)]
+    client_secret: Annotated[SecretStr, Field(min_length=1)]
+    name: Annotated[str, Field(pattern="^[a-z0-9-]{1,40}$")] = "provider"
+    title: Annotated[str, Field(min_length=1, max_length=100)] = "your organisation"
+
+
+class Rule(BaseModel):
+    """A role for those who have a claim: `value`, or any value where none is given.
+
+    Its tenant is named by `tenant` ("*": all tenants), or by another claim, `tenant_claim`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: Role
+    claim: Annotated[str, Field(min_length=1)]
+    value: str | None = None
+    tenant: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    tenant_claim: Annotated[str, Field(min_length=1)] | None = None
+    provider: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The rule in words."""
+        who = f"{self.claim} {'is there' if self.value is None else f'has {self.value!r}'}"
+        whose = f"the tenant in {self.tenant_claim}" if self.tenant is None else f"tenant {self.tenant!r}"
+        whose = "all tenants" if self.tenant == ALL_TENANTS else whose
+        return f"{self.role} of {whose} where {who}" + (f", from {self.provider}" if self.provider else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A person's role; `tenant` None: of all tenants."""
+
+    role: Role
+    tenant: str | None
+
+
+def providers(text: str, client_id: str | None, client_secret: SecretStr | None) -> tuple[Provider, ...]:
+    """Return the providers of a JSON list, or the one with this issuer. Raises ValueError that shows no secret."""
+    if text.lstrip().startswith("["):
+        found = _parsed(TypeAdapter(tuple[Provider, ...]), json.loads(text))
+    else:
+        secret = client_secret or SecretStr("")
+        one = {"issuer": text.strip(), "client_id": client_id or "", "client_secret": secret.get_secret_value()}
+        found = _parsed(TypeAdapter(tuple[Provider, ...]), [one])
+    if len({one.name for one in found}) < len(found) or not found:
+        raise ValueError("each provider needs a `name` of its own, and there must be one at least")
+    return found
+
+
+def rules(text: str) -> tuple[Rule, ...]:
+    """Return the rules of a JSON list. Raises ValueError that says which is wrong, and how."""
+    found = _parsed(TypeAdapter(tuple[Rule, ...]), json.loads(text))
+    for number, rule in enumerate(found, 1):
+        if (rule.tenant is None) == (rule.tenant_claim is None):
+            raise ValueError(f"rule {number}: either `tenant` ({ALL_TENANTS!r} for all) or `tenant_claim` is expected")
+    return found
+
+
+def granted(claims: Mapping[str, Any], provider: str, among: Iterable[Rule]) -> Grant | None:
+    """Return what the first matching rule gives, None where no rule matches."""
+    for rule in among:
+        if rule.provider not in (None, provider) or not _has(_claim(claims, rule.claim), rule.value):
+            continue
+        tenant = rule.tenant if rule.tenant_claim is None else _claim(claims, rule.tenant_claim)
+        if isinstance(tenant, str) and tenant and (tenant != ALL_TENANTS or rule.tenant == ALL_TENANTS):
+            return Grant(rule.role, None if tenant == ALL_TENANTS else tenant[:200])
+    return None
+
+
+def _has(found: Any, wanted: str | None) -> bool:
+    if wanted is None:
+        return bool(found)
+    return wanted in found if isinstance(found, list) else found == wanted
+
+
+def _claim(claims: Mapping[str, Any], name: str) -> Any:
+    """Return a claim; `realm_access.roles` is a member of another one, unless a claim has that name."""
+    if name in claims:
+        return claims[name]
+    found: Any = claims
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _parsed(adapter: TypeAdapter[T], value: Any) -> T:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

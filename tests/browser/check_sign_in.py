@@ -1,0 +1,133 @@
+"""People sign in at a certified provider, in a real browser, and out again from either side."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from pydantic import SecretStr
+
+from pipeline.devbroker.ports import free_ports
+from pipeline.settings import Settings
+from tests.browser import chromium
+from tests.browser.stage import serving
+from tests.browser.watched import DESKTOP, PATIENCE
+from tests.support.gateways import NOBODY
+
+SECRET = "a secret of the client, of 256 bits or more"
+RULES = [
+    {"role": "operator", "claim": "groups", "value": "operators", "tenant": "*"},
+    {"role": "viewer", "claim": "groups", "value": "readers", "tenant": "acme"},
+]
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The gateway's, and the provider's."""
+    port, other = free_ports(2)
+    gateway, provider = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{other}"
+    program = [*("node", str(chromium.installed() / "provider.mjs")), str(other), gateway, SECRET]
+    settings = Settings(
+        home=tmp_path_factory.mktemp("home"),
+        gateway_port=port,
+        gateway_url=gateway,
+        gateway_oidc=SecretStr(provider),
+        gateway_oidc_client_id="turnmill",
+        gateway_oidc_client_secret=SecretStr(SECRET),
+        gateway_oidc_roles=json.dumps(RULES),
+        gateway_oidc_contact="ops@acme.example",
+    )
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with serving(settings):
+            yield gateway, provider
+        process.terminate()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    one = browser.new_context(viewport={**DESKTOP})
+    one.set_default_timeout(PATIENCE)
+    yield one
+    one.close()
+
+
+def sign_in(page: Page, gateway: str, who: str, view: str = "#/tokens") -> None:
+    page.goto(f"{gateway}/{view}")
+    page.get_by_role("link", name="Sign in with your organisation").click()
+    page.locator("input[name=login]").fill(who)
+    page.locator("input[name=password]").fill("any")
+    page.get_by_role("button", name="Sign-in").click()
+    page.get_by_role("button", name="Continue").click()
+
+
+def secret_of(context: BrowserContext) -> str:
+    [cookie] = [one for one in context.cookies() if one["name"] == "turnmill"]
+    assert cookie["httpOnly"]
+    assert cookie["sameSite"] == "Lax"
+    return cookie["value"]
+
+
+def refused(gateway: str, secret: str) -> bool:
+    with httpx.Client(verify=NOBODY, trust_env=False) as thief:
+        return thief.get(f"{gateway}/v1/threads", cookies={"turnmill": secret}).status_code == 401
+
+
+def test_an_operator_signs_in_and_out(addresses: tuple[str, str], context: BrowserContext) -> None:
+    gateway, _ = addresses
+    page = context.new_page()
+    sign_in(page, gateway, "operators")
+    expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+    expect(page).to_have_url(f"{gateway}/#/tokens")
+    page.locator("input[name=name]").fill("ci")
+    page.get_by_role("button", name="Make the token").click()
+    expect(page.get_by_text("It is shown this once")).to_be_visible()
+    tab = context.new_page()
+    tab.goto(f"{gateway}/#/tokens")
+    expect(tab.locator("#person")).to_have_text("operators@acme.example, operator")
+    stolen = secret_of(context)
+    assert not refused(gateway, stolen)
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name=re.compile("Yes")).click()
+    expect(page.get_by_role("link", name="Sign in with your organisation")).to_be_visible()
+    expect(page).to_have_url(re.compile(re.escape(gateway)))
+    assert refused(gateway, stolen)
+    tab.reload()
+    expect(tab.get_by_role("link", name="Sign in with your organisation")).to_be_visible()
+
+
+def test_the_provider_signs_somebody_out(addresses: tuple[str, str], context: BrowserContext) -> None:
+    gateway, provider = addresses
+    page = context.new_page()
+    sign_in(page, gateway, "operators")
+    expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+    secret = secret_of(context)
+    at_provider = context.new_page()
+    at_provider.goto(f"{provider}/session/end")
+    at_provider.get_by_role("button", name=re.compile("Yes")).click()
+    expect(at_provider.get_by_text("Sign-out Success")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("link", name="Sign in with your organisation")).to_be_visible()
+    assert refused(gateway, secret)
+
+
+def test_a_viewer_sees_why_a_control_is_off(addresses: tuple[str, str], context: BrowserContext) -> None:
+    page = context.new_page()
+    sign_in(page, addresses[0], "readers")
+    expect(page.locator("#person")).to_have_text("readers@acme.example, viewer")
+    button = page.get_by_role("button", name="Make the token")
+    expect(button).to_be_disabled()
+    expect(button).to_have_attribute("title", "Your role does not have the scope admin")
+
+
+def test_who_has_no_role_is_told_whom_to_ask(addresses: tuple[str, str], context: BrowserContext) -> None:
+    page = context.new_page()
+    sign_in(page, addresses[0], "visitors")
+    expect(page.get_by_text("Ask ops@acme.example.")).to_be_visible()
+    assert [one["name"] for one in context.cookies(addresses[0]) if one["name"].startswith("turnmill")] == []
