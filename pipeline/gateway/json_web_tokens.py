@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -49,7 +50,7 @@ class JwtVerifier:
         self._scope_claim = scope_claim
         self._keys: dict[str | None, PyJWK] = {}
         self._trouble: str | None = None
-        self._asked = -FRESH
+        self._asked = -math.inf
         self._answered = 0.0  # when the keys came
         self._asking: asyncio.Task[None] | None = None
 
