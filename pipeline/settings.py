@@ -219,6 +219,7 @@ class Settings(ClientSettings):
         description="Whether turns say what the model was asked: the body of each request without its messages (system "
         "prompt, tools, parameters), which the store keeps once however often it is sent.",
     )
+    feedback: bool = Field(True, description="Whether workers store feedback on threads, and gateways take it.")
     search: Literal["on", "all", "off"] = Field(
         "on",
         description="What the store keeps to search in: `on` is what users and agents said, and names of tools; `all` "

@@ -76,4 +76,24 @@ NOTICES = Topic(
     OUTPUT_BYTES,
 )
 
-CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE, NOTICES)
+FEEDBACK = Topic(
+    "feedback",
+    "thread_id",
+    "FeedbackRecord",
+    "delete",
+    30 * DAY_MS,
+    "What people and programs said of threads, turns and messages.",
+    OUTPUT_BYTES,
+)
+
+CONTROL = Topic(
+    "control",
+    "thread_id",
+    "ControlRecord",
+    "delete",
+    14 * DAY_MS,
+    "Commands to runs that are under way, and what became of them.",
+    OUTPUT_BYTES,
+)
+
+CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE, NOTICES, FEEDBACK, CONTROL)

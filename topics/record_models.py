@@ -10,9 +10,11 @@ from typing import Any, Final, Literal, NotRequired, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from topics import dead_letter, notice, telemetry, turn_record
+from topics import control, dead_letter, feedback, notice, telemetry, turn_record
 from topics.agent_event import AgentEvent
-from topics.catalog import EVENTS, NOTICES, STATE, TELEMETRY, TURNS
+from topics.catalog import CONTROL, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS
+from topics.control import ControlRecord
+from topics.feedback import FeedbackRecord
 from topics.notice import NoticeRecord
 from topics.telemetry import TelemetryRecord
 from topics.thread import AgentConfig, Turn
@@ -74,6 +76,8 @@ MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
     TELEMETRY.name: [_model(TelemetryRecord, {"v": Literal[telemetry.VERSION]})],
     STATE.name: [StateSegment, StateMark],
     NOTICES.name: [_model(NoticeRecord, {"v": Literal[notice.VERSION]})],
+    CONTROL.name: [_model(ControlRecord, {"v": Literal[control.VERSION]})],
+    FEEDBACK.name: [_model(FeedbackRecord, {"v": Literal[feedback.VERSION]})],
 }
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from topics import dead_letter, notice, state, telemetry, turn_record
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
+from topics import control, dead_letter, feedback, notice, state, telemetry, turn_record
+from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.record_models import MODELS, dead_letter_headers
 from turnmill import envelope
 
@@ -27,6 +27,8 @@ VERSIONS: Final[Mapping[str, int]] = {
     DEAD_LETTERS.name: dead_letter.VERSION,
     STATE.name: state.VERSION,
     NOTICES.name: notice.VERSION,
+    FEEDBACK.name: feedback.VERSION,
+    CONTROL.name: control.VERSION,
 }
 
 

@@ -36,6 +36,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "Report": "turnmill.counts",
     "RunIdentity": "turnmill.integrations.stream_request",
     "RunInfo": "turnmill.run_info",
+    "RunStopped": "turnmill.stopping",
     "StreamRequest": "turnmill.integrations.stream_request",
     "SyncNotices": "turnmill.synchronous_turns",
     "SyncPublisher": "turnmill.synchronous",
@@ -50,6 +51,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "claude_client": "turnmill.integrations.claude_agent",
     "claude_query": "turnmill.integrations.claude_agent",
     "client": "turnmill.capture.clients",
+    "feedback": "turnmill.feedback_sender",
     "flush": "turnmill.capture.runtime",
     "langchain_handler": "turnmill.integrations.langchain",
     "load_settings": "turnmill.environment",
@@ -72,6 +74,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from turnmill.errors import InvalidRecord as InvalidRecord
     from turnmill.errors import Reason as Reason
     from turnmill.errors import TurnmillError as TurnmillError
+    from turnmill.feedback_sender import feedback as feedback
     from turnmill.integrations.ag_ui import ag_ui_events as ag_ui_events
     from turnmill.integrations.asgi import PublishStreams as PublishStreams
     from turnmill.integrations.claude_agent import claude_client as claude_client
@@ -88,6 +91,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from turnmill.publisher import Publisher as Publisher
     from turnmill.run_info import RunInfo as RunInfo
     from turnmill.settings import ClientSettings as ClientSettings
+    from turnmill.stopping import RunStopped as RunStopped
     from turnmill.synchronous import SyncPublisher as SyncPublisher
     from turnmill.synchronous import SyncRun as SyncRun
     from turnmill.synchronous_turns import SyncNotices as SyncNotices

@@ -49,6 +49,15 @@ EVENT_BYTES: Final = 16_777_216
 PUBLISHED_BYTES: Final = 8_388_608
 """The body of one request to `/v1/records`, which the gateway holds in memory as a whole."""
 
+COMMENT_CHARACTERS: Final = 10_000
+"""The comment of one feedback: each view of its thread has it."""
+
+COMMANDS: Final = 10_000
+"""Commands to runs that a gateway remembers, the newest of all tenants; what became of older ones is on their topic."""
+
+FEEDBACK_CHARACTERS: Final = 1_000
+"""A name, a label or an author of feedback: lists repeat them."""
+
 PROXIED_BYTES: Final = 67_108_864
 """The body of one request that the proxy passes on, which is held until the request is answered."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from turnmill import traceparent as w3c
 from turnmill.clock import now_ms
+from turnmill.control_record import EVENT
 from turnmill.counts import Counts
 from turnmill.envelope import ENDS, Headers
 from turnmill.errors import CallerError, InvalidRecord
@@ -19,6 +20,7 @@ from turnmill.limits import RECORD_BYTES
 from turnmill.log_ids import log_ids
 from turnmill.micro_batch import MicroBatch
 from turnmill.sdk_objects import LEFT_OUT
+from turnmill.stopping import RunStopped, Stopping
 from turnmill.traceparent import TraceParent
 from turnmill.wires import Wire
 
@@ -54,6 +56,8 @@ class PublishedRun:
         self._headers = None if span is None else w3c.headers(span.text)
         self._decoder: Decoder | None = None
         self._over = False
+        self.stopped = Stopping()  # what it was told from elsewhere
+        self._hears = self._acknowledged = False
         self.records = 0
         self.verdict = "complete"  # how the run ends when its context is left without an exception
 
@@ -66,6 +70,12 @@ class PublishedRun:
     def run_id(self) -> str:
         """The run's id."""
         return str(self._batch.identity["run_id"])
+
+    @property
+    def tenant(self) -> str | None:
+        """The tenant."""
+        found: str | None = self._batch.identity.get("tenant")
+        return found
 
     def tell(self, headers: Headers) -> None:
         """Headers of the run's records from now on, each once; a record that was in the spool comes without them."""
@@ -82,6 +92,9 @@ class PublishedRun:
             return
         if error is None:
             await self.end(self.verdict)
+        elif isinstance(error, RunStopped):
+            await self.acknowledge()
+            await self.end("aborted")
         elif isinstance(error, (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)):
             await self.end("aborted")
         else:
@@ -108,6 +121,20 @@ class PublishedRun:
         self._publisher.counts.events += 1
         if len(self._batch):
             self._publisher.linger()
+
+    def hear(self) -> None:
+        """Have `tee` end where the run is told to stop."""
+        self._hears = True
+
+    async def acknowledge(self) -> None:
+        """Publish that the program has heard the command to stop; once, and not without one."""
+        command = self.stopped.command
+        if command is None or self._acknowledged or self._over:
+            return
+        self._acknowledged = True
+        said = {"id": command.id, "state": "acknowledged", "by": command.by}
+        await self._add({self._wire.kind: EVENT, **said})
+        self.flush()
 
     async def offer(self, event: Any) -> None:
         """As `send`; an event that can't travel is logged and left out."""
@@ -140,9 +167,12 @@ class PublishedRun:
         self.verdict = "aborted"
         try:
             async with aclosing(_each(items)) as each:
-                async for item in each:
+                async for item in self.stopped.each(each) if self._hears else each:
                     await publish(item)
                     yield item
+        except RunStopped:
+            await self.acknowledge()
+            raise
         except Exception:
             self.verdict = "error"
             raise

@@ -24,6 +24,7 @@ from uuid import uuid4
 from turnmill import traceparent as w3c
 from turnmill.counts import Counts, Report
 from turnmill.current_span import current
+from turnmill.envelope import TOPIC
 from turnmill.errors import BrokerError, CallerError
 from turnmill.identity import thread_uuid
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
@@ -32,6 +33,7 @@ from turnmill.published_run import PublishedRun
 from turnmill.wires import WIRES
 
 if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is published
+    from turnmill.control import Control
     from turnmill.delivery import Delivery
     from turnmill.producer import Producer
     from turnmill.run_info import RunInfo
@@ -54,7 +56,12 @@ class Publisher:
     """
 
     def __init__(
-        self, settings: ClientSettings | None = None, *, spool: bool = True, keep_after: float | None = None
+        self,
+        settings: ClientSettings | None = None,
+        *,
+        spool: bool = True,
+        keep_after: float | None = None,
+        topic: str = TOPIC,
     ) -> None:
         """Make a publisher; it connects in `async with`.
 
@@ -62,6 +69,7 @@ class Publisher:
             settings: By default what the environment says.
             spool: False: without a disk; an absent broker is an error.
             keep_after: Seconds, on exit, until unconfirmed records stay in the spool; by default 5.
+            topic: The topic, behind the prefix of the settings, that `put` sends to; runs go to that of events.
 
         Raises:
             CallerError: The environment is wrong.
@@ -72,11 +80,13 @@ class Publisher:
             settings = load_settings()
         self._settings = settings
         self._spooled = spool
+        self._topic = topic
         self._keep_after = keep_after
         self._spool: Spool | None = None
         self._delivery: Delivery | None = None
         self._runs: set[PublishedRun] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._control: Control | None = None
         self.counts = Counts()
 
     async def __aenter__(self) -> Self:
@@ -88,7 +98,7 @@ class Publisher:
         from turnmill.spool import Spool  # noqa: PLC0415
 
         settings = self._settings
-        connect, folder = _over_kafka(settings) if settings.publish_url is None else _over_http(settings)
+        connect, folder = _over_kafka(settings, self._topic) if settings.publish_url is None else _over_http(settings)
         self.counts = Counts()  # what an earlier block has left on disk is adopted
         if self._spooled:
             self._spool = await asyncio.to_thread(Spool, settings.spool_folder / folder, settings.spool_bytes)
@@ -101,6 +111,8 @@ class Publisher:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._linger_is_over()
+        if self._control is not None:
+            await self._control.close()
         delivery, self._delivery = self.delivery, None
         keep_after = KEEP_AFTER if self._keep_after is None else self._keep_after
         within = keep_after if self._spool else FLUSH_WITHIN
@@ -200,7 +212,17 @@ class Publisher:
         run = PublishedRun(self, WIRES[dialect], batch, span)
         self._runs.add(run)
         self.counts.runs += 1
+        if self._settings.control and self._delivery is not None:
+            self._listen(run)
         return run
+
+    def _listen(self, run: PublishedRun) -> None:
+        from turnmill.control import Control  # noqa: PLC0415  # who does without it does not load it
+
+        if self._control is None:
+            self._control = Control(self._settings)
+        run.hear()
+        self._control.begun(run)
 
     async def put(self, key: bytes, value: bytes) -> None:
         """Publish a finished envelope as it is (the caller has checked it); waits while too much is unconfirmed."""
@@ -242,15 +264,18 @@ class Publisher:
     def forget(self, run: PublishedRun) -> None:
         """Forget a run that is over."""
         self._runs.discard(run)
+        if self._control is not None:
+            self._control.over(run)
 
 
-def _over_kafka(settings: ClientSettings) -> tuple[Connect, str]:
+def _over_kafka(settings: ClientSettings, topic: str) -> tuple[Connect, str]:
     """Return a function that connects to Kafka, and the spool's folder. Raises CallerError for wrong settings."""
     from turnmill.kafka.client import client_options  # noqa: PLC0415  # as above
     from turnmill.kafka.producer import connected  # noqa: PLC0415
 
     client_options(settings)
-    return partial(connected, settings, settings.events_topic), settings.events_topic
+    name = f"{settings.topic_prefix}.{topic}"
+    return partial(connected, settings, name), name
 
 
 def _over_http(settings: ClientSettings) -> tuple[Connect, str]:

@@ -132,6 +132,11 @@ class ClientSettings(BaseModel):
     capture_agent: str | None = Field(
         None, description="The agent id of captured calls; by default the name of the program."
     )
+    control: bool = Field(
+        False,
+        description="Whether runs can be stopped from elsewhere: publishers hear the topic `control`, or a gateway's "
+        "stream, and gateways take commands.",
+    )
     compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
 
     @property

@@ -15,11 +15,13 @@ from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from turnmill.control_record import AFTER_TURN
 from turnmill.counts import Report
 from turnmill.current_span import current
 from turnmill.errors import CallerError
 from turnmill.published_run import PublishedRun
 from turnmill.publisher import FLUSH_WITHIN, Publisher
+from turnmill.stopping import RunStopped
 
 if TYPE_CHECKING:  # it loads pydantic
     from turnmill.settings import ClientSettings
@@ -130,8 +132,13 @@ class SyncRun:
         self._run.verdict = "aborted"
         try:
             for item in items:
+                if (command := self._run.stopped.command) is not None and command.mode != AFTER_TURN:
+                    raise RunStopped(command)
                 self._publisher.wait_for(publish(item))
                 yield item
+        except RunStopped:
+            self._publisher.wait_for(self._run.acknowledge())
+            raise
         except Exception:
             self._run.verdict = "error"
             raise

@@ -7,30 +7,62 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
-from pipeline.dialects.training import sft
+from pipeline.dialects.training import dpo, sft
 from pipeline.dialects.trajectory import atif
 from pipeline.extras import need
+from pipeline.turns.judged import Condition, chosen, score
 from topics import json_text
+from topics.feedback import FeedbackRecord
 from topics.json_text import Fields
 
 Put = Callable[[Fields], None]
-Lines = Callable[[Fields, Mapping[str, Fields]], Iterator[Fields]]
-DATASETS: Final[Mapping[str, Lines]] = {"sft": sft, "atif": atif}
+Lines = Callable[[Fields, Mapping[str, Fields], Sequence[FeedbackRecord]], Iterator[Fields]]
+SFT, DPO, ATIF = "sft", "dpo", "atif"
+DATASETS: Final = (SFT, DPO, ATIF)
 COLUMNS: Final[Mapping[str, Sequence[str]]] = {
-    "sft": ("messages", "tools", "metadata"),
-    "atif": ("schema_version", "session_id", "trajectory_id", "agent", "steps", "extra"),
+    SFT: ("messages", "tools", "metadata"),
+    DPO: ("prompt", "chosen", "rejected", "tools", "metadata"),
+    ATIF: ("schema_version", "session_id", "trajectory_id", "agent", "steps", "extra"),
 }
 PARQUET: Final = ".parquet"
 GROUP_CHARACTERS: Final = 16_000_000  # in a row group of Parquet, which is held until it is written
 
 
+def dataset(form: str, wanted: Condition | None) -> Lines:
+    """Return what makes the lines of a data set. `wanted`: of answers alone of which feedback says that."""
+
+    def lines(document: Fields, bodies: Mapping[str, Fields], said: Sequence[FeedbackRecord]) -> Iterator[Fields]:
+        good = (
+            None if wanted is None else {turn.get("meta:turn_id") for turn in chosen(document["turns"], said, wanted)}
+        )
+        if form == ATIF:
+            if good is None or good:
+                yield from atif(document, bodies)
+            return
+        if form == SFT:
+            made, member = sft(document, bodies), None
+        else:
+            name = None if wanted is None else wanted.name
+            made, member = dpo(document, bodies, lambda turn: score(turn, said, name)), "chosen"
+        for line in made:
+            named = line["metadata"] if member is None else line["metadata"][member]
+            if good is None or named["turn_id"] in good:
+                yield line
+
+    return lines
+
+
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What is made of each document, with the bodies of the requests of these `names`; `columns`: as Parquet."""
+    """What is made of each document, with the bodies of the requests of these `names`; `columns`: as Parquet.
+
+    `judged`: feedback is read for it.
+    """
 
     lines: Lines
     names: Callable[[Fields], Collection[str]]
     columns: Sequence[str] | None = None
+    judged: bool = False
 
     def writing(self, out: IO[bytes]) -> AbstractContextManager[Put]:
         """Return a block in which lines are written to `out`."""

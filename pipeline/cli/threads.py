@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.assembly.format import Format, WrongOption
-from pipeline.cli.dataset_files import COLUMNS, DATASETS, PARQUET, Export, Lines
+from pipeline.cli.dataset_files import COLUMNS, DATASETS, DPO, PARQUET, Export, Lines, dataset
+from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.thread_view import plain, short_time, view
 from pipeline.dialects import FORMATS
@@ -30,9 +31,12 @@ from pipeline.stores.list_statements import SORTS, UPDATED, ListQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch, one_branch
+from pipeline.turns.judged import Condition, condition
 from pipeline.turns.partial_turns import with_partials
 from pipeline.turns.requests import named_in, with_bodies
+from pipeline.turns.spoken_text import tools_called
 from topics import json_text
+from topics.feedback import FeedbackRecord
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 
@@ -52,13 +56,16 @@ def threads() -> None:
     """
 
 
-def filters(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options that choose among all threads, but for --tenant."""
+def filters(command: Callable[..., None], model: str = "--model") -> Callable[..., None]:
+    """Return a command with the options that choose among all threads, but for --tenant.
+
+    `model`: the option that chooses by it.
+    """
     for option in (
         click.option("--search", help="Only threads with this text in title, first prompt or id."),
         click.option("--status", type=click.Choice(["complete", "interrupted"]), help="Of the last turn."),
         click.option("--min-cost", type=click.FloatRange(0), metavar="USD", help="Only threads from this cost on."),
-        click.option("--model", help="Only threads to which this model gave the last response."),
+        click.option(model, "model", help="Only threads to which this model gave the last response."),
         click.option("--agent", help="Only threads with an agent of this id or name."),
     ):
         command = option(command)
@@ -156,7 +163,7 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
     set_up(settings)
 
     async def run(store: ThreadStore) -> None:
-        for key in [await _find(store, given, tenant) for given in ids]:
+        for key in [await find_thread(store, given, tenant) for given in ids]:
             erased = await erase(settings, store, key, local_user())
             also = [many(len(erased.sub_agents), "sub-agent thread")] if erased.sub_agents else []
             also += [many(erased.objects, "large value")] if erased.objects else []
@@ -186,7 +193,7 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
             for key in sorted(await store.held(), key=lambda key: key.text):
                 if tenant is None or (key.tenant or "") == tenant:
                     click.echo(key.text)
-        for key in [await _find(store, given, tenant) for given in ids]:
+        for key in [await find_thread(store, given, tenant) for given in ids]:
             changed = await (store.release(key) if release else store.hold(key))
             what = "released" if release else "held"
             audit.info("%s thread %s, by %s", what, key.text, local_user(), extra=about(key))
@@ -209,6 +216,10 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
 @click.option("--requests", is_flag=True, help="Threads: with what the model was asked, as `meta:requests`.")
 @one_of
 @filters
+@click.option("--feedback", metavar="NAME>=VALUE", help="Only threads, or turns of data sets, of which it was said.")
+@click.option("--tool", help="Only threads in which this tool was called.")
+@click.option("--since", type=Moment(), help="Only threads updated then or later: a time, or 7d, 12h ago.")
+@click.option("--until", type=Moment(), help="Only threads updated before.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -221,6 +232,8 @@ def export(
     branch: str | None,
     out: Path | None,
     tenant: str | None,
+    feedback: str | None,
+    tool: str | None,
     *,
     inline: bool,
     partial: bool,
@@ -235,11 +248,15 @@ def export(
 
     Of threads that fork, `thread` has all branches, and messages are those of the newest one, or of --branch.
 
-    `sft` and `atif` are data sets: a line for each complete agent turn, with what led to it and what the model was
-    asked; a trajectory for each thread.
+    `sft`, `dpo` and `atif` are data sets: a line for each complete agent turn, with what led to it and what the model
+    was asked; for each answer of which feedback tells versions apart; a trajectory for each thread.
     """
-    wanted = {name: options.pop(name) for name in FILTERS}
-    filtered = [name for name in FILTERS if wanted[name] is not None]
+    wanted = {name: options.pop(name) for name in (*FILTERS, "since", "until")}
+    filtered = [name for name, value in {**wanted, "tool": tool}.items() if value is not None]
+    try:
+        said = None if feedback is None else condition(feedback)
+    except ValueError as error:
+        raise CallerError(f"--feedback: {error}") from None
     if filtered and ids:
         raise CallerError(f"--{filtered[0].replace('_', '-')} chooses among all threads: leave out the ids")
     if form in DATASETS:
@@ -247,18 +264,19 @@ def export(
             raise CallerError(
                 f"{form} is a data set: it has no branches, partial turns, requests, or options of formats"
             )
-        chosen = Export(DATASETS[form], needed, COLUMNS[form] if out is not None and out.suffix == PARQUET else None)
+        columns = COLUMNS[form] if out is not None and out.suffix == PARQUET else None
+        chosen = Export(dataset(form, said), needed, columns, judged=said is not None or form == DPO)
     else:
         if requests and not FORMATS[form].is_document:
             raise CallerError(f"--requests: the format {form} has no place for what the model was asked")
-        lines = _lines(FORMATS[form], options, branch=branch, partial=partial, requests=requests)
-        chosen = Export(lines, named_in if requests else lambda _: ())
+        lines = _lines(FORMATS[form], options, said, branch=branch, partial=partial, requests=requests)
+        chosen = Export(lines, named_in if requests else lambda _: (), judged=said is not None)
     contents = ContentStore.of(load()) if inline or form in DATASETS or not FORMATS[form].is_document else None
 
     async def run(store: ThreadStore, file: IO[bytes]) -> None:
         found = _documents(store, ids, tenant) if ids else store.documents(ListQuery(tenant=tenant, **wanted))
         total = len(ids) or (None if filtered else (await store.counts()).threads)
-        await _export(store, contents, found, total, chosen, file)
+        await _export(store, contents, found, total, chosen, file, tool)
 
     if out is None:
         stream = click.get_binary_stream("stdout")
@@ -272,8 +290,18 @@ def export(
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
 
-def _lines(form: Format, options: Mapping[str, Any], *, branch: str | None, partial: bool, requests: bool) -> Lines:
-    """Return a function from a document, and what models were asked, to the printed object.
+def _lines(
+    form: Format,
+    options: Mapping[str, Any],
+    said: Condition | None,
+    *,
+    branch: str | None,
+    partial: bool,
+    requests: bool,
+) -> Lines:
+    """Return a function from a document, what models were asked, and feedback, to the printed object.
+
+    `said`: of threads alone of which feedback says that.
 
     Raises CallerError for options that don't fit the format; the function raises it where a thread has no such branch.
     """
@@ -282,7 +310,11 @@ def _lines(form: Format, options: Mapping[str, Any], *, branch: str | None, part
     except WrongOption as error:
         raise CallerError(f"--{error.option.replace('_', '-')}: {error.why}") from None
 
-    def lines(document: dict[str, Any], bodies: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def lines(
+        document: dict[str, Any], bodies: Mapping[str, dict[str, Any]], judged: Sequence[FeedbackRecord]
+    ) -> Iterator[dict[str, Any]]:
+        if said is not None and not any(map(said.holds, judged)):
+            return
         made = form.printed(document if branch is None else _only(document, branch), partial=partial, **checked)
         yield with_bodies(made, bodies) if requests else made
 
@@ -303,18 +335,22 @@ async def _export(
     total: int | None,
     chosen: Export,
     out: IO[bytes],
+    tool: str | None,
 ) -> None:
     console = Console(stderr=True)
     quiet = not console.is_terminal or out.isatty()
     with Progress(console=console, disable=quiet, transient=True) as progress, chosen.writing(out) as put:
         task = progress.add_task("exporting", total=total)
         async for key, stored in found:
+            progress.advance(task)
+            if tool is not None and not any(tool in tools_called(turn) for turn in stored["turns"]):
+                continue
             document = stored if contents is None else await contents.inlined(key, stored)
             names = chosen.names(document)
             bodies = await store.asked(names, key.tenant or "") if names else {}
-            for line in chosen.lines(document, bodies):
+            judged = (await store.feedback_of([key]))[key] if chosen.judged else ()
+            for line in chosen.lines(document, bodies, judged):
                 put(line)
-            progress.advance(task)
 
 
 async def _documents(
@@ -325,7 +361,7 @@ async def _documents(
 
 
 async def _document(store: ThreadStore, given: str, tenant: str | None) -> tuple[ThreadKey, dict[str, Any]]:
-    key = await _find(store, given, tenant)
+    key = await find_thread(store, given, tenant)
     document = await store.thread(key)
     if document is None:
         raise _missing(given)
@@ -341,7 +377,8 @@ async def _family(
     return whole, await store.spawned(key)
 
 
-async def _find(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey:
+async def find_thread(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey:
+    """Return the thread of an id. Raises CallerError where there is none, or several tenants have one."""
     found = await store.find(given, tenant)
     if not found:
         raise _missing(given)

@@ -7,6 +7,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
+from pipeline.dialects.control import with_control
 from turnmill.wires import WIRES
 
 
@@ -15,7 +16,7 @@ def package_of(name: str) -> str:
     return f"{__name__}.{name.replace('-', '_')}"
 
 
-DIALECTS: Final[dict[str, Dialect]] = {name: import_module(package_of(name)).DIALECT for name in WIRES}
+DIALECTS: Final[dict[str, Dialect]] = {name: with_control(import_module(package_of(name)).DIALECT) for name in WIRES}
 
 _FORMATS = [form for dialect in DIALECTS.values() for form in dialect.formats]
 # Whole documents first, then messages, by name.

@@ -1,13 +1,15 @@
-"""Thread document -> lines of a data set for fine-tuning, in the form of Chat Completions (`sft`). Pure.
+"""Thread document -> lines of a data set for training, in the form of Chat Completions (`sft`, `dpo`). Pure.
 
     {"messages": […], "tools": […], "metadata": {"thread_id", "turn_id", "hash"}}
+    {"prompt": […], "chosen": […], "rejected": […], "tools": […], "metadata": {"thread_id", "chosen", "rejected"}}
 
-Each complete agent turn has a line: the turn, with what led to it on its branch, and what the model was asked.
+Each complete agent turn has a line of `sft`: the turn, with what led to it on its branch, and what the model was asked.
+Of `dpo` each answer with several versions that feedback tells apart has one: the best version, and the worst.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from pipeline.dialects.asked import system_prompts, tools_of
@@ -15,6 +17,7 @@ from pipeline.dialects.openai_chat import export
 from pipeline.turns.branches import one_branch
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.requests import named
+from pipeline.turns.thread_runs import BRANCH, VERSION
 from topics.json_text import Fields
 
 KEPT: Final = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal")
@@ -23,21 +26,65 @@ KEPT: Final = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal
 def sft(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
     """Yield a line for each complete agent turn that says something. `bodies`: what models were asked, by hash."""
     for turn in document["turns"]:
-        if turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
-            continue
-        if not any(message["role"] == "assistant" for message in _messages(document, [turn])):
+        if not _says_something(document, turn):
             continue
         said = _said(document, turn)
         while said[-1]["role"] != "assistant":  # a result that the model has not seen
             said.pop()
         asked = asked_in(turn, bodies)
-        system = [{"role": "system", "content": text} for text in system_prompts(asked)]
-        yield {"messages": [*system, *said], "tools": tools_of(asked), "metadata": provenance(document, turn)}
+        yield {"messages": [*_system(asked), *said], "tools": tools_of(asked), "metadata": provenance(document, turn)}
+
+
+def dpo(document: Fields, bodies: Mapping[str, Fields], scored: Callable[[Fields], float | None]) -> Iterator[Fields]:
+    """Yield a line for each answer of which versions have different scores: the best version, and the worst.
+
+    `scored`: the score of a turn, None without one. Of equal scores the newer version counts.
+    """
+    versions: dict[str, list[tuple[float, int, Fields]]] = {}
+    for place, turn in enumerate(document["turns"]):
+        version = turn.get(BRANCH, {}).get(VERSION)
+        if version is None or not _says_something(document, turn):
+            continue
+        score = scored(turn)
+        if score is not None:
+            versions.setdefault(version["first"], []).append((score, place, turn))
+    for some in versions.values():
+        best, worst = max(some, key=lambda one: one[:2]), min(some, key=lambda one: (one[0], -one[1]))
+        if best[0] == worst[0]:
+            continue
+        chosen, rejected = best[2], worst[2]
+        asked = asked_in(chosen, bodies)
+        yield {
+            "prompt": [*_system(asked), *_said(document, chosen, whole=False)],
+            "chosen": _messages(document, [chosen]),
+            "rejected": _messages(document, [rejected]),
+            "tools": tools_of(asked),
+            "metadata": {
+                "thread_id": document["thread_id"],
+                "chosen": {**_named(chosen), "score": best[0]},
+                "rejected": {**_named(rejected), "score": worst[0]},
+            },
+        }
 
 
 def provenance(document: Fields, turn: Fields) -> Fields:
     """Return the place of a turn, and its canonical hash."""
-    return {"thread_id": document["thread_id"], "turn_id": turn.get("meta:turn_id"), "hash": turn_hash(turn)}
+    return {"thread_id": document["thread_id"], **_named(turn)}
+
+
+def _named(turn: Fields) -> Fields:
+    return {"turn_id": turn.get("meta:turn_id"), "hash": turn_hash(turn)}
+
+
+def _system(asked: Fields) -> list[Fields]:
+    return [{"role": "system", "content": text} for text in system_prompts(asked)]
+
+
+def _says_something(document: Fields, turn: Fields) -> bool:
+    """Return True for a complete agent turn in which the model says something."""
+    if turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
+        return False
+    return any(message["role"] == "assistant" for message in _messages(document, [turn]))
 
 
 def asked_in(turn: Fields, bodies: Mapping[str, Fields]) -> Fields:
@@ -50,11 +97,12 @@ def needed(document: Fields) -> list[str]:
     return list(dict.fromkeys(name for turn in document["turns"] for name in named(turn)[:1]))
 
 
-def _said(document: Fields, turn: Fields) -> list[Fields]:
-    """Return the messages of a turn's branch up to the turn."""
+def _said(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]:
+    """Return the messages of a turn's branch up to the turn; those before it where not `whole`."""
     before: list[Fields] = []
     for one in one_branch(document, turn.get("meta:run_id"))["turns"]:
-        before.append(one)
+        if one is not turn or whole:
+            before.append(one)
         if one is turn:
             break
     return _messages(document, before)

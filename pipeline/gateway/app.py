@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from pipeline.gateway import (
     budgets,
     docs_page,
+    feedback,
     holds,
     ingest,
     problems,
@@ -91,6 +92,8 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
         finally:
             if proxy is not None:
                 await proxy.close()
+            if commands is not None:
+                await commands.close()
             await gateway.close()
 
     app = App(
@@ -111,6 +114,15 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
     problems.add_handlers(app)
     for router in ROUTERS:
         app.include_router(router)
+    if settings.feedback:
+        app.include_router(feedback.router)
+    commands = None
+    if settings.control:
+        from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # who does without it does not load it
+        from pipeline.gateway.control.routes import router as control  # noqa: PLC0415
+
+        commands = app.state.commands = Commands(settings, gateway.follower, gateway.control_publisher)
+        app.include_router(control)
     if gateway.authenticator.people is not None:
         from pipeline.gateway.sign_in import routes as people  # noqa: PLC0415  # where nobody signs in, not loaded
 

@@ -41,7 +41,9 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
+from turnmill.control_record import TOPIC as CONTROL
 from turnmill.errors import TurnmillError
+from turnmill.feedback_record import TOPIC as FEEDBACK
 from turnmill.publisher import Publisher
 
 AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
@@ -167,7 +169,10 @@ class Gateway:
         self.reading = Slots(READS.size)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         # To the brokers, also where this environment names a gateway for agents: it would publish to itself.
-        self._publisher = Opened(lambda: Publisher(settings.model_copy(update={"publish_url": None})).__aenter__())
+        to_brokers = settings.model_copy(update={"publish_url": None, "control": False})
+        self._publisher = Opened(lambda: Publisher(to_brokers).__aenter__())
+        self._feedback = Opened(lambda: Publisher(to_brokers, topic=FEEDBACK).__aenter__())
+        self._control = Opened(lambda: Publisher(to_brokers, topic=CONTROL).__aenter__())
 
     async def store(self) -> ThreadStore:
         """Return the thread store. Raises StoreError."""
@@ -176,6 +181,14 @@ class Gateway:
     async def publisher(self) -> Publisher:
         """Return the publisher that all uploads share. Raises BrokerError."""
         return await self._publisher.get()
+
+    async def feedback_publisher(self) -> Publisher:
+        """Return the publisher of feedback. Raises BrokerError."""
+        return await self._feedback.get()
+
+    async def control_publisher(self) -> Publisher:
+        """Return the publisher of commands. Raises BrokerError."""
+        return await self._control.get()
 
     @contextmanager
     def coming_in(self) -> Iterator[None]:
@@ -211,8 +224,9 @@ class Gateway:
         await self.budgets.stop()
         self.figures.close()
         await asyncio.gather(self.follower.close(), self.tail.close())
-        if self._publisher.value is not None:
-            await self._publisher.value.__aexit__(None, None, None)
+        for one in (self._publisher.value, self._feedback.value, self._control.value):
+            if one is not None:
+                await one.__aexit__(None, None, None)
         if self._store.value is not None:
             await self._store.value.close()
 

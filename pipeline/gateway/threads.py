@@ -23,6 +23,8 @@ from pipeline.turns.pages import UnknownTurn, last_turns
 from pipeline.turns.requests import named_in, with_bodies
 from pipeline.turns.times import epoch_ms
 from topics import json_text
+from topics.feedback import shown as shown_feedback
+from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.limits import TREE_THREADS
 
@@ -180,6 +182,9 @@ async def read_thread(
     requests: Annotated[  # noqa: FBT002  # FastAPI passes it by name
         bool, Query(description="thread: with what the model was asked, as `meta:requests`.")
     ] = False,
+    feedback: Annotated[  # noqa: FBT002  # FastAPI passes it by name
+        bool, Query(description="thread: with what was said of it, as `meta:feedback`.")
+    ] = False,
     turns: Annotated[int | None, Query(ge=1, description="thread: only the last turns, as many as this.")] = None,
     since_turn: Annotated[
         str | None, Query(max_length=500, description="thread: at least from the turn with this `meta:turn_id` on.")
@@ -198,20 +203,27 @@ async def read_thread(
         options = form.checked(given)
     except WrongOption as error:
         raise Problem("bad-request", str(error)) from None
-    if not form.is_document and (turns is not None or since_turn is not None or requests):
-        raise Problem("bad-request", f"turns, since_turn, requests: the format {format_name} has no such options")
+    if not form.is_document and (turns is not None or since_turn is not None or requests or feedback):
+        raise Problem(
+            "bad-request", f"turns, since_turn, requests, feedback: the format {format_name} has no such options"
+        )
     bounded, bodies = principal.bounded(tenant), dict[str, dict[str, Any]]()
+    judged: list[dict[str, object]] | None = None
 
     def printed(document: dict[str, Any]) -> tuple[bytes, str]:
         made = form.printed(document, branch=branch, partial=partial, **options)
         shown = last_turns(made, turns, since_turn)
+        if judged is not None:
+            shown = {**shown, "meta:feedback": judged}
         data = json_text.dumps(with_bodies(shown, bodies) if requests else shown).encode()
         return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
     try:
         # In a slot until it is text: as values a long conversation takes ten times as much memory.
         async with gateway.reading.taken(bounded):
-            document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
+            found, document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
+            if feedback:
+                judged = [shown_feedback(one) for one in (await (await gateway.store()).feedback_of([found]))[found]]
             if requests:
                 bodies = await (await gateway.store()).asked(named_in(document), bounded)
             data, tag = await asyncio.to_thread(printed, document)
@@ -276,16 +288,18 @@ async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: Thread
     )
 
 
-async def _document(gateway: Gateway, tenant: str | None, thread_id: str, *, inline: bool) -> dict[str, Any]:
+async def _document(
+    gateway: Gateway, tenant: str | None, thread_id: str, *, inline: bool
+) -> tuple[ThreadKey, dict[str, Any]]:
     found = await gateway.find(thread_id, tenant)
     store = await gateway.store()
     document = await store.thread(found)
     if document is None:
         raise unknown_thread(thread_id)
     if not inline:
-        return document
+        return found, document
     try:
-        return await gateway.contents.inlined(found, document, gateway.settings.gateway_response_bytes)
+        return found, await gateway.contents.inlined(found, document, gateway.settings.gateway_response_bytes)
     except StoreError as error:
         if error.transient:
             raise

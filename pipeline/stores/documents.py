@@ -75,6 +75,13 @@ async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -
     return await asyncio.to_thread(_documents, records, erased)
 
 
+async def records_of(connection: AsyncConnection, key: ThreadKey) -> list[TurnRecord]:
+    """Return the turn records of a thread, oldest first, without the bodies of their requests."""
+    await certain(connection)
+    texts = list(await connection.scalars(statements.records([key])))
+    return [record for record in map(record_of, texts) if record["thread_id"] == key.thread_id]
+
+
 def _records_by_thread(
     texts: list[str], keys: Iterable[ThreadKey]
 ) -> tuple[dict[ThreadKey, list[TurnRecord]], set[ThreadKey]]:

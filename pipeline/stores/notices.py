@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import statements
 from pipeline.stores.connections import Connected
+from pipeline.stores.feedback import delete_feedback
 from pipeline.stores.lookups import certain
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import notices
@@ -32,9 +33,10 @@ Row = dict[str, Any]
 async def delete_turns(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
     """Delete the turns of threads, and leave a notice of each that had any.
 
-    Names and requests that nothing else has go with them. `reason`: deleted, expired.
+    Feedback on them goes with them, and names and requests that nothing else has. `reason`: deleted, expired.
     """
-    agents, names, requests = set[int](), set[int](), set[int]()
+    keys, agents, names, requests = list(keys), set[int](), set[int](), set[int]()
+    await delete_feedback(connection, keys)
     for key in keys:
         names.update(await connection.scalars(statements.names_in(key)))
         requests.update(await connection.scalars(statements.requests_in(key)))

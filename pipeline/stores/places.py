@@ -189,6 +189,13 @@ TABLES: Final = (
         left=_owned(s.tokens.c.tenant, lambda tenant: tenant),
     ),
     TablePlace(
+        "feedback",
+        "with its thread; `tenants erase` deletes a tenant's",
+        "nothing; of a thread that was never stored, until its tenant is erased",
+        ("thread_key", "id", "tenant", "record"),
+        left=_rows(s.feedback.c.id, lambda tenant: s.feedback.c.tenant == (column_text(tenant) or "")),
+    ),
+    TablePlace(
         "webhook_deliveries",
         "in the transaction that marks the thread; with their webhook",
         "turns: nothing; a deletion's id and tenant until it is delivered, at most TURNMILL_WEBHOOKS_WITHIN",
@@ -230,7 +237,7 @@ RETENTION: Final = "by the topic's `retention.ms`, whole segments"
 UNTIL: Final = "`tenants check` says until when"
 TOPICS: Final = tuple(
     Place(name, RETENTION, UNTIL, "`retention.ms`, and at the latest `segment.ms` more")
-    for name in ("events", "turns", "telemetry", "dead-letters", "state", "notices")
+    for name in ("events", "turns", "telemetry", "dead-letters", "state", "notices", "feedback", "control")
 )
 READ: Final = "read by `tenants check`"
 LEFT_OUT: Final = "not looked at: see how long"

@@ -378,6 +378,22 @@ tokens = Table(
     Column("id_token", Text),  # the provider's, which ends its own session by it
 )
 
+# What was said of threads, stored or not: of each id what came last, by the broker's time and the offset. `record`:
+# none once it was taken back. `tenant`: "" for none.
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("thread_key", Name),
+    Column("id", Name),
+    Column("tenant", Name, nullable=False),
+    Column("record", Document),
+    Column("at", BigInteger, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    PrimaryKeyConstraint("thread_key", "id"),  # what was said of a thread
+    Index("feedback_tenant", "tenant"),  # a tenant's, to erase it
+    sqlite_with_rowid=False,
+)
+
 # What waits to be delivered: of each lane (a webhook and a thread) the first row has a time at which it is due, and the
 # others have none. `place`: [topic, partition, offset] of the record; `at`: its time. `thread_key`: the thread whose
 # turn it says, with which it goes; none for notices, which say nothing of what was said.

@@ -16,9 +16,10 @@ from pipeline.policies.retention import Retention
 from pipeline.stores import deleted_usage, list_statements, statements, usage_query
 from pipeline.stores.deleted_usage import DeletedUsage
 from pipeline.stores.deliveries import Delivering
-from pipeline.stores.documents import documents_of, keys_in, summaries_of, summary_of
+from pipeline.stores.documents import documents_of, keys_in, records_of, summaries_of, summary_of
 from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.expiring import Expiring
+from pipeline.stores.feedback import Feedback
 from pipeline.stores.holding import Holding
 from pipeline.stores.holds import held_of, held_thread
 from pipeline.stores.keys import id_and_tenant, thread_of, turn_text
@@ -45,7 +46,9 @@ from turnmill.identity import thread_uuid
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 
 
-class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Delivering, Tokens, DeletedUsage, Scrubbing):
+class ThreadStore(
+    OfTenants, Holding, Expiring, Searched, Asked, Feedback, Noticing, Delivering, Tokens, DeletedUsage, Scrubbing
+):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.
@@ -124,6 +127,11 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Asked, Noticing, Deliv
         """Return a thread as ThreadProtocol document; None where it is not stored."""
         async with self._reading() as connection:
             return (await documents_of(connection, [key])).get(key)
+
+    async def records(self, key: ThreadKey) -> list[TurnRecord]:
+        """Return the turn records of a thread, oldest first, without the bodies of their requests."""
+        async with self._reading() as connection:
+            return await records_of(connection, key)
 
     async def threads(self, limit: int = 50, cursor: str | None = None, wanted: ListQuery = ALL) -> ThreadPage:
         """Return threads in an order, the last updated first where no other is wanted.

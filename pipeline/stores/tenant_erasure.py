@@ -61,6 +61,7 @@ async def erase_tenant(
         await erase_some()
     await store.drop_webhooks(tenant)
     await store.revoke_tokens(tenant)
+    await store.forget_feedback(tenant)
     await store.forget_notices(tenant)
     await store.forget_sums(tenant)
     await store.forget_deleted_usage(tenant)

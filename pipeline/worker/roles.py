@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
-from topics.catalog import DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
+from topics.catalog import CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.operation import Operation
 from turnmill.errors import CallerError
 
@@ -88,6 +88,19 @@ _ROLES: Final = (
         needs_store=True,
     ),
     Role(
+        "feedback",
+        "Writes feedback to the thread store.",
+        FEEDBACK,
+        (
+            Operation("storeFeedback", "receive", FEEDBACK, "Write feedback to the thread store."),
+            Operation("refuseFeedback", "send", DEAD_LETTERS, "Keep what is no feedback, with the reason."),
+        ),
+        "feedback_role.feedback_work",
+        needs_store=True,
+        needs_setting="feedback",
+        light=True,
+    ),
+    Role(
         "archive",
         "Writes turns to Parquet files on object storage.",
         TURNS,
@@ -124,12 +137,17 @@ _ROLES: Final = (
     ),
 )
 ROLES: Final = {role.name: role for role in _ROLES}
-OPERATIONS: Final = tuple(operation for role in _ROLES for operation in role.operations)
+OF_GATEWAYS: Final = (
+    Operation("publishFeedback", "send", FEEDBACK, "Publish what callers say of threads."),
+    Operation("giveCommands", "send", CONTROL, "Tell runs to stop, and others what became of it."),
+    Operation("hearCommands", "receive", CONTROL, "Know what other gateways have commanded."),
+)
+OPERATIONS: Final = (*(operation for role in _ROLES for operation in role.operations), *OF_GATEWAYS)
 
 
 def default_roles(settings: Settings) -> list[Role]:
     """Return the roles that these settings allow: all, but archive only where there is an archive."""
-    return [role for role in _ROLES if role.needs_setting is None or getattr(settings, role.needs_setting) is not None]
+    return [role for role in _ROLES if role.needs_setting is None or getattr(settings, role.needs_setting)]
 
 
 def roles_named(names: Iterable[str]) -> list[Role]:

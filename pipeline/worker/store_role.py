@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from aiokafka import ConsumerRecord
 
 from pipeline.assembly.records import Refused
-from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter, without_value
-from pipeline.kafka.outbox import Outbox, Outgoing, Producer
+from pipeline.kafka.dead_letters import without_value
+from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import StoreError, UnstorableData
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.burying import Burying
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.housekeeping import BudgetWatch, SearchBackfill, Spending, Summing
@@ -26,8 +25,6 @@ from topics import catalog, turn_record
 from turnmill.clock import now_ms
 from turnmill.envelope import batch_refusal
 from turnmill.errors import InvalidRecord, Reason
-
-PAUSE: Final = 0.5  # seconds before dead letters that were not delivered are sent again
 
 Placed = tuple[int, ConsumerRecord]  # the partition, and a record of it
 
@@ -38,9 +35,8 @@ class TurnWriter:
     def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
         self.settings = settings
         self.metrics = metrics
-        self.outbox = outbox
         self.topic = catalog.TURNS.full_name(settings.topic_prefix)
-        self.log_refused = DeadLetterLog(self.topic)
+        self.burying = Burying(settings, metrics, outbox, self.topic)
         self.retention = settings.kept_for
         self.contents = ContentStore.of(settings)
         self.store: ThreadStore | None = None
@@ -57,8 +53,7 @@ class TurnWriter:
         store = await self.opened()
         records = [(partition, record) for partition, some in group for record in some]
         refused = await self._write(store, records)
-        if refused:
-            await self._bury(refused)
+        await self.burying.bury(refused)
         self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
         self.metrics.add(m.STORE_ROWS, len(records) - len(refused))
 
@@ -87,19 +82,6 @@ class TurnWriter:
         self.metrics.add(m.STORE_ERASED, len(result.erased))
         self.metrics.add(m.STORE_EXPIRED, len(result.expired), role="store")
         return [(records[place][0], _late(records[place][1])) for place in result.late]
-
-    async def _bury(self, found: Sequence[tuple[int, Refused]]) -> None:
-        """Return when the dead letters are delivered."""
-        letters: deque[Outgoing] = deque()
-        for partition, refused in found:
-            self.metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
-            self.log_refused(partition, refused)
-            letters.append(outgoing_letter(self.settings.topic_prefix, self.topic, partition, refused))
-        await self.outbox.send(letters)
-        while True:
-            if await self.outbox.flush():
-                return
-            await asyncio.sleep(PAUSE)
 
 
 def _late(record: ConsumerRecord) -> Refused:

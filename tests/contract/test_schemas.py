@@ -15,17 +15,19 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
+from pipeline.gateway.control.commands import as_record, new_command
 from pipeline.stores.notices import deleted
 from tests.same_bytes import START, THREAD_ID, streams
 from tests.support.schema_compatibility import Comparison
 from topics import notice, state, telemetry, turn_record
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
+from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.dead_letter import DeadLetter
 from topics.record_schemas import packaged, texts
 from topics.state import Closed, Segment
 from topics.thread_key import ThreadKey
 from turnmill.envelope import encode
 from turnmill.errors import Reason
+from turnmill.feedback_sender import made
 from turnmill.framing import decode
 
 SCHEMAS = Path(__file__).parents[2] / "topics" / "schemas"
@@ -97,6 +99,9 @@ def test_real_records_are_as_the_schemas_say() -> None:
             letter = DeadLetter(refused.reason, refused.detail, "events", 0, 0, START, None, None)
             look(DEAD_LETTERS, {name: text.decode() for name, text in letter.headers()})
     look(NOTICES, json.loads(notice.encode(deleted(ThreadKey.of(THREAD_ID, "acme"), "expired", START))))
+    look(FEEDBACK, made("chat-42", "acme", {"name": "helpful", "value": True, "turn_id": "t", "by": "ann"}))
+    look(FEEDBACK, made("chat-42", None, {"name": "score", "value": 0.5, "message": 3, "comment": "good"}))
+    look(CONTROL, as_record(new_command("stop", (THREAD_ID, "acme"), "r", "now", "ann")))
     run = state.RunKey("acme", THREAD_ID, "r")
     segment = Segment(0, 1, START, state.Clocks(START, None, START), [b"a", b"bc"], read=1, traceparent="00-1")
     look(STATE, json.loads(state.encode(run, segment).partition(b"\n")[0]))

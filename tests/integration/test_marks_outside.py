@@ -123,7 +123,7 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
     nobody = {"brokers": f"127.0.0.1:{free_ports(1)[0]}"}
     await apply_topics(settings)
     await begin(settings, [ROLES["webhooks"], ROLES["notices"]], since=0)
-    worker = WorkerProcess(settings, roles="assemble,metrics,store,webhooks,notices")
+    worker = WorkerProcess(settings, roles="assemble,metrics,store,feedback,webhooks,notices")
     settings.home.mkdir(exist_ok=True)
 
     # Spools, of an agent and of a gateway that have no broker: they hold all, and nothing once it is sent.
@@ -149,6 +149,8 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
             again = await http.post(path.replace("markofrun", "markofthird"), content=sse(SAID))
             assert again.status_code == 200, again.text
             await publish(settings, EVENTS, [(b"markofletterkey", b'{"markofletter')])
+            said = {"name": "markofjudgement", "value": "markoflabel", "comment": "markofcomment", "by": "markofjudge"}
+            assert (await http.post("/v1/threads/markofchat/feedback", json=said)).status_code == 201
 
             def turns() -> set[tuple[str, str]]:
                 ends = [one["data"] for one in receiver.taken if one["type"].startswith("turn.")]
@@ -161,7 +163,9 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
             assert marks(settings.home / "spool") == {}
 
             async def on_all_topics() -> bool:
-                return {topic.name for topic in CATALOG} - {"notices"} <= topics(marks(cluster.nodes[0].folder))
+                return {topic.name for topic in CATALOG} - {"notices", "control"} <= topics(
+                    marks(cluster.nodes[0].folder)
+                )
 
             await until(on_all_topics, lambda: topics(marks(cluster.nodes[0].folder)))
             for chat in ("markofchat", "markofagentchat"):

@@ -45,6 +45,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("get", "/v1/threads/{thread_id}/tree"): "own",
     ("get", "/v1/threads/{thread_id}/live"): "own",
     ("get", "/v1/threads/{thread_id}/usage"): "own",
+    ("post", "/v1/threads/{thread_id}/feedback"): "off",  # whose it is: tests/integration/gateway/test_feedback.py
     ("get", "/v1/usage"): "own list",
     ("get", "/v1/figures/live"): "own list",
     ("get", "/v1/search"): "own list",
@@ -74,13 +75,14 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "import": ("--from", "vercel-ai", "--publish", "--thread", SHARED, "HISTORY"),
     "publish": ("STREAM", "--dialect", "vercel-ai", "--thread", SHARED, "--run", RUN),
     "replay": ("--thread", SHARED, "--json"),
+    "rerun": (SHARED,),
     "runs": ("--thread", SHARED, "--json"),
     "threads delete": (SHARED, "--yes"),
     "threads hold": (SHARED,),
     "threads show": (SHARED,),
     "usage": ("--thread", SHARED, "--json"),
 }
-ASKS: Final = ("threads show", "threads delete", "threads hold", "export")  # whose it is, where several have it
+ASKS: Final = ("threads show", "threads delete", "threads hold", "export", "rerun")  # whose it is, of several
 WITHOUT_IDS: Final = {
     *(
         "archive compact",

@@ -13,6 +13,7 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.dialects import DIALECTS
+from pipeline.gateway.control.commands import as_record, new_command
 from pipeline.kafka.outbox import Outbox
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
@@ -21,6 +22,7 @@ from pipeline.policies.webhooks import Webhook, secret_of
 from pipeline.settings import Settings
 from pipeline.stores.notices import deleted
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.feedback_role import FeedbackWriter
 from pipeline.worker.store_role import TurnWriter
 from pipeline.worker.webhook_events import notice_event
 from tests.support.assembled import START, THREAD_ID
@@ -28,10 +30,13 @@ from tests.support.commands import turnmill
 from tests.support.fleet import Envelope
 from tests.support.gateways import talk
 from topics import json_text, notice, turn_record
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS
+from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill import Publisher
+from turnmill.control import Control
 from turnmill.envelope import decode, encode
+from turnmill.feedback_sender import made
 
 TENANTS: Final = ("acme", "globex", None)
 
@@ -120,6 +125,35 @@ async def turns(settings: Settings) -> None:
         assert not [other for other in TENANTS if other != tenant and word(other) in done.stdout]
 
 
+async def feedback(settings: Settings) -> None:
+    said = [
+        {**made("chat", None, {"id": "same", "name": "n", "value": word(one)}), "thread_id": THREAD_ID, "tenant": one}
+        for one in TENANTS
+    ]
+    values = [StoredRecord(encode(one), n, 0, b"key") for n, one in enumerate(said)]
+    async with await ThreadStore.open(settings.store_url, migrate=True) as store:
+        writer = FeedbackWriter(settings, Metrics(10), Outbox(_NoLetters()))
+        await writer.apply([(0, values)])  # type: ignore[list-item]  # all that it reads
+        keys = {ThreadKey.of(THREAD_ID, one): one for one in TENANTS}
+        for key, found in (await store.feedback_of(keys)).items():
+            assert [one["value"] for one in found] == [word(keys[key])]
+
+
+async def commands(settings: Settings) -> None:
+    """A tenant's command tells its own run to stop; the runs of others have the same ids."""
+    listening = Control(settings)
+    listening._task = asyncio.create_task(asyncio.sleep(0))
+    async with Publisher(settings, keep_after=0.1) as publisher:
+        runs = {
+            one: publisher.run(thread_id=THREAD_ID, agent_id="a", dialect="vercel-ai", run_id="r", tenant=one)
+            for one in TENANTS
+        }
+        for run in runs.values():
+            listening.begun(run)
+        listening.heard(encode(as_record(new_command("stop", (THREAD_ID, "acme"), "r", "now", "ann"))))
+        assert [one for one, run in runs.items() if run.stopped] == ["acme"]
+
+
 class _NoLetters:
     async def send_batch(self, _: str, __: int, records: Any) -> tuple[int, Awaitable[object]]:
         raise AssertionError(f"every turn can be stored: {records}")
@@ -172,6 +206,8 @@ CASES: Final[dict[str, Callable[[Settings], Awaitable[None]]]] = {
     DEAD_LETTERS.name: dead_letters,
     STATE.name: state,
     NOTICES.name: notices,
+    FEEDBACK.name: feedback,
+    CONTROL.name: commands,
 }
 
 

@@ -24,6 +24,7 @@ from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability import metrics as m
 from pipeline.stores.errors import StoreError
 from topics.thread_key import ThreadKey
+from turnmill.control_record import EVENT
 from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
 
@@ -240,7 +241,8 @@ def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int |
     """Return the event for its SDK's client; without data, where that has it already, or must not have it."""
     at = resume.number(event.event) if number is not None else None
     known = number is not None and at is not None and at <= number
-    data = frame(encode(event.event), str(event.place)) if resume.told(event.event) and not known else b""
+    told = resume.told(event.event) and event.event.get(dialect.wire.kind) != EVENT  # clients know no such event
+    data = frame(encode(event.event), str(event.place)) if told and not known else b""
     return Frame(event.seq, data, dialect.ended(event.event, None) is not None)
 
 

@@ -12,10 +12,12 @@ from atif import Trajectory
 from click.testing import CliRunner, Result
 
 from pipeline.__main__ import cli
+from pipeline.stores.feedback import Said
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.requests import digest
 from tests.support.datasets import check_openai
 from turnmill.errors import CallerError
+from turnmill.feedback_sender import made as made_feedback
 
 ASKED: dict[str, Any] = {
     "system": "be brief",
@@ -33,6 +35,32 @@ async def filled(store: ThreadStore, record: Any) -> None:
         user = record(chat, "r1", "user", role="user", text=f"Weather for {chat}?", agents=[], tenant=tenant)
         cut = record(chat, "r2", seconds=9, status="interrupted", text="Once", agent_id=agent, tenant=tenant)
         await store.write([user, made, cut])
+
+
+@pytest.fixture
+async def versions(store: ThreadStore, record: Any) -> None:
+    """A question with three answers, of which feedback says something, and a thread of which it says the whole."""
+    made = [record("chat", "r0", "user", role="user", text="Weather?", agents=[])]
+    for number, text in enumerate(("Bad.", "Good.", "Fair.")):
+        one = record("chat", f"r{number + 1}", seconds=2 + number, text=text, tokens=number)
+        one["lineage"] = {"follows": "r0", **({"replaces": "r1"} if number else {})}
+        made.append(one)
+    made += [record("other", "r1", text="Rain."), record("third", "r1", text="Snow.")]
+    for one in made:  # as assembly marks them
+        one["turn"] |= {"meta:turn_id": one["turn_id"], "meta:run_id": one["run_id"]}
+    await store.write(made)
+    said = [
+        ("chat", 0, {"run_id": "r1"}),
+        ("chat", 1, {"run_id": "r2"}),
+        ("chat", 0.5, {"run_id": "r3"}),
+        ("other", 1, {}),
+    ]
+    await store.add_feedback(
+        [
+            Said(made_feedback(chat, None, {"name": "good", "value": value, **about}), 1, place)  # type: ignore[arg-type]
+            for place, (chat, value, about) in enumerate(said)
+        ]
+    )
 
 
 @pytest.fixture
@@ -93,3 +121,40 @@ def test_what_a_data_set_has_no_place_for_is_refused(export: Any, filled: None) 
     for given in (("--partial",), ("--requests",), ("--branch", "r1"), ("--for-version", "1.20")):
         assert isinstance(export("--format", "sft", *given).exception, CallerError)
     assert isinstance(export("chat", "--agent", "a1").exception, CallerError)
+
+
+def test_feedback_chooses_turns_and_threads(export: Any, versions: None) -> None:
+    def answers(condition: str) -> set[str]:
+        lines = export("--format", "sft", "--feedback", condition).output.splitlines()
+        return {json.loads(line)["messages"][-1]["content"] for line in lines}
+
+    assert answers("good>=1") == {"Good.", "Rain."}
+    assert answers("good<1") == {"Bad.", "Fair."}
+    assert answers("other>=0") == set()
+    assert len(export("--feedback", "good>=1").output.splitlines()) == 2
+    assert len(export("--format", "atif", "--feedback", "good=1").output.splitlines()) == 2
+    wrong = export("--feedback", "good").exception
+    assert isinstance(wrong, CallerError)
+    assert "NAME>=VALUE" in str(wrong)
+
+
+def test_versions_that_feedback_tells_apart_are_pairs(export: Any, versions: None, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    assert export("--format", "dpo", "--out", str(file)).exception is None
+    [pair] = map(json.loads, file.read_text().splitlines())
+    assert (pair["chosen"], pair["rejected"]) == (
+        [{"role": "assistant", "content": "Good."}],
+        [{"role": "assistant", "content": "Bad."}],
+    )
+    assert pair["prompt"] == [{"role": "user", "content": "Weather?"}]
+    assert (pair["metadata"]["chosen"]["score"], pair["metadata"]["rejected"]["score"]) == (1, 0)
+    assert loaded("json", file)[0]["chosen"] == pair["chosen"]
+    assert export("--format", "dpo", "--feedback", "good<1").output == ""
+    assert len(export("--format", "dpo", "--feedback", "good>=1").output.splitlines()) == 1
+
+
+def test_threads_are_chosen_by_tool_and_time(export: Any, filled: None) -> None:
+    assert export("--tool", "look").output == ""
+    assert len(export("--since", "2026-01-01").output.splitlines()) == 2
+    assert export("--until", "2026-01-01").output == ""
+    assert isinstance(export("chat", "--tool", "look").exception, CallerError)

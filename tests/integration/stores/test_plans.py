@@ -41,7 +41,7 @@ TURNS: Final = 30_000  # of as many threads, over 300 hours, of 50 tenants and 6
 GROWING: Final = {
     *("threads", "turns", "thread_agents", "links", "usage", "usage_sums", "turn_words", "erased"),
     *("holds", "expired", "notices", "webhook_deliveries", "requests", "request_values", "request_members"),
-    "turn_requests",
+    *("turn_requests", "feedback"),
 }
 ASKED: Final = json.dumps(dict.fromkeys(("turn_id", "run_id", "agent_id", "agent_name", "dialect", "since", "asked")))
 RECORD: Final = json.dumps({"agent_id": "a7", "turn": {"turn_type": "user", "parts": []}})
@@ -70,6 +70,7 @@ FILL: Final = (
         to_tsvector('simple', 'hello rare' || n) || array_to_tsvector(ARRAY['§t' || n % 50]) FROM numbers n""",
     "INSERT INTO erased SELECT 'gone-' || n, 0 FROM numbers n",
     """INSERT INTO holds SELECT 'held-' || n, '["x", null]', 0 FROM numbers n""",
+    """INSERT INTO feedback SELECT 'thread-' || n, 'a', 't' || n % 50, '{}', n, n FROM numbers n""",
     """INSERT INTO expired SELECT 'gone-' || n, '["x", null]', 0, 0, 0, n FROM numbers n""",
     """INSERT INTO requests
     SELECT 1000 + n, decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), 't' || n % 50, '{}' FROM numbers n""",
@@ -223,6 +224,8 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "deliveries that are due": (deliver, "webhook_deliveries_due"),
     "what waits in a lane": (lambda s: deliver(s, NOW + DAY_MS), "webhook_deliveries_lane"),
     "whether a thread is held": (hold, "holds_pkey"),
+    "what was said of a thread": (lambda s: s.feedback_of([KEY]), "feedback_pkey"),
+    "what was said of a tenant's threads": (lambda s: s.forget_feedback("t7"), "feedback_tenant"),
     "a thread that is deleted": (erase, "turns_named"),
     "a thread that expires": (lambda s: s.expire([GONE], KEPT, NOW), "turns_named"),
 }

@@ -123,7 +123,8 @@ async def test_every_role_can_be_built(name: str, settings: Settings) -> None:
 
 def test_a_role_runs_by_default_where_its_setting_is_set(settings: Settings) -> None:
     assert [role.name for role in default_roles(settings)] == list(ROLES)
-    assert [role.name for role in default_roles(Settings())] == ["assemble", "metrics", "store"]
+    assert [role.name for role in default_roles(Settings())] == ["assemble", "metrics", "store", "feedback"]
+    assert "feedback" not in [role.name for role in default_roles(Settings(feedback=False))]
 
 
 def test_a_name_that_is_no_role_is_refused() -> None:

@@ -1,0 +1,1 @@
+"""Commands to runs over HTTP: `docs/control.md`."""

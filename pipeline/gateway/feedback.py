@@ -1,0 +1,84 @@
+"""Feedback over HTTP, on its way to its topic."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Judge, alternatives
+from pipeline.gateway.threads import ThreadId, Whose
+from pipeline.stores.errors import StoreError
+from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
+from turnmill.errors import InvalidRecord
+from turnmill.feedback_sender import made
+from turnmill.identity import thread_uuid
+from turnmill.limits import COMMENT_CHARACTERS, FEEDBACK_CHARACTERS, NAMED_CHARACTERS
+
+router = APIRouter(prefix="/v1/threads", tags=["threads"])
+
+Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
+Short = Annotated[str, StringConstraints(min_length=1, max_length=FEEDBACK_CHARACTERS)]
+Comment = Annotated[str, StringConstraints(min_length=1, max_length=COMMENT_CHARACTERS)]
+Label = Annotated[str, StringConstraints(strict=True, max_length=FEEDBACK_CHARACTERS)]
+
+
+class Given(BaseModel):
+    """What is said of a thread, or of one of its turns."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[Short, Field(description="What is judged: `helpful`, `correctness`, …")]
+    value: Annotated[
+        StrictBool | StrictInt | StrictFloat | Label | None, Field(description="null takes back what `id` said.")
+    ]
+    turn_id: Annotated[Named | None, Field(description="Without it and `run_id`: the whole thread.")] = None
+    run_id: Named | None = None
+    message: Annotated[int | None, Field(ge=0, lt=2**31, description="The place of a message in the turn.")] = None
+    comment: Comment | None = None
+    by: Annotated[Short | None, Field(description="Who says it; by default the token's name.")] = None
+    id: Annotated[Named | None, Field(description="The same one again replaces what it said.")] = None
+
+
+class Taken(BaseModel):
+    """The feedback's id. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
+
+    id: str
+
+
+@router.post(
+    "/{thread_id}/feedback",
+    status_code=201,
+    summary="Say what you think of it",
+    openapi_extra=alternatives("publish", "feedback"),
+    responses=documented("bad-request", "conflict", "forbidden"),
+)
+async def give_feedback(
+    gateway: TheGateway, principal: Judge, thread_id: ThreadId, given: Given, tenant: Whose = None
+) -> Taken:
+    """Publish feedback on a thread, stored already or not. Workers store it; `?feedback=true` of a thread shows it."""
+    bounded = principal.bounded(tenant)
+    said = given.model_dump()
+    if said["by"] is None and principal.limited:
+        said["by"] = principal.name
+    try:
+        record = made(thread_id, bounded, said)
+    except InvalidRecord as error:
+        raise Problem("bad-request", error.detail) from None
+    value = encode(record)
+    key = ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
+    try:
+        erased = await (await gateway.store()).erased([key])
+    except StoreError:  # nothing is known against it, and a worker looks again
+        erased = set()
+    if erased:
+        raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
+    publisher = await gateway.feedback_publisher()
+    gateway.outage.take(publisher, bounded, len(value))
+    await publisher.put(record["thread_id"].encode(), value)
+    await publisher.kept()
+    return Taken(id=record["id"])

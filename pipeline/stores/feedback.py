@@ -1,0 +1,97 @@
+"""Feedback in the store: of each id, what was said last, by the times and offsets of the topic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import delete, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.connections import Connected
+from pipeline.stores.erased_threads import erased_of
+from pipeline.stores.keys import key_text
+from pipeline.stores.lookups import certain
+from pipeline.stores.names import INSERT
+from pipeline.stores.schema import feedback
+from pipeline.stores.versions import portions
+from pipeline.turns.column_text import column_text
+from topics.feedback import FeedbackRecord
+from topics.thread_key import ThreadKey
+
+Row = dict[str, Any]
+
+
+class Said(NamedTuple):
+    """A record, with its time (epoch ms of the broker) and its offset: the order of what an id said."""
+
+    record: FeedbackRecord
+    at: int
+    offset: int
+
+
+class Feedback(Connected):
+    """A store with feedback. Every method raises StoreError."""
+
+    async def add_feedback(self, said: Sequence[Said]) -> int:
+        """Store what was said -> how many records were of threads that are erased, and are not stored.
+
+        The same again, and what is older than what is stored, changes nothing.
+        """
+        newest: dict[tuple[str, str], tuple[ThreadKey, Said]] = {}
+        for one in sorted(said, key=lambda one: (one.at, one.offset)):
+            key = thread_of(one.record)
+            newest[key_text(key), column_text(one.record["id"]) or ""] = key, one
+        async with self._writing() as connection:
+            await certain(connection)
+            erased = await erased_of(connection, {key for key, _ in newest.values()})
+            rows = [_row(text, id_, key, one) for (text, id_), (key, one) in newest.items() if key not in erased]
+            new = INSERT[connection.dialect.name](feedback)
+            is_newer = or_(
+                feedback.c.at < new.excluded.at,
+                (feedback.c.at == new.excluded.at) & (feedback.c.offset < new.excluded.offset),
+            )
+            change = new.on_conflict_do_update(
+                index_elements=[feedback.c.thread_key, feedback.c.id],
+                set_={name: new.excluded[name] for name in ("record", "at", "offset")},
+                where=is_newer,
+            )
+            if rows:
+                await connection.execute(change, rows)
+        return sum(thread_of(one.record) in erased for one in said)
+
+    async def feedback_of(self, keys: Collection[ThreadKey]) -> dict[ThreadKey, list[FeedbackRecord]]:
+        """Return the feedback on each of these threads, oldest first, without what was taken back."""
+        texts = {key_text(key): key for key in keys}
+        found: dict[ThreadKey, list[FeedbackRecord]] = {key: [] for key in keys}
+        async with self._reading() as connection:
+            await certain(connection)
+            for some in portions(sorted(texts)):
+                query = select(feedback.c.thread_key, feedback.c.record).where(feedback.c.thread_key.in_(some))
+                for text, record in await connection.execute(query):
+                    if record is not None:
+                        found[texts[text]].append(record)
+        return {key: sorted(some, key=lambda one: (one["at"], one["id"])) for key, some in found.items()}
+
+    async def forget_feedback(self, tenant: str) -> None:
+        """Delete the feedback of a tenant, "" for what has none."""
+        async with self._writing() as connection:
+            await certain(connection)
+            await connection.execute(delete(feedback).where(feedback.c.tenant == (column_text(tenant) or "")))
+
+
+async def delete_feedback(connection: AsyncConnection, keys: Iterable[ThreadKey]) -> None:
+    """Delete the feedback on threads."""
+    for some in portions(sorted(map(key_text, keys))):
+        await connection.execute(delete(feedback).where(feedback.c.thread_key.in_(some)))
+
+
+def thread_of(record: FeedbackRecord) -> ThreadKey:
+    """Return the thread that a record is about."""
+    return ThreadKey.of(record["thread_id"], record.get("tenant"))
+
+
+def _row(text: str, id_: str, key: ThreadKey, said: Said) -> Row:
+    record = said.record if said.record["value"] is not None else None
+    tenant = column_text(key.tenant) if key.tenant else ""
+    return {"thread_key": text, "id": id_, "tenant": tenant, "record": record, "at": said.at, "offset": said.offset}

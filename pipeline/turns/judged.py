@@ -1,0 +1,81 @@
+"""Feedback that chooses: a condition such as `helpful>=1`, and the turns of a thread that it holds for. Pure."""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from topics.feedback import FeedbackRecord
+from topics.json_text import Fields
+
+COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "=": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+FORM: Final = re.compile(r"([^<>=!]+)(>=|<=|!=|=|>|<)(?!=)(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on feedback of one name."""
+
+    name: str
+    sign: str
+    value: Any
+
+    def holds(self, record: FeedbackRecord) -> bool:
+        """Return True if feedback of this name has such a value; a text is never greater or less than a number."""
+        found = record["value"]
+        if record["name"] != self.name or isinstance(found, str) is not isinstance(self.value, str):
+            return False
+        return COMPARED[self.sign](found, self.value)
+
+
+def condition(text: str) -> Condition:
+    """Return the condition of a text, `NAME>=VALUE`; a value that is no JSON is a word. Raises ValueError."""
+    found = FORM.fullmatch(text)
+    if found is None:
+        raise ValueError(f"NAME>=VALUE is expected (or <=, >, <, =, !=), not {text!r:.80}")
+    name, sign, said = (piece.strip() for piece in found.groups())
+    try:
+        value = json.loads(said)
+    except ValueError:
+        value = said
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{said!r:.80} is no number, text, true or false")  # noqa: TRY004  # of what was typed
+    return Condition(name, sign, value)
+
+
+def is_about(record: FeedbackRecord, turn: Fields) -> bool:
+    """Return True if feedback is about this turn, or about its whole thread."""
+    turn_id, run_id = record.get("turn_id"), record.get("run_id")
+    if turn_id is not None:
+        return turn_id == turn.get("meta:turn_id")
+    return run_id is None or run_id == turn.get("meta:run_id")
+
+
+def chosen(turns: Iterable[Fields], said: Sequence[FeedbackRecord], wanted: Condition) -> list[Fields]:
+    """Return the turns of which a condition holds, in their order."""
+    good = [one for one in said if wanted.holds(one)]
+    return [turn for turn in turns if any(is_about(one, turn) for one in good)]
+
+
+def score(turn: Fields, said: Iterable[FeedbackRecord], name: str | None) -> float | None:
+    """Return the mean of the numbers that were said of a turn itself, None without any. `name`: of this name alone."""
+    numbers = [
+        float(one["value"])
+        for one in said
+        if isinstance(one["value"], bool | int | float)
+        and name in (None, one["name"])
+        and (one.get("turn_id") or one.get("run_id"))
+        and is_about(one, turn)
+    ]
+    return sum(numbers) / len(numbers) if numbers else None

@@ -1,0 +1,43 @@
+"""Records of a role that can't be stored become dead letters, before the offsets behind them are committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from pipeline.assembly.records import Refused
+from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
+from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+
+PAUSE: Final = 0.5  # seconds before dead letters that were not delivered are sent again
+
+
+class Burying:
+    """Sends the dead letters of one topic."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox, topic: str) -> None:
+        self._prefix = settings.topic_prefix
+        self._metrics = metrics
+        self._outbox = outbox
+        self._topic = topic
+        self._log = DeadLetterLog(topic)
+
+    async def bury(self, found: Sequence[tuple[int, Refused]]) -> None:
+        """Return when the dead letters are delivered; each comes with its partition."""
+        if not found:
+            return
+        letters: deque[Outgoing] = deque()
+        for partition, refused in found:
+            self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
+            self._log(partition, refused)
+            letters.append(outgoing_letter(self._prefix, self._topic, partition, refused))
+        await self._outbox.send(letters)
+        while True:
+            if await self._outbox.flush():
+                return
+            await asyncio.sleep(PAUSE)

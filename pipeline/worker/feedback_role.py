@@ -1,0 +1,57 @@
+"""The feedback role: what people and programs said of threads -> the thread store."""
+
+from __future__ import annotations
+
+from aiokafka import ConsumerRecord
+
+from pipeline.assembly.records import Refused
+from pipeline.kafka.dead_letters import without_value
+from pipeline.kafka.outbox import Outbox, Producer
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.feedback import Said
+from pipeline.stores.sql import ThreadStore
+from pipeline.worker.burying import Burying
+from pipeline.worker.group_work import Group, GroupWork
+from topics import catalog, feedback
+from turnmill.envelope import batch_refusal
+from turnmill.errors import InvalidRecord, Reason
+
+
+class FeedbackWriter:
+    """Writes feedback; the store is opened with the first of it, and stays open."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._topic = catalog.FEEDBACK.full_name(settings.topic_prefix)
+        self._burying = Burying(settings, metrics, outbox, self._topic)
+        self._store: ThreadStore | None = None
+
+    async def apply(self, group: Group) -> None:
+        """Store a group; what is no feedback becomes a dead letter. Raises StoreError."""
+        said: list[Said] = []
+        refused: list[tuple[int, Refused]] = []
+        for partition, records in group:
+            for record in records:
+                try:
+                    said.append(Said(feedback.decode(record.value), record.timestamp, record.offset))
+                except InvalidRecord as error:
+                    refused.append((partition, _refused(record, error)))
+        if said:
+            self._store = self._store or await ThreadStore.open(self._settings.store_url)
+            await self._store.add_feedback(said)
+        await self._burying.bury(refused)
+        self._metrics.add(m.RECORDS_READ, len(said) + len(refused), topic=self._topic)
+
+
+def feedback_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:
+    """Return the work of this role."""
+    return GroupWork("feedback", FeedbackWriter(settings, metrics, Outbox(producer, without_value)).apply, metrics)
+
+
+def _refused(record: ConsumerRecord, error: InvalidRecord) -> Refused:
+    if (batch := batch_refusal(record.headers)) is not None:
+        return Refused(record, Reason.TOO_LARGE, batch)
+    return Refused(record, error.reason, error.detail)

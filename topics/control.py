@@ -1,0 +1,34 @@
+"""The control topic: commands to runs that are under way, and what became of them.
+
+A command names its run. `kind` state: what became of the command `payload.command_id`; gateways write it, so that each
+knows it after a restart.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+from turnmill import control_record
+
+VERSION = control_record.VERSION
+
+
+class ControlRecord(TypedDict):
+    """Value of the control topic; the key is thread_id."""
+
+    v: int
+    id: str
+    thread_id: str
+    kind: str  # stop | state
+    by: str  # who gave the command
+    at: int  # epoch ms
+    expires: int  # epoch ms, from when on nobody heeds it
+    tenant: NotRequired[str]
+    run_id: NotRequired[str]
+    mode: NotRequired[str]  # now | after_turn
+    payload: NotRequired[dict[str, Any]]  # of a state: command_id, state, reason?
+
+
+def decode(data: bytes | None) -> ControlRecord:
+    """Record value -> ControlRecord. Raises InvalidRecord."""
+    return control_record.record_of(data)  # type: ignore[return-value]  # checked there

@@ -1,0 +1,37 @@
+"""The feedback topic: what people and programs said of threads, turns and messages."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from turnmill import feedback_record
+
+VERSION = feedback_record.VERSION
+SAID_ELSEWHERE = ("v", "tenant", "thread_id")  # what a document's own fields say already
+
+
+class FeedbackRecord(TypedDict):
+    """Value of the feedback topic; the key is thread_id. The record with an `id` that came last counts."""
+
+    v: int
+    id: str  # of the feedback, within its thread
+    thread_id: str
+    name: str  # what is judged
+    value: float | str | bool | None  # null takes it back
+    at: int  # epoch ms
+    tenant: NotRequired[str]
+    turn_id: NotRequired[str]  # without it and run_id: the whole thread
+    run_id: NotRequired[str]
+    message: NotRequired[int]  # the place of a message in the turn
+    comment: NotRequired[str]
+    by: NotRequired[str]  # who says it
+
+
+def decode(data: bytes | None) -> FeedbackRecord:
+    """Record value -> FeedbackRecord. Raises InvalidRecord."""
+    return feedback_record.record_of(data)  # type: ignore[return-value]  # checked there
+
+
+def shown(record: FeedbackRecord) -> dict[str, object]:
+    """Return a record as documents have it under `meta:feedback`."""
+    return {name: value for name, value in record.items() if name not in SAID_ELSEWHERE}

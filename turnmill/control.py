@@ -1,0 +1,133 @@
+"""Hears the commands to the runs of a process: from Kafka without a group, or from a gateway by one stream.
+
+It begins with the first run, ten minutes back, so that a command may come before its run. What it can't do, it says
+once in the log: runs are published as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from turnmill.clock import now_ms
+from turnmill.control_record import STOP, TOPIC, Command, command_of, record_of
+from turnmill.ending import ended
+from turnmill.errors import InvalidRecord, TurnmillError
+from turnmill.identity import thread_uuid
+
+if TYPE_CHECKING:
+    from turnmill.published_run import PublishedRun
+    from turnmill.settings import ClientSettings
+
+EARLY: Final = 1_000  # commands that wait for their run
+BACK_MS: Final = 600_000  # so old a command may be
+AGAIN: Final = 2.0  # seconds before a gateway's stream is asked for again
+BODY_WITHIN: Final = 300.0
+
+log = logging.getLogger(__name__)
+
+
+class Control:
+    """The commands of one publisher."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._over_http = settings.publish_url is not None
+        self._runs: dict[str, list[PublishedRun]] = {}  # by their ids, which several threads may have
+        self._early: OrderedDict[str, Command] = OrderedDict()  # by their ids
+        self._task: asyncio.Task[None] | None = None
+
+    def begun(self, run: PublishedRun) -> None:
+        """Hear commands to this run from now on."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._hear(), name="control")
+        self._runs.setdefault(run.run_id, []).append(run)
+        for command in list(self._early.values()):
+            if command.run_id == run.run_id and self._tell(run, command):
+                del self._early[command.id]
+
+    def over(self, run: PublishedRun) -> None:
+        """Forget a run."""
+        some = self._runs.get(run.run_id, [])
+        if run in some:
+            some.remove(run)
+        if not some:
+            self._runs.pop(run.run_id, None)
+
+    async def close(self) -> None:
+        """Hear nothing more."""
+        if self._task is not None:
+            await ended(self._task)
+
+    def heard(self, value: bytes) -> None:
+        """Take a record's value."""
+        try:
+            command = command_of(record_of(value))
+        except InvalidRecord as error:
+            log.warning("a command can't be read, and is left out: %s", error.detail)
+            return
+        if command is None or command.kind != STOP or command.expires <= now_ms():
+            return
+        if not any(self._tell(run, command) for run in self._runs.get(command.run_id, ())):
+            self._early[command.id] = command
+            if len(self._early) > EARLY:
+                self._early.popitem(last=False)
+
+    def _tell(self, run: PublishedRun, command: Command) -> bool:
+        """Tell a run, where the command is for it. Over HTTP a run has its thread's name, and the token's tenant."""
+        is_its = thread_uuid(run.thread_id, command.tenant)[0] == command.thread_id
+        if not is_its or command.expires <= now_ms() or not (self._over_http or run.tenant == command.tenant):
+            return False
+        run.stopped.tell(command)
+        return True
+
+    async def _hear(self) -> None:
+        try:
+            async for value in self._values():
+                self.heard(value)
+        except TurnmillError as error:
+            log.warning("runs are published, and can't be stopped from elsewhere: %s", error)
+        except Exception:
+            log.exception("runs are published, and can't be stopped from elsewhere")
+
+    def _values(self) -> AsyncIterator[bytes]:
+        return self._of_gateway() if self._over_http else self._of_kafka()
+
+    async def _of_kafka(self) -> AsyncIterator[bytes]:
+        from turnmill.group_reader import GroupReader  # noqa: PLC0415  # it loads aiokafka
+
+        start = datetime.fromtimestamp((now_ms() - BACK_MS) / 1000, UTC)
+        reader = GroupReader(self._settings, f"{self._settings.topic_prefix}.{TOPIC}", None, start, BODY_WITHIN)
+        try:
+            await reader.open()
+            while True:
+                for heard in await reader.poll():
+                    yield heard.record.value
+        finally:
+            await reader.close()
+
+    async def _of_gateway(self) -> AsyncIterator[bytes]:
+        import httpx  # noqa: PLC0415  # for those who publish over HTTP
+
+        from turnmill.credentials import secret, trusting  # noqa: PLC0415
+
+        token = secret(self._settings, "publish_token")
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        timeout = httpx.Timeout(None, connect=10.0)
+        tls = trusting(self._settings.ssl_ca_file)
+        async with httpx.AsyncClient(verify=tls, headers=headers, timeout=timeout, trust_env=False) as http:
+            while True:
+                try:
+                    async with http.stream("GET", f"{self._settings.publish_url}/v1/control") as answer:
+                        if answer.status_code in (401, 403, 404):
+                            raise TurnmillError(f"{self._settings.publish_url} answers {answer.status_code}")
+                        async for line in answer.aiter_lines():
+                            if line.startswith("data: "):
+                                yield line[len("data: ") :].encode()
+                except httpx.HTTPError as error:
+                    log.debug("%s: %r", self._settings.publish_url, error)
+                await asyncio.sleep(AGAIN)

@@ -1,0 +1,116 @@
+"""Feedback on threads, turns and messages: thumbs, scores, labels, comments, of people or of programs that judge.
+
+    turnmill.feedback("chat-42", "helpful", True, turn_id=turn.turn_id, comment="to the point", by="ann")
+
+It goes to a topic of its own, or to a gateway where TURNMILL_PUBLISH_URL names one. The same `id` again replaces what
+was said; a value of None takes it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from turnmill.clock import now_ms
+from turnmill.envelope import encode
+from turnmill.errors import BrokerError, CallerError, InvalidRecord, Reason
+from turnmill.feedback_record import TOPIC, VERSION, problem_of
+from turnmill.identity import thread_uuid
+
+if TYPE_CHECKING:
+    from turnmill.settings import ClientSettings
+
+WITHIN: Final = 30.0  # seconds for a gateway's answer
+
+Value = float | str | bool | None
+
+
+def made(thread_id: str, tenant: str | None, said: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of what was said. `thread_id` is any name of a thread. Raises InvalidRecord."""
+    given = {name: value for name, value in said.items() if value is not None}
+    record = {"v": VERSION, "id": str(uuid4()), "at": now_ms(), **given, "thread_id": thread_id}
+    record["value"] = said.get("value")
+    if tenant:
+        record["tenant"] = tenant
+    if (problem := problem_of(record)) is not None:
+        raise InvalidRecord(Reason.INVALID_EVENT, problem)
+    return {**record, "thread_id": thread_uuid(thread_id, tenant)[0]}
+
+
+def feedback(
+    thread_id: str,
+    name: str,
+    value: Value,
+    *,
+    turn_id: str | None = None,
+    run_id: str | None = None,
+    message: int | None = None,
+    comment: str | None = None,
+    by: str | None = None,
+    id: str | None = None,  # noqa: A002  # as the record calls it
+    tenant: str | None = None,
+    settings: ClientSettings | None = None,
+) -> str:
+    """Publish feedback, and return its id when the broker, the spool or the gateway has it.
+
+    Args:
+        thread_id: The conversation, by the name that its producer gave it, or its UUID.
+        name: What is judged: `helpful`, `correctness`, …
+        value: A number, a text, True or False; None takes back what `id` said.
+        turn_id: The turn that it is about; without it and `run_id`, the whole thread.
+        run_id: The run that it is about.
+        message: The place of a message in the turn, from 0 on.
+        comment: In words, at most 10,000 characters.
+        by: Who says it.
+        id: The same one again replaces what it said; by default a new UUID.
+        tenant: The tenant; over HTTP, that of the token.
+        settings: By default what the environment says.
+
+    Raises:
+        CallerError: An argument, or the environment, can't be right.
+        BrokerError: The gateway did not take it.
+    """
+    said = {"name": name, "value": value, "turn_id": turn_id, "run_id": run_id, "message": message}
+    said |= {"comment": comment, "by": by, "id": id}
+    try:
+        record = made(thread_id, tenant, said)
+    except InvalidRecord as error:
+        raise CallerError(error.detail) from None
+    with ThreadPoolExecutor(1) as pool:  # the caller may have an event loop of its own
+        pool.submit(asyncio.run, _send(thread_id, record, settings)).result()
+    return str(record["id"])
+
+
+async def _send(name: str, record: dict[str, Any], settings: ClientSettings | None) -> None:
+    from turnmill.environment import load_settings  # noqa: PLC0415  # it loads pydantic
+    from turnmill.publisher import Publisher  # noqa: PLC0415
+
+    settings = settings or load_settings()
+    if settings.publish_url is not None:
+        await _post(settings, name, record)
+        return
+    async with Publisher(settings, topic=TOPIC) as publisher:
+        await publisher.put(record["thread_id"].encode(), encode(record))
+        await publisher.kept()
+
+
+async def _post(settings: ClientSettings, name: str, record: dict[str, Any]) -> None:
+    from urllib.parse import quote  # noqa: PLC0415  # for those who publish over HTTP
+
+    import httpx  # noqa: PLC0415  # as above
+
+    from turnmill.credentials import secret, trusting  # noqa: PLC0415
+
+    said = {key: value for key, value in record.items() if key not in ("v", "at", "thread_id", "tenant")}
+    token = secret(settings, "publish_token")
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        async with httpx.AsyncClient(verify=trusting(settings.ssl_ca_file), timeout=WITHIN, trust_env=False) as http:
+            url = f"{settings.publish_url}/v1/threads/{quote(name, safe='')}/feedback"
+            answer = await http.post(url, json=said, headers=headers)
+    except httpx.HTTPError as error:
+        raise BrokerError(f"{settings.publish_url} does not answer: {error}") from None
+    if answer.status_code != httpx.codes.CREATED:
+        raise BrokerError(f"{settings.publish_url} did not take it: {answer.status_code} {answer.text:.300}")

@@ -1,0 +1,82 @@
+"""Stopping a run from elsewhere: what a run was told, and how its program hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from typing import TypeVar
+
+from turnmill.control_record import AFTER_TURN, Command
+from turnmill.errors import TurnmillError
+
+Item = TypeVar("Item")
+
+
+class RunStopped(TurnmillError):
+    """A run was told to stop, and its stream ends here. `command_id`: the command; `by`: who gave it."""
+
+    def __init__(self, command: Command) -> None:
+        super().__init__(f"the run was stopped by {command.by}")
+        self.command_id = command.id
+        self.by = command.by
+
+
+class Stopping:
+    """`run.stopped`: false until the run is told to stop; may be awaited."""
+
+    __slots__ = ("_event", "_waiting", "command")
+
+    def __init__(self) -> None:
+        self.command: Command | None = None
+        self._event: asyncio.Event | None = None
+        self._waiting: asyncio.Task[object] | None = None
+
+    def __bool__(self) -> bool:
+        """Return True once the run was told to stop."""
+        return self.command is not None
+
+    def __await__(self) -> Generator[object, None, Command]:
+        """Return when the run is told to stop -> the command."""
+        return self.wait().__await__()
+
+    async def wait(self) -> Command:
+        """Return when the run is told to stop -> the command."""
+        if self._event is None:
+            self._event = asyncio.Event()
+        if self.command is None:
+            await self._event.wait()
+        assert self.command is not None  # it was told
+        return self.command
+
+    def tell(self, command: Command) -> None:
+        """Tell the run to stop, in its loop; only the first command counts."""
+        if self.command is not None:
+            return
+        self.command = command
+        if self._event is not None:
+            self._event.set()
+        if self._waiting is not None and command.mode != AFTER_TURN:
+            self._waiting.cancel()
+
+    async def each(self, items: AsyncIterator[Item]) -> AsyncGenerator[Item]:
+        """Yield items until the run is told to stop now, also while none comes. Raises RunStopped then."""
+        while True:
+            self._raise()
+            self._waiting = task = asyncio.current_task()
+            try:
+                item = await anext(items)
+            except StopAsyncIteration:
+                return
+            except asyncio.CancelledError:
+                # As asyncio.timeout does it: a cancellation of ours is taken back, another one goes on.
+                if self.command is None or task is None or task.uncancel() > 0:
+                    raise
+                self._raise()
+                raise
+            finally:
+                self._waiting = None
+            yield item
+
+    def _raise(self) -> None:
+        if self.command is not None and self.command.mode != AFTER_TURN:
+            raise RunStopped(self.command)
