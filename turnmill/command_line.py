@@ -72,6 +72,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "import": Command("tools", "Read histories of an SDK, or sessions of Claude Code and Codex."),
     "publish": Command("tools", "Publish recorded runs to the events topic."),
     "replay": Command("worker", "Assemble a stretch of the events topic again."),
+    "rerun": Command("worker", "Send the request behind an answer again, changed, and compare."),
     "run": Command(CLIENT, "Run a program, and publish what it says to models."),
     "runs": Command("worker", "List open runs, or threads that wait for an answer."),
     "schema": Command("tools", "Print the JSON Schema of a thread document, or of a topic's records."),

@@ -1,0 +1,100 @@
+"""Sends a request to a model: the answer as the events of its wire, assembled as a worker would, and published."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+import aiohttp
+
+from pipeline.assembly.offline import assemble
+from pipeline.cli.rerun.servers import Request
+from pipeline.dialects import DIALECTS
+from pipeline.gateway.proxy.client import reason
+from topics import json_text
+from topics.json_text import Fields
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
+from turnmill.capture.exchange import Exchange
+from turnmill.clock import now_ms
+from turnmill.envelope import VERSION
+from turnmill.publisher import Publisher
+
+WITHIN: Final = 600.0  # seconds of one answer
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of a request: events with their times (epoch ms), and how the run ended."""
+
+    run_id: str
+    events: Sequence[tuple[int, Fields]]
+    end: str
+
+
+async def call(session: aiohttp.ClientSession, request: Request) -> Heard:
+    """Send a request, and hear its answer to the end. What fails is among the events."""
+    exchange = Exchange(request.dialect, request.body, request.headers)
+    heard = [(now_ms(), event) for event in exchange.asked()]
+    headers = {**request.headers, "content-type": "application/json", "accept-encoding": "gzip, deflate"}
+    how = "finished"
+    try:
+        async with asyncio.timeout(WITHIN):
+            async with session.post(
+                request.url, data=json_text.dumps(request.body).encode(), headers=headers, allow_redirects=False
+            ) as answer:
+                names = {name.lower(): value for name, value in answer.headers.items()}
+                heard += ((now_ms(), event) for event in exchange.answered(answer.status, names))
+                async for chunk in answer.content.iter_any():
+                    heard += ((now_ms(), event) for event in exchange.data(chunk))
+        heard += ((now_ms(), event) for event in exchange.finished())
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        how = "failed"
+        heard += ((now_ms(), event) for event in exchange.failed(f"{type(error).__name__}: {reason(error)}"))
+    return Heard(str(uuid4()), heard, exchange.verdict(how).end)
+
+
+def assembled(heard: Heard, request: Request, before: TurnRecord) -> TurnRecord:
+    """Return the record of the answer's turn, as a worker makes it."""
+    start = heard.events[0][0]
+    envelope: dict[str, Any] = {
+        "v": VERSION,
+        "thread_id": before["thread_id"],
+        "run_id": heard.run_id,
+        "agent_id": before["agent_id"],
+        "dialect": request.dialect,
+        "seq": 0,
+        "ts": start,
+        "dt": [at - start for at, _ in heard.events],
+        "events": [event for _, event in heard.events],
+        "run": facts(request, before),
+        "end": heard.end,
+    }
+    if "tenant" in before:
+        envelope["tenant"] = before["tenant"]
+    records, _ = assemble(DIALECTS[request.dialect], [envelope])
+    return next(one for one in records if one["turn"] is not None and one["turn"]["turn_type"] == "agent")
+
+
+async def publish(publisher: Publisher, heard: Heard, request: Request, key: ThreadKey, before: TurnRecord) -> None:
+    """Publish an answer as another version of the one before."""
+    run = publisher.run(
+        thread_id=key.thread_id,
+        agent_id=before["agent_id"],
+        dialect=request.dialect,
+        run_id=heard.run_id,
+        tenant=key.tenant,
+        info=facts(request, before),
+    )
+    run.verdict = heard.end
+    async with run:
+        for at, event in heard.events:
+            await run.send(event, at=at)
+
+
+def facts(request: Request, before: TurnRecord) -> Mapping[str, Any]:
+    """Return what the run says of itself."""
+    return {"model_name": request.model, "provider_name": request.provider, "replaces": before["run_id"]}

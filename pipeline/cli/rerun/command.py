@@ -1,0 +1,243 @@
+"""`turnmill rerun`: its options, and the answers that it is about."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pipeline.cli.output import wide_console
+from pipeline.cli.rerun.calling import assembled, call, publish
+from pipeline.cli.rerun.comparing import Pair, Score, answer_of, scored, scorer, side_by_side, summary
+from pipeline.cli.rerun.servers import Request, request
+from pipeline.cli.threads import FILTERS, filters, find_thread
+from pipeline.dialects.asked_again import GENERATE, HISTORY, answered, request_again, with_system, with_value
+from pipeline.gateway.proxy.client import session
+from pipeline.settings import Settings, load
+from pipeline.stores.content import ContentStore
+from pipeline.stores.list_statements import ListQuery
+from pipeline.stores.sql import ThreadStore
+from pipeline.turns.branches import one_branch
+from pipeline.turns.requests import request_of
+from topics import json_text
+from topics.json_text import Fields
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
+from turnmill.errors import CallerError
+from turnmill.publisher import Publisher
+
+AT_ONCE: Final = 4  # requests to a provider
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is changed in each request."""
+
+    model: str | None
+    system: str | None
+    tools: Any
+    values: Mapping[str, Any]
+    base: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One answer that is asked for again."""
+
+    key: ThreadKey
+    record: TurnRecord
+    request: Request
+
+
+@click.command(short_help="Send the request behind an answer again, changed, and compare.")
+@click.argument("thread", required=False)
+@click.option("--turn", help="The turn, by its id or its run's; by default the newest answer.")
+@click.option("--model", "other_model", metavar="MODEL", help="Another model of the same provider.")
+@click.option("--system", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Another system prompt.")
+@click.option(
+    "--tools", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Other tools, as the API takes them."
+)
+@click.option("--set", "values", multiple=True, metavar="NAME=JSON", help="As temperature=0; null: none.")
+@click.option("--base-url", help="The provider's address, where it is none that is known.")
+@click.option("--scorer", "by", metavar="COMMAND", help="What scores answers: a command, or module:function.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000), help="Most answers.")
+@click.option("--no-publish", is_flag=True, help="Compare alone: the other version is not stored.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each answer.")
+@partial(filters, model="--of-model")
+@click.option("--tenant", help="Whose they are; '': no tenant's.")
+def rerun(
+    thread: str | None,
+    turn: str | None,
+    other_model: str | None,
+    system: Path | None,
+    tools: Path | None,
+    values: Sequence[str],
+    base_url: str | None,
+    by: str | None,
+    limit: int,
+    tenant: str | None,
+    *,
+    no_publish: bool,
+    as_json: bool,
+    **wanted: Any,
+) -> None:
+    r"""Send the request behind a stored answer to its provider again, changed, with your key from the environment.
+
+    \b
+        turnmill rerun chat-42 --model gpt-5-mini
+        turnmill rerun --agent support --search refund --system new-prompt.txt --scorer 'python judge.py'
+
+    The new answer is published as another version of the old one, and the two are shown side by side. Without THREAD,
+    the newest answers of the chosen threads are asked for again, and a table says how they fare.
+    """
+    if thread is None and turn is not None:
+        raise CallerError("--turn needs its thread: `turnmill rerun THREAD --turn TURN`")
+    if thread is None and not any(wanted[name] is not None for name in FILTERS) and tenant is None:
+        raise CallerError("name a thread, or choose some: --agent, --of-model, --search, --status, --tenant")
+    if thread is not None and any(wanted[name] is not None for name in FILTERS):
+        raise CallerError("the options that choose among all threads go without THREAD")
+    changes = Changes(
+        other_model,
+        None if system is None else system.read_text("utf-8"),
+        None if tools is None else _json(tools.read_text("utf-8"), "--tools"),
+        dict(_value(one) for one in values),
+        base_url,
+    )
+    settings, score = load(), None if by is None else scorer(by)
+
+    async def run() -> list[Pair]:
+        async with await ThreadStore.open(settings.store_url) as store:
+            if thread is not None:
+                found = [await _one(store, settings, thread, tenant, turn, changes)]
+            else:
+                query = ListQuery(tenant=tenant, **wanted)
+                found = [one async for one in _some(store, settings, query, changes, limit)]
+        if not found:
+            raise CallerError("no answer of the chosen threads says what its model was asked (docs/requests.md)")
+        return await _asked(found, settings, score, published=not no_publish)
+
+    pairs = asyncio.run(run())
+    if as_json:
+        for pair in pairs:
+            click.echo(json_text.dumps(pair.document()))
+    else:
+        wide_console().print(side_by_side(pairs[0]) if thread is not None else summary(pairs))
+    if all(pair.after.status != "complete" for pair in pairs):
+        raise CallerError("no answer came: what the provider said is in the answers above")
+
+
+async def _one(
+    store: ThreadStore, settings: Settings, given: str, tenant: str | None, turn: str | None, changes: Changes
+) -> Chosen:
+    key = await find_thread(store, given, tenant)
+    document = await store.thread(key)
+    assert document is not None  # it was found
+    found = await _chosen(store, settings, key, document, turn, changes)
+    if found is None:
+        what = "no answer" if turn is None else f"the turn {turn!r:.100} is not there, or"
+        raise CallerError(f"{given}: {what} says what its model was asked (docs/requests.md)")
+    return found
+
+
+async def _some(
+    store: ThreadStore, settings: Settings, query: ListQuery, changes: Changes, limit: int
+) -> AsyncIterator[Chosen]:
+    async for key, document in store.documents(query):
+        found = await _chosen(store, settings, key, document, None, changes)
+        if found is not None:
+            yield found
+            limit -= 1
+        if not limit:
+            return
+
+
+async def _chosen(
+    store: ThreadStore, settings: Settings, key: ThreadKey, stored: Fields, turn: str | None, changes: Changes
+) -> Chosen | None:
+    """Return the answer that is asked for again, None where there is none that says what its model was asked."""
+    document = await ContentStore.of(settings).inlined(key, stored)
+    turns = document["turns"] if turn else one_branch(document)["turns"]
+    names = [one for one in reversed(turns) if turn in (None, one.get("meta:turn_id"), one.get("meta:run_id"))]
+    meant = next((one for one in names if answered(one)), None)
+    if meant is None:
+        return None
+    response, _ = answered(meant) or ({}, 0)
+    name = request_of(response) or ""
+    asked = (await store.asked([name], key.tenant or "")).get(name)
+    record = next(one for one in await store.records(key) if one["turn_id"] == meant["meta:turn_id"])
+    if asked is None:
+        return None
+    if record["dialect"] not in HISTORY or "request" in asked:
+        if turn is None:
+            return None
+        raise CallerError(f"a request of {record['dialect']} can't be sent again: those of providers' APIs can")
+    body = _changed(request_again(document, meant, asked, record["dialect"]), record["dialect"], changes)
+    model = changes.model or asked.get("model") or response.get("model_name") or ""
+    provider = response.get("provider_name")
+    return Chosen(key, record, request(record["dialect"], provider, model, body, changes.base, os.environ))
+
+
+def _changed(body: Fields, dialect: str, changes: Changes) -> Fields:
+    if changes.model is not None and dialect != GENERATE:
+        body = {**body, "model": changes.model}
+    if changes.system is not None:
+        body = with_system(body, dialect, changes.system)
+    if changes.tools is not None:
+        body = {**body, "tools": changes.tools}
+    for path, value in changes.values.items():
+        try:
+            body = with_value(body, path, value)
+        except ValueError as error:
+            raise CallerError(f"--set {path}: {error}") from None
+    return body
+
+
+async def _asked(found: Sequence[Chosen], settings: Settings, score: Score | None, *, published: bool) -> list[Pair]:
+    room = asyncio.Semaphore(AT_ONCE)
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(session(trust_env=True))
+        publisher = await stack.enter_async_context(Publisher(settings)) if published else None
+
+        async def ask(one: Chosen) -> Pair:
+            async with room:
+                heard = await call(http, one.request)
+                record = assembled(heard, one.request, one.record)
+                if publisher is not None:
+                    await publish(publisher, heard, one.request, one.key, one.record)
+                before, after = (answer_of(each, settings.price_list) for each in (one.record, record))
+                if score is not None:
+                    named = {"thread_id": one.key.thread_id, "request": one.request.body}
+                    first, second = [
+                        await scored(score, {**named, "turn_id": each["turn_id"], "turn": each["turn"]})
+                        for each in (one.record, record)
+                    ]
+                    before, after = replace(before, score=first), replace(after, score=second)
+                run_id = heard.run_id if publisher is not None else None
+                return Pair(one.key.thread_id, one.record["turn_id"], run_id, before, after)
+
+        return list(await asyncio.gather(*map(ask, found)))
+
+
+def _value(given: str) -> tuple[str, Any]:
+    name, there, text = given.partition("=")
+    if not there or not name:
+        raise CallerError(f"--set NAME=JSON is expected, as temperature=0, not {given!r:.80}")
+    try:
+        return name, json.loads(text)
+    except ValueError:
+        return name, text  # a word needs no quotes
+
+
+def _json(text: str, option: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CallerError(f"{option}: the file is no JSON: {error}") from None

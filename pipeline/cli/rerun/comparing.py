@@ -1,0 +1,187 @@
+"""Two answers to one question, side by side: words, tools, tokens, cost, time, and what a scorer says of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.thread_view import plain
+from pipeline.dialects.asked_again import answered
+from pipeline.policies.prices import Prices
+from pipeline.stores.rows import record_rows
+from pipeline.turns.spoken_text import spoken, tools_called
+from pipeline.turns.tokens import NANO
+from topics import json_text
+from topics.json_text import Fields
+from topics.turn_record import TurnRecord
+from turnmill.errors import CallerError
+
+FUNCTION: Final = re.compile(r"[\w.]+:\w+")
+SCORED_WITHIN: Final = 120.0  # seconds
+
+Score = Callable[[Fields], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: the turn's first response, or what an interrupted turn shows of it. `cost_usd` None: unknown."""
+
+    model: str | None
+    status: str
+    text: str
+    tools: tuple[str, ...]
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    duration_ms: int | None
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An answer and its other version. `run_id`: the version's, where it was published."""
+
+    thread_id: str
+    turn_id: str
+    run_id: str | None
+    before: Answer
+    after: Answer
+
+    def document(self) -> Fields:
+        """Return the pair as JSON."""
+        return asdict(self)
+
+
+def answer_of(record: TurnRecord, prices: Prices) -> Answer:
+    """Return the answer in an agent turn's record."""
+    turn = record["turn"] or {}
+    found = answered(turn)
+    first = found[0] if found else next((m for m in turn["messages"] if m.get("message_type") == "response"), {})
+    alone = {"messages": [first]}
+    usage = next((dict(row) for row in record_rows(record, None, prices).usage if row["position"] == 0), {})
+    cost = usage.get("cost_nano_usd")
+    timings: Sequence[Any] = record.get("timings") or ({},)
+    return Answer(
+        model=first.get("model_name") or usage.get("model"),
+        status=record["status"],
+        text="".join(text for kind, text in spoken(alone) if kind == "said"),
+        tools=tuple(tools_called(alone)),
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        cost_usd=None if cost is None else cost / NANO,
+        duration_ms=timings[0].get("duration_ms"),
+    )
+
+
+def scorer(given: str) -> Score:
+    """Return a function that scores a turn.
+
+    `given`: `module:function`, or a command that reads JSON and prints a number. Raises CallerError.
+    """
+    if not FUNCTION.fullmatch(given):
+        return lambda turn: _by_command(shlex.split(given), turn)
+    module, _, name = given.partition(":")
+    try:
+        function: Score = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise CallerError(f"--scorer {given}: {error}") from None
+    return function
+
+
+async def scored(score: Score, pair: Fields) -> float:
+    """Return the score of `{"thread_id", "turn_id", "request", "turn"}`. Raises CallerError."""
+    found = await asyncio.to_thread(score, pair)
+    found = await found if asyncio.iscoroutine(found) else found
+    try:
+        return float(found)
+    except (TypeError, ValueError):
+        raise CallerError(f"--scorer: a number is expected, not {found!r:.80}") from None
+
+
+async def _by_command(command: Sequence[str], given: Fields) -> str:
+    try:
+        child = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1)
+        out, _ = await asyncio.wait_for(child.communicate(json_text.dumps(given).encode()), SCORED_WITHIN)
+    except OSError as error:
+        raise CallerError(f"--scorer: {command[0]} can't be started: {error.strerror}") from None
+    except TimeoutError:
+        child.kill()
+        raise CallerError(f"--scorer: it said nothing for {SCORED_WITHIN:.0f} s") from None
+    if child.returncode:
+        raise CallerError(f"--scorer: it ended with status {child.returncode}")
+    return out.decode().strip()
+
+
+def side_by_side(pair: Pair) -> Table:
+    """Return a pair as a table of two columns."""
+    table = Table("", "before", "after", show_lines=True)
+    for name, cell in (
+        ("model", lambda one: one.model or "?"),
+        ("status", lambda one: one.status),
+        ("words", lambda one: one.text or "–"),
+        ("tools", lambda one: ", ".join(one.tools) or "–"),
+        ("tokens", _tokens),
+        ("cost", _cost),
+        ("time", _time),
+    ):
+        table.add_row(name, *(Text(plain(cell(one))) for one in (pair.before, pair.after)))
+    if pair.after.score is not None:
+        table.add_row("score", f"{pair.before.score:g}", f"{pair.after.score:g}")
+    return table
+
+
+def summary(pairs: Sequence[Pair]) -> Table:
+    """Return a line for each pair, and their sums."""
+    has_scores = any(pair.after.score is not None for pair in pairs)
+    names = ["thread", "same words", "same tools", "tokens", "", "cost", "", "time", "", *(["score", ""] * has_scores)]
+    table = Table(*names, box=None, pad_edge=False)
+    for pair in pairs:
+        sides = (pair.before, pair.after)
+        cells = [cell(one) for cell in (_tokens, _cost, _time) for one in sides]
+        scores = [_number(one.score) for one in sides] if has_scores else []
+        same = (pair.before.text == pair.after.text, pair.before.tools == pair.after.tools)
+        table.add_row(pair.thread_id, *("yes" if one else "no" for one in same), *cells, *scores)
+    if len(pairs) > 1:
+        table.add_section()
+        same_words = sum(pair.before.text == pair.after.text for pair in pairs)
+        same_tools = sum(pair.before.tools == pair.after.tools for pair in pairs)
+        sides_of = [[pair.before for pair in pairs], [pair.after for pair in pairs]]
+        tokens = [f"{_sum(some, 'input_tokens'):,.0f} + {_sum(some, 'output_tokens'):,.0f}" for some in sides_of]
+        costs = [f"${_sum(some, 'cost_usd'):,.4f}{_unknown(some)}" for some in sides_of]
+        times = [f"{_sum(some, 'duration_ms') / len(some) / 1000:.2f} s" for some in sides_of]
+        scores = [_number(_sum(some, "score") / len(some)) for some in sides_of] if has_scores else []
+        counts = (f"{same_words} of {len(pairs)}", f"{same_tools} of {len(pairs)}")
+        table.add_row("all (times and scores: the mean)", *counts, *tokens, *costs, *times, *scores, style="bold")
+    return table
+
+
+def _sum(some: Sequence[Answer], name: str) -> float:
+    return float(sum(getattr(one, name) or 0 for one in some))
+
+
+def _unknown(some: Sequence[Answer]) -> str:
+    return "*" if any(one.cost_usd is None for one in some) else ""
+
+
+def _tokens(one: Answer) -> str:
+    return " + ".join("?" if count is None else f"{count:,}" for count in (one.input_tokens, one.output_tokens))
+
+
+def _cost(one: Answer) -> str:
+    return "?" if one.cost_usd is None else f"${one.cost_usd:,.4f}"
+
+
+def _time(one: Answer) -> str:
+    return "?" if one.duration_ms is None else f"{one.duration_ms / 1000:.2f} s"
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else f"{value:.3g}"

@@ -1,0 +1,80 @@
+"""The request behind a stored answer, put together again: what the model was asked, and what led to it. Pure.
+
+A thread keeps the body of a request without its messages (`pipeline.turns.requests`), and the messages as turns; they
+are written in the provider's form again, after redaction. What names state on the provider's server is left out, as
+the request holds the whole conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pipeline.dialects.anthropic import export as anthropic
+from pipeline.dialects.gemini import export as gemini
+from pipeline.dialects.openai_chat import export as openai_chat
+from pipeline.dialects.openai_responses import export as openai_responses
+from pipeline.turns.branches import one_branch
+from pipeline.turns.requests import request_of
+from topics.json_text import Fields
+
+CHAT, RESPONSES, MESSAGES, GENERATE = "openai-chat", "openai-responses", "anthropic", "gemini"
+# The wires of providers' APIs: the member of a request that holds its messages, and what writes them.
+HISTORY: Final[Mapping[str, tuple[str, Callable[[Fields], list[Fields]]]]] = {
+    MESSAGES: ("messages", anthropic.messages),
+    GENERATE: ("contents", gemini.contents),
+    CHAT: ("messages", openai_chat.messages),
+    RESPONSES: ("input", openai_responses.messages),
+}
+ON_SERVER: Final = ("previous_response_id", "conversation", "background")
+
+
+def answered(turn: Fields) -> tuple[Fields, int] | None:
+    """Return the first response of an agent turn that names its request, and its place among the turn's messages."""
+    if turn.get("turn_type") != "agent":
+        return None
+    for place, message in enumerate(turn.get("messages", ())):
+        if message.get("message_type") == "response":
+            return (message, place) if request_of(message) else None
+    return None
+
+
+def request_again(document: Fields, turn: Fields, asked: Fields, dialect: str) -> Fields:
+    """Return the body of the request that a turn's first response answered. `asked`: the body as it is stored."""
+    member, write = HISTORY[dialect]
+    _, place = answered(turn) or ({}, 0)
+    before: list[Fields] = []
+    for one in one_branch(document, turn.get("meta:run_id"))["turns"]:
+        if one is turn:
+            break
+        before.append(one)
+    led = [*before, {**turn, "messages": turn.get("messages", [])[:place]}]
+    body = {name: value for name, value in asked.items() if name not in ON_SERVER}
+    leading = body.pop(member, None)  # of Chat Completions: the system prompt
+    return {**body, member: [*(leading if isinstance(leading, list) else ()), *write({**document, "turns": led})]}
+
+
+def with_system(body: Fields, dialect: str, text: str) -> Fields:
+    """Return a request with another system prompt."""
+    if dialect == CHAT:
+        messages: Sequence[Any] = body["messages"]
+        leading = next((n for n, one in enumerate(messages) if one.get("role") not in ("system", "developer")), None)
+        role = messages[0]["role"] if leading else "system"
+        return {**body, "messages": [{"role": role, "content": text}, *messages[leading or 0 :]]}
+    if dialect == GENERATE:
+        return {**body, "systemInstruction": {"parts": [{"text": text}]}}
+    return {**body, "system" if dialect == MESSAGES else "instructions": text}
+
+
+def with_value(body: Fields, path: str, value: Any) -> Fields:
+    """Return a request with a value at a path, as `temperature` or `generationConfig.temperature`; None takes it away.
+
+    Raises ValueError for a path through what is no object.
+    """
+    name, _, rest = path.partition(".")
+    if rest:
+        inner = body.get(name, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"{name} is no object")
+        return {**body, name: with_value(inner, rest, value)}
+    return {key: one for key, one in {**body, name: value}.items() if one is not None}
