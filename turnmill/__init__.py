@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "AdkPlugin": "turnmill.integrations.google_adk",
+    "Answer": "turnmill.answers",
     "BrokerError": "turnmill.errors",
     "CallerError": "turnmill.errors",
     "ClientSettings": "turnmill.settings",
@@ -37,6 +38,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "RunIdentity": "turnmill.integrations.stream_request",
     "RunInfo": "turnmill.run_info",
     "RunStopped": "turnmill.stopping",
+    "Steer": "turnmill.steering",
     "StreamRequest": "turnmill.integrations.stream_request",
     "SyncNotices": "turnmill.synchronous_turns",
     "SyncPublisher": "turnmill.synchronous",
@@ -47,6 +49,8 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "Turns": "turnmill.turns",
     "ag_ui_events": "turnmill.integrations.ag_ui",
     "agent_events": "turnmill.integrations.pydantic_ai",
+    "answer_id": "turnmill.answers",
+    "answers": "turnmill.answer_reader",
     "async_client": "turnmill.capture.clients",
     "claude_client": "turnmill.integrations.claude_agent",
     "claude_query": "turnmill.integrations.claude_agent",
@@ -57,12 +61,17 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "load_settings": "turnmill.environment",
     "openai_agents_processor": "turnmill.integrations.openai_agents",
     "published_response": "turnmill.integrations.pydantic_ai",
+    "resumption": "turnmill.answer_forms",
     "transport": "turnmill.capture.clients",
 }
 __all__ = sorted(PUBLIC)  # noqa: PLE0605  # a list of strings
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__getattr__`
     __version__: str
+    from turnmill.answer_forms import resumption as resumption
+    from turnmill.answer_reader import answers as answers
+    from turnmill.answers import Answer as Answer
+    from turnmill.answers import answer_id as answer_id
     from turnmill.capture.clients import async_client as async_client
     from turnmill.capture.clients import client as client
     from turnmill.capture.clients import transport as transport
@@ -91,6 +100,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from turnmill.publisher import Publisher as Publisher
     from turnmill.run_info import RunInfo as RunInfo
     from turnmill.settings import ClientSettings as ClientSettings
+    from turnmill.steering import Steer as Steer
     from turnmill.stopping import RunStopped as RunStopped
     from turnmill.synchronous import SyncPublisher as SyncPublisher
     from turnmill.synchronous import SyncRun as SyncRun

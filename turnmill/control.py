@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from turnmill.published_run import PublishedRun
     from turnmill.settings import ClientSettings
 
-EARLY: Final = 1_000  # commands that wait for their run
+RECENT: Final = 1_000  # commands that are remembered: some come before their run
+SOON: Final = 0.05  # seconds: a program that is over by then never listens
 BACK_MS: Final = 600_000  # so old a command may be
 AGAIN: Final = 2.0  # seconds before a gateway's stream is asked for again
 BODY_WITHIN: Final = 300.0
@@ -32,13 +33,15 @@ log = logging.getLogger(__name__)
 
 
 class Control:
-    """The commands of one publisher."""
+    """The commands of one publisher. `connected`: returns once the broker, or the gateway, has answered."""
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings, connected: Callable[[], Awaitable[None]] | None = None) -> None:
         self._settings = settings
+        self._connected = connected
         self._over_http = settings.publish_url is not None
         self._runs: dict[str, list[PublishedRun]] = {}  # by their ids, which several threads may have
-        self._early: OrderedDict[str, Command] = OrderedDict()  # by their ids
+        self._recent: OrderedDict[str, Command] = OrderedDict()  # by their ids
+        self._done: set[str] = set()  # of these, that their own run was told
         self._task: asyncio.Task[None] | None = None
 
     def begun(self, run: PublishedRun) -> None:
@@ -46,9 +49,8 @@ class Control:
         if self._task is None:
             self._task = asyncio.create_task(self._hear(), name="control")
         self._runs.setdefault(run.run_id, []).append(run)
-        for command in list(self._early.values()):
-            if command.run_id == run.run_id and self._tell(run, command):
-                del self._early[command.id]
+        for command in list(self._recent.values()):
+            self._tell(run, command)
 
     def over(self, run: PublishedRun) -> None:
         """Forget a run."""
@@ -70,29 +72,57 @@ class Control:
         except InvalidRecord as error:
             log.warning("a command can't be read, and is left out: %s", error.detail)
             return
-        if command is None or command.kind != STOP or command.expires <= now_ms():
+        if command is None or command.expires <= now_ms() or command.id in self._recent:
             return
-        if not any(self._tell(run, command) for run in self._runs.get(command.run_id, ())):
-            self._early[command.id] = command
-            if len(self._early) > EARLY:
-                self._early.popitem(last=False)
+        self._recent[command.id] = command
+        if len(self._recent) > RECENT:
+            oldest, _ = self._recent.popitem(last=False)
+            self._done.discard(oldest)
+        for run in [run for runs in self._runs.values() for run in runs]:
+            self._tell(run, command)
 
-    def _tell(self, run: PublishedRun, command: Command) -> bool:
-        """Tell a run, where the command is for it. Over HTTP a run has its thread's name, and the token's tenant."""
-        is_its = thread_uuid(run.thread_id, command.tenant)[0] == command.thread_id
-        if not is_its or command.expires <= now_ms() or not (self._over_http or run.tenant == command.tenant):
-            return False
-        run.stopped.tell(command)
-        return True
+    def _tell(self, run: PublishedRun, command: Command) -> None:
+        """Tell a run, where the command is for it; to stop, also where it is for the run that started this one.
+
+        Over HTTP a run has its thread's name, and the token's tenant.
+        """
+        if command.expires <= now_ms() or not (self._over_http or run.tenant == command.tenant):
+            return
+        for depth, (thread, run_id) in enumerate(self._lineage(run)):
+            if run_id != command.run_id or thread_uuid(thread, command.tenant)[0] != command.thread_id:
+                continue
+            if depth == 0 and command.id in self._done:  # by an earlier run with this id
+                return
+            if depth == 0:
+                self._done.add(command.id)
+            if command.kind == STOP:
+                run.stopped.tell(command)
+            elif depth == 0:
+                run.told(command)
+            return
+
+    def _lineage(self, run: PublishedRun) -> Iterator[tuple[str, str]]:
+        """Yield thread and id of a run, of the one that started it, and so on, as far as this process knows."""
+        thread, seen = run.thread_id, set[str]()
+        at: PublishedRun | None = run
+        yield thread, run.run_id
+        while at is not None and (parent := at.parent) is not None and parent[1] not in seen:
+            seen.add(parent[1])
+            thread = parent[0] or thread
+            yield thread, parent[1]
+            at = next((one for one in self._runs.get(parent[1], ()) if one.thread_id == thread), None)
 
     async def _hear(self) -> None:
         try:
+            if self._connected is not None:  # while there is no broker, its absence is the publisher's to tell
+                await self._connected()
+            await asyncio.sleep(SOON)
             async for value in self._values():
                 self.heard(value)
         except TurnmillError as error:
-            log.warning("runs are published, and can't be stopped from elsewhere: %s", error)
+            log.warning("runs are published, and hear nothing from elsewhere: %s", error)
         except Exception:
-            log.exception("runs are published, and can't be stopped from elsewhere")
+            log.exception("runs are published, and hear nothing from elsewhere")
 
     def _values(self) -> AsyncIterator[bytes]:
         return self._of_gateway() if self._over_http else self._of_kafka()
@@ -118,7 +148,8 @@ class Control:
         token = secret(self._settings, "publish_token")
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         timeout = httpx.Timeout(None, connect=10.0)
-        tls = trusting(self._settings.ssl_ca_file)
+        secure = str(self._settings.publish_url).startswith("https:")  # to load certificates takes a while
+        tls = trusting(self._settings.ssl_ca_file) if secure else False
         async with httpx.AsyncClient(verify=tls, headers=headers, timeout=timeout, trust_env=False) as http:
             while True:
                 try:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord, Reason
-from turnmill.limits import NAMED_CHARACTERS
+from turnmill.limits import NAMED_CHARACTERS, STEER_CHARACTERS
 
 TOPIC: Final = "control"  # behind the prefix of the settings
 VERSION: Final = 1
 EVENT: Final = "turnmill.control"  # the type of an acknowledgement among a run's events
-STOP, STATE = "stop", "state"
+STOP, STEER, ANSWER, STATE = "stop", "steer", "answer", "state"
 NOW, AFTER_TURN = "now", "after_turn"
 NEEDED: Final = ("id", "thread_id", "kind", "by")
 TEXTS: Final = (*NEEDED, "tenant", "run_id", "mode")
+PAYLOAD: Final = {STEER: {"text": STEER_CHARACTERS}, ANSWER: {"answer_id": NAMED_CHARACTERS}}  # texts that it must have
+NAMES: Final = ("id", "thread_id", "run_id", "tenant", "kind", "mode", "by", "at", "expires", "payload")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command to a run; times in epoch ms. `by`: who gave it."""
+    """A command to a run; times in epoch ms. `by`: who gave it.
+
+    `payload`: of a steer its `text`; of an answer its `answer_id` and `value`, and what was `asked` on which `dialect`.
+    The run of an answer is the one that asked.
+    """
 
     id: str
     thread_id: str
@@ -31,6 +38,13 @@ class Command:
     by: str
     at: int
     expires: int
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The command as its record on the topic."""
+        found = {name: getattr(self, name) for name in NAMES}
+        return {"v": VERSION, **{name: value for name, value in found.items() if value not in (None, {})}}
 
 
 def record_of(value: bytes | None) -> dict[str, Any]:
@@ -38,9 +52,14 @@ def record_of(value: bytes | None) -> dict[str, Any]:
     record = loads(value) if value is not None else None
     if not isinstance(record, dict) or record.get("v") != VERSION:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a control record of version 1")
-    wrong = [name for name in TEXTS if not _is_name(record.get(name, "x" if name not in NEEDED else None))]
+    wrong = [name for name in TEXTS if not _is_text(record.get(name, "x" if name not in NEEDED else None))]
     wrong += [name for name in ("at", "expires") if type(record.get(name)) is not int]
-    wrong += [] if isinstance(record.get("payload", {}), dict) else ["payload"]
+    payload = record.get("payload", {})
+    if not isinstance(payload, dict):
+        wrong.append("payload")
+    elif isinstance(record.get("kind"), str):
+        needed = PAYLOAD.get(record["kind"], {})
+        wrong += [f"payload.{name}" for name, most in needed.items() if not _is_text(payload.get(name), most)]
     if wrong:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"control record without {', '.join(wrong)}, or of another kind")
     return record
@@ -48,12 +67,13 @@ def record_of(value: bytes | None) -> dict[str, Any]:
 
 def command_of(record: dict[str, Any]) -> Command | None:
     """Return the command of a record, None for one that is no command to a run."""
-    if record["kind"] == STATE or "run_id" not in record:
+    if record["kind"] not in (STOP, STEER, ANSWER) or "run_id" not in record:
         return None
     names = ("id", "thread_id", "run_id", "kind", "by", "at", "expires")
     given = {name: record[name] for name in names}
-    return Command(**given, tenant=record.get("tenant"), mode=record.get("mode", NOW))
+    mode, payload = record.get("mode", NOW), record.get("payload", {})
+    return Command(**given, tenant=record.get("tenant"), mode=mode, payload=payload)
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= NAMED_CHARACTERS
+def _is_text(value: Any, most: int = NAMED_CHARACTERS) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= most

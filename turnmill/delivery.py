@@ -62,6 +62,10 @@ class Delivery:
         """Why nothing will be confirmed any more."""
         return self._transit.failure
 
+    async def connected(self) -> None:
+        """Return once the broker, or the gateway, has answered."""
+        await self._transit.connected.wait()
+
     def put(self, key: bytes, value: bytes, headers: Headers | None = None) -> None:
         """Take a record; the caller has waited for `room`. On disk it loses its headers."""
         transit, spooling = self._transit, self._spooling

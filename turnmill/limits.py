@@ -55,6 +55,12 @@ COMMENT_CHARACTERS: Final = 10_000
 COMMANDS: Final = 10_000
 """Commands to runs that a gateway remembers, the newest of all tenants; what became of older ones is on their topic."""
 
+STEER_CHARACTERS: Final = 10_000
+"""A message to a run that is under way: it goes to the topic, to all who listen, and into the run."""
+
+ANSWER_BYTES: Final = 65_536
+"""The value of one answer as JSON: gateways hold what is answered and not taken up."""
+
 FEEDBACK_CHARACTERS: Final = 1_000
 """A name, a label or an author of feedback: lists repeat them."""
 

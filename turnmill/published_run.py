@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from turnmill import traceparent as w3c
+from turnmill.answers import Answer, answer_of
 from turnmill.clock import now_ms
-from turnmill.control_record import EVENT
+from turnmill.control_record import ANSWER, EVENT, STEER, Command
 from turnmill.counts import Counts
 from turnmill.envelope import ENDS, Headers
 from turnmill.errors import CallerError, InvalidRecord
@@ -20,6 +21,7 @@ from turnmill.limits import RECORD_BYTES
 from turnmill.log_ids import log_ids
 from turnmill.micro_batch import MicroBatch
 from turnmill.sdk_objects import LEFT_OUT
+from turnmill.steering import Inbox, Steer
 from turnmill.stopping import RunStopped, Stopping
 from turnmill.traceparent import TraceParent
 from turnmill.wires import Wire
@@ -29,6 +31,7 @@ if TYPE_CHECKING:  # it loads aiokafka
 
 Event = TypeVar("Event")
 Chunk = TypeVar("Chunk", bytes, str)
+Parent = tuple[str | None, str]  # the thread, None for the run's own, and the run that started this one
 
 log = logging.getLogger("turnmill.publisher")
 
@@ -47,7 +50,16 @@ class Owner(Protocol):
 class PublishedRun:
     """One run on its way out. Leaving its context ends it: complete; aborted when cancelled; error on an exception."""
 
-    def __init__(self, publisher: Owner, wire: Wire, batch: MicroBatch, span: TraceParent | None) -> None:
+    def __init__(
+        self,
+        publisher: Owner,
+        wire: Wire,
+        batch: MicroBatch,
+        span: TraceParent | None,
+        *,
+        steers: bool = False,
+        parent: Parent | None = None,
+    ) -> None:
         self._publisher = publisher
         self._wire = wire
         self._batch = batch
@@ -57,6 +69,8 @@ class PublishedRun:
         self._decoder: Decoder | None = None
         self._over = False
         self.stopped = Stopping()  # what it was told from elsewhere
+        self.parent = parent
+        self._inbox = Inbox(takes_messages=steers)
         self._hears = self._acknowledged = False
         self.records = 0
         self.verdict = "complete"  # how the run ends when its context is left without an exception
@@ -113,28 +127,65 @@ class PublishedRun:
 
     async def _add(self, event: Any, at: int | None = None) -> None:
         """Publish one event as it travels."""
-        if self._over:
-            raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
         await self._publisher.delivery.room()
-        for record in self._batch.add(event, now_ms() if at is None else at):
-            self._put(record)
-        self._publisher.counts.events += 1
+        if self._over:  # perhaps since just now
+            raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
+        self._batched(event, now_ms() if at is None else at)
         if len(self._batch):
             self._publisher.linger()
+
+    def _batched(self, event: Any, at: int) -> None:
+        for record in self._batch.add(event, at):
+            self._put(record)
+        self._publisher.counts.events += 1
 
     def hear(self) -> None:
         """Have `tee` end where the run is told to stop."""
         self._hears = True
 
-    async def acknowledge(self) -> None:
-        """Publish that the program has heard the command to stop; once, and not without one."""
+    async def acknowledge(self, answer: Answer | None = None) -> None:
+        """Publish that the program acts upon an answer, by default upon the command to stop: that one once."""
         command = self.stopped.command
-        if command is None or self._acknowledged or self._over:
-            return
-        self._acknowledged = True
-        said = {"id": command.id, "state": "acknowledged", "by": command.by}
-        await self._add({self._wire.kind: EVENT, **said})
-        self.flush()
+        if answer is not None:
+            asked = answer.asked.get("tool_call_id") or answer.asked.get("id")
+            said = {"kind": ANSWER, "answer_id": answer.answer_id, "asked": asked, "value": answer.value}
+            self._say(answer.command_id, answer.by, "acknowledged", **said)
+        elif command is not None and not self._acknowledged:
+            self._acknowledged = True
+            self._say(command.id, command.by, "acknowledged")
+
+    async def steered(self) -> list[Steer]:
+        """Return the messages that users gave the run since the last call, and publish that they are taken up.
+
+        Call it between tools; what is left out then is no part of the conversation. The run must be made with `steers`.
+        """
+        taken = self._inbox.messages()
+        for one in taken:
+            self._say(one.id, one.by, "acknowledged", kind=STEER, text=one.payload["text"])
+        return [Steer(one.payload["text"], one.by, one.id) for one in taken]
+
+    async def answered(self, own_id: str) -> Answer:
+        """Wait for a person's answer to a question of this run, and publish that it is taken up.
+
+        `own_id`: the id that the wire gives the call or the interrupt. Its `answer_id` is
+        `turnmill.answer_id(run.run_id, own_id)`: with it, the question is answered while the run goes on.
+        """
+        if not self._hears:
+            raise CallerError("nothing is heard from elsewhere: TURNMILL_CONTROL is off")
+        answer = answer_of(await self._inbox.answer(self.run_id, own_id))
+        await self.acknowledge(answer)
+        return answer
+
+    def told(self, command: Command) -> None:
+        """Take a message or an answer from elsewhere."""
+        if (refused := self._inbox.put(command)) is not None:
+            self._say(command.id, command.by, "refused", kind=command.kind, reason=refused)
+
+    def _say(self, command_id: str, by: str, state: str, **more: Any) -> None:
+        """Publish what becomes of a command; in one step, so that nothing is said after the run's end."""
+        if not self._over:
+            self._batched({self._wire.kind: EVENT, "id": command_id, "state": state, "by": by, **more}, now_ms())
+            self.flush()
 
     async def offer(self, event: Any) -> None:
         """As `send`; an event that can't travel is logged and left out."""

@@ -159,6 +159,7 @@ class Publisher:
         max_events: int | None = None,
         first_seq: int = 0,
         traceparent: str | None = None,
+        steers: bool = False,
     ) -> PublishedRun:
         """Return a run, to be used in `async with`.
 
@@ -174,6 +175,7 @@ class Publisher:
             first_seq: The number of the first event, where others of the run were published before.
             traceparent: The span (W3C) that the run is a part of, by default OpenTelemetry's current one; a malformed
                 one is left out.
+            steers: Whether the program takes messages while the run goes on: it asks `run.steered()` between tools.
 
         Raises:
             CallerError: An argument can't be right.
@@ -209,7 +211,8 @@ class Publisher:
         if span is not None:
             facts["traceparent"] = span.text  # a record that was in the spool comes without its headers
         batch = MicroBatch(identity, facts, max_events=max_events, first_seq=first_seq)
-        run = PublishedRun(self, WIRES[dialect], batch, span)
+        parent = (known.parent_thread_id, known.parent_run_id) if known.parent_run_id else None
+        run = PublishedRun(self, WIRES[dialect], batch, span, steers=steers, parent=parent)
         self._runs.add(run)
         self.counts.runs += 1
         if self._settings.control and self._delivery is not None:
@@ -220,7 +223,7 @@ class Publisher:
         from turnmill.control import Control  # noqa: PLC0415  # who does without it does not load it
 
         if self._control is None:
-            self._control = Control(self._settings)
+            self._control = Control(self._settings, self.delivery.connected)
         run.hear()
         self._control.begun(run)
 

@@ -37,6 +37,7 @@ class Sending:
                 producer = await self._connect()
                 try:
                     self._broken = None
+                    transit.connected.set()
                     await self._hand_over(producer)
                 finally:
                     await producer.close()

@@ -133,9 +133,9 @@ class ClientSettings(BaseModel):
         None, description="The agent id of captured calls; by default the name of the program."
     )
     control: bool = Field(
-        False,
-        description="Whether runs can be stopped from elsewhere: publishers hear the topic `control`, or a gateway's "
-        "stream, and gateways take commands.",
+        True,
+        description="Whether runs can be stopped, steered and answered from elsewhere: publishers hear the topic "
+        "`control`, or a gateway's stream, and gateways take commands.",
     )
     compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
 

@@ -15,19 +15,21 @@ from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from turnmill.answers import Answer
 from turnmill.control_record import AFTER_TURN
 from turnmill.counts import Report
 from turnmill.current_span import current
 from turnmill.errors import CallerError
 from turnmill.published_run import PublishedRun
 from turnmill.publisher import FLUSH_WITHIN, Publisher
+from turnmill.steering import Steer
 from turnmill.stopping import RunStopped
 
 if TYPE_CHECKING:  # it loads pydantic
     from turnmill.settings import ClientSettings
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class SyncPublisher:
@@ -72,7 +74,7 @@ class SyncPublisher:
         """Return where the records are."""
         return self._publisher.report()
 
-    def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+    def wait_for(self, call: Coroutine[Any, Any, Result]) -> Result:
         """Return the result of a coroutine that runs in the publisher's own loop.
 
         Raises CallerError outside of `with`.
@@ -114,6 +116,23 @@ class SyncRun:
     def send_bytes(self, chunk: bytes | str) -> None:
         """Publish what a chunk of SSE or JSON lines completes."""
         self._publisher.wait_for(self._run.send_bytes(chunk))
+
+    @property
+    def stopped(self) -> bool:
+        """True once the run was told to stop."""
+        return bool(self._run.stopped)
+
+    def acknowledge(self, answer: Answer | None = None) -> None:
+        """Publish that the program acts upon an answer, by default upon the command to stop."""
+        self._publisher.wait_for(self._run.acknowledge(answer))
+
+    def steered(self) -> list[Steer]:
+        """Return the messages that users gave the run since the last call, and publish that they are taken up."""
+        return self._publisher.wait_for(self._run.steered())
+
+    def answered(self, own_id: str) -> Answer:
+        """Wait for a person's answer to a question of this run, and publish that it is taken up."""
+        return self._publisher.wait_for(self._run.answered(own_id))
 
     def end(self, end: str = "complete", *, at: int | None = None) -> None:
         """Say how the run ended."""

@@ -56,6 +56,7 @@ class Transit:
         self.bytes = 0  # in memory
         self.trouble: str | None = None  # why nothing is confirmed just now
         self.failure: str | None = None  # why nothing will be confirmed any more
+        self.connected = asyncio.Event()  # for the first time
         self.more = asyncio.Event()
         self.changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()

@@ -58,6 +58,7 @@ class Builder:
     links: list[Fields] = field(default_factory=list)  # {"from"?, "thread_id", "relation", "metadata"?}
     thread: Fields = field(default_factory=dict)  # title, metadata, ended_at
     asked: Fields | None = None  # what the stream itself says of the configuration that the model was called with
+    steers: list[tuple[Message | None, Message]] = field(default_factory=list)  # messages of users to the open run
     facts_only: bool = False  # a run without messages is no agent turn
 
     def __post_init__(self) -> None:

@@ -1,25 +1,81 @@
-"""`turnmill.control` among a run's events: its program has heard a command. The same on all wires."""
+"""`turnmill.control` among a run's events: what its program says of commands. The same on all wires.
+
+A message that was taken up is a user's part of the turn, behind the response that was the newest then. Where the wire
+has the message, too, its own part stays, and says who wrote it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, Handler, Violation
+from pipeline.assembly.parts import Message, Part
 from topics.json_text import Fields
-from turnmill.control_record import EVENT
+from turnmill.control_record import ANSWER, EVENT, STEER
 
 STOPPED_BY: Final = "meta:stopped_by"
+STEERED_BY: Final = "meta:steered_by"  # of a part
+ANSWERED_BY: Final = "meta:answered_by"
 
 
 def heard(builder: Builder, event: Fields) -> None:
-    """Note in the agent's turn who stopped it; the first command counts."""
-    command, by = event["id"], event.get("by")
-    if event.get("state") == "acknowledged" and STOPPED_BY not in builder.turn_fields:
-        builder.turn_fields[STOPPED_BY] = {"command_id": str(command), "by": str(by)}
+    """Note who stopped, steered or answered the run; of what stopped it the first command counts."""
+    said = {"command_id": str(event["id"]), "by": str(event.get("by"))}
+    if event.get("state") != "acknowledged":
+        return
+    if event.get("kind") == STEER:
+        text = event.get("text")
+        if not isinstance(text, str):
+            raise Violation(f"a message to the run has no text: {text!r:.80}")
+        part = Part({"part_kind": "user-prompt", "content": text, STEERED_BY: said}, done=True)
+        if all(message.parts[0].fields[STEERED_BY] != said for _, message in builder.steers):
+            builder.steers.append((builder.last_response(), Message("request", builder.at, [part], closed=True)))
+    elif event.get("kind") == ANSWER:
+        answers = builder.turn_fields.setdefault(ANSWERED_BY, [])
+        if all(one["command_id"] != said["command_id"] for one in answers):
+            answers.append({**said, "answer_id": str(event.get("answer_id")), "asked": event.get("asked")})
+    elif STOPPED_BY not in builder.turn_fields:
+        builder.turn_fields[STOPPED_BY] = said
 
 
 def with_control(dialect: Dialect) -> Dialect:
     """Return a dialect that takes acknowledgements, whatever its wire; its own handlers never see them."""
-    return replace(dialect, handlers={**dialect.handlers, EVENT: heard})
+    handlers: dict[str, Handler] = {**dialect.handlers, EVENT: heard}
+    return replace(dialect, handlers=handlers, finish=partial(_finish, dialect))
+
+
+def _finish(dialect: Dialect, builder: Builder, end: str) -> None:
+    dialect.finish(builder, end)
+    for response, message in () if builder.native else builder.steers:
+        _place(builder, response, message)
+
+
+def _place(builder: Builder, response: Message | None, message: Message) -> None:
+    """Put a user's message where it was taken up, unless the wire has it: then say there who wrote it."""
+    part = message.parts[0]
+    turns = [*(turn.messages for turn in builder.agent_turns), builder.messages]
+    for own in (own for messages in turns for one in messages if one.kind == "request" for own in one.parts):
+        same = own.fields["part_kind"] == "user-prompt" and _text(own.fields.get("content")) == part.fields["content"]
+        if same and STEERED_BY not in own.fields:
+            own.fields[STEERED_BY] = part.fields[STEERED_BY]
+            return
+    for messages in turns:
+        if response is not None and response in messages:
+            if response.request is None:
+                response.request = message
+                messages.insert(messages.index(response) + 1, message)
+            else:
+                response.request.parts.append(part)
+            return
+    messages = next((messages for messages in reversed(turns) if messages), turns[0])
+    messages.insert(sum(one.at <= message.at for one in messages), message)
+
+
+def _text(content: Any) -> Any:
+    """Return the text of a prompt that is a text alone."""
+    if not isinstance(content, list) or len(content) != 1:
+        return content
+    return content[0].get("text") if isinstance(content[0], dict) else content[0]

@@ -13,11 +13,15 @@ from pipeline.stores.list_statements import of_tenant, speaks
 from pipeline.stores.schema import WAITING, threads
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
+from turnmill.answers import answer_id
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One thread, with what its newest turn asks: see `pipeline.turns.pending`. `since`: epoch ms of the turn's end."""
+    """One thread, with what its newest turn asks: see `pipeline.turns.pending`. `since`: epoch ms of the turn's end.
+
+    Each question has its `answer_id`, too, by which it is answered.
+    """
 
     thread_id: str
     external_id: str | None
@@ -61,11 +65,17 @@ def waiting_threads(wanted: WaitingWanted, limit: int) -> Select[Any]:
     return query.order_by(threads.c.updated_at.desc(), threads.c.id.desc()).limit(limit)
 
 
+def with_ids(run_id: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the questions of a run with their ids; one without an id on its wire has that of its place."""
+    return [{"answer_id": answer_id(run_id, one["id"] or str(n)), **one} for n, one in enumerate(asked)]
+
+
 async def waiting(connection: AsyncConnection, wanted: WaitingWanted, limit: int) -> list[Waiting]:
     """Return the threads, the last updated first."""
     found = []
     for row in await connection.execute(waiting_threads(wanted, limit)):
         thread = thread_of(row)
         title = row.title or row.prompt
-        found.append(Waiting(thread.thread_id, row.external_id, title, thread.tenant, **row.asked))
+        known = {**row.asked, "asked": with_ids(row.asked["run_id"], row.asked["asked"])}
+        found.append(Waiting(thread.thread_id, row.external_id, title, thread.tenant, **known))
     return found

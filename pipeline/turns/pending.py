@@ -29,7 +29,9 @@ Asked = dict[str, Any]
 
 
 def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
-    """Return the open questions of a turn: {"kind", "tool_name", "tool_call_id", "args", "message"}, in its order.
+    """Return the open questions of a turn: {"id", "kind", "tool_name", "tool_call_id", "args", "message"}, in its order.
+
+    `id`: the one by which the wire takes the answer, of the interrupt or the approval where these have one.
 
     `kind`: `approval`, `input` (an answer to a question), or `result` (of a call: perhaps an approval first). Unknown
     fields are null, and so are arguments of more than ARGS characters. Nothing of an interrupted turn.
@@ -82,27 +84,29 @@ def _of_part(part: Fields, answered: set[str]) -> list[Asked]:
         return [_asked("result", name, call_id, args)]
     if "approved" in approval or approval.get("isAutomatic"):  # the server goes on
         return []
-    return [_asked("approval", name, call_id, args, approval.get("requestReason"))]
+    return [_asked("approval", name, call_id, args, approval.get("requestReason"), approval.get("id"))]
 
 
 def _of_event(event_type: Any, data: Any) -> list[Asked]:
     """Return the questions in a message beside the responses."""
     if event_type == "custom:ag-ui.interrupt":
+        kinds = {True: "approval", False: "input"}
         return [
-            _asked("approval" if one.get("toolCallId") else "input", None, one.get("toolCallId"), None, _said(one))
+            _asked(kinds[bool(one.get("toolCallId"))], None, one.get("toolCallId"), None, _said(one), one.get("id"))
             for one in _objects(_fields(data).get("interrupts"))
         ]
     if event_type != "custom:langgraph.interrupt":
         return []
     held = _fields(data)
     value = held.get("value", held.get("payload", data))
+    interrupt = held.get("id") or held.get("interrupt_id") or ""
     actions = _objects(_fields(value).get("action_requests"))
     if actions:
         return [
-            _asked("approval", one.get("name", one.get("action")), None, one.get("args"), one.get("description"))
-            for one in actions
+            _asked("approval", one.get("name", one.get("action")), None, one.get("args"), one.get("description"), own)
+            for one, own in zip(actions, (f"{interrupt}#{n}" for n in range(len(actions))), strict=True)
         ]
-    return [_asked("input", None, None, None, value if isinstance(value, str) else json_text.dumps(value))]
+    return [_asked("input", None, None, None, value if isinstance(value, str) else json_text.dumps(value), interrupt)]
 
 
 def _merge(found: list[Asked], asked: Asked) -> None:
@@ -111,18 +115,18 @@ def _merge(found: list[Asked], asked: Asked) -> None:
         by_id = asked["tool_call_id"] is not None and one["tool_call_id"] == asked["tool_call_id"]
         by_call = asked["tool_call_id"] is None and asked["tool_name"] is not None and one["kind"] == "result"
         if by_id or (by_call and (one["tool_name"], one["args"]) == (asked["tool_name"], asked["args"])):
-            one.update(kind=asked["kind"], message=asked["message"])
+            one.update({name: asked[name] for name in ("id", "kind", "message")})
             return
     calls = [one for one in found if one["kind"] == "result"]
     if asked["tool_name"] is None and asked["tool_call_id"] is None and len(calls) == 1:  # the tool asks itself
-        calls[0].update(kind=asked["kind"], message=asked["message"])
+        calls[0].update({name: asked[name] for name in ("id", "kind", "message")})
         return
     found.append(asked)
 
 
-def _asked(kind: str, name: Any, call_id: Any, args: Any, message: Any = None) -> Asked:
+def _asked(kind: str, name: Any, call_id: Any, args: Any, message: Any = None, own_id: Any = None) -> Asked:
     small = args is None or len(json_text.dumps(args)) <= ARGS
-    texts = {"tool_name": name, "tool_call_id": call_id, "message": message}
+    texts = {"id": own_id or call_id, "tool_name": name, "tool_call_id": call_id, "message": message}
     known = {key: value[:TEXT] if isinstance(value, str) else None for key, value in texts.items()}
     return {"kind": kind, **known, "args": args if small else None}
 

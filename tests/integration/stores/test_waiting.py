@@ -11,6 +11,7 @@ from pipeline.stores.waiting import WaitingWanted
 from tests.support.turn_records import Record, make_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
+from turnmill.answers import answer_id
 
 CALL = {"part_kind": "tool-call", "tool_name": "pay", "tool_call_id": "c1", "args": {"sum": 3, "to": "\0 \ud800"}}
 
@@ -31,7 +32,15 @@ async def test_a_thread_waits_while_its_newest_turn_asks(store: ThreadStore) -> 
     assert (one.external_id, one.run_id, one.agent_id, one.agent_name) == ("chat", "r", "a1", "A1")
     assert (one.turn_id, one.title, one.dialect) == (asking()["turn_id"], "Pay!", "vercel-ai")
     assert one.asked == [
-        {"kind": "result", "tool_name": "pay", "tool_call_id": "c1", "message": None, "args": CALL["args"]}
+        {
+            "answer_id": answer_id("r", "c1"),
+            "id": "c1",
+            "kind": "result",
+            "tool_name": "pay",
+            "tool_call_id": "c1",
+            "message": None,
+            "args": CALL["args"],
+        }
     ]
     await store.write([make_record(run="r2", seconds=9)])
     assert await chats(store) == []

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.control import STOPPED_BY
+from pipeline.dialects.control import ANSWERED_BY, STEERED_BY, STOPPED_BY
 from pipeline.gateway.live import routes
 from pipeline.gateway.live.recent_events import EventId, LiveEvent
 from tests.support.upstream import chat_chunks
@@ -66,3 +66,51 @@ def test_clients_of_sdks_are_not_told(name: str) -> None:
     event = LiveEvent(EventId(0, 0, 0), {"dialect": name}, 0, 0, heard(name))
     assert dialect.resume is not None
     assert routes._own_frame(event, dialect, dialect.resume, None).data == b""
+
+
+def steered(dialect: str, **more: Any) -> dict[str, Any]:
+    return heard(dialect, kind="steer", text="And in Oslo?", **more)
+
+
+def prompts(turn: Any) -> list[Any]:
+    return [
+        (place, part["content"], part.get(STEERED_BY))
+        for place, message in enumerate(turn["messages"])
+        if message["message_type"] == "request"
+        for part in message["parts"]
+        if part["part_kind"] == "user-prompt"
+    ]
+
+
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "thread-protocol"])
+@pytest.mark.parametrize("end", ["complete", "aborted"])
+def test_a_steer_is_a_message_of_the_turn_with_its_author(dialect: str, end: str) -> None:
+    [record] = turns(dialect, steered(dialect), steered(dialect), steered(dialect, id="c2", by="bob"), end=end)
+    both = [
+        (0, "And in Oslo?", {"command_id": "c1", "by": "ann"}),
+        (1, "And in Oslo?", {"command_id": "c2", "by": "bob"}),
+    ]
+    assert [one[1:] for one in prompts(record["turn"])] == [one[1:] for one in both]
+
+
+def test_a_steer_stands_behind_the_response_that_it_followed() -> None:
+    first, second = chat_chunks("It ", "rains."), chat_chunks("There, ", "too.")
+    answer = [one | {"id": "chatcmpl-2"} for one in second]
+    ask = {"object": "turnmill.request", "request": {"messages": [{"role": "user", "content": "Weather?"}]}}
+    later = [*ask["request"]["messages"], {"role": "assistant", "content": "It rains."}]  # type: ignore[index]
+    told = {
+        "object": "turnmill.request",
+        "request": {"messages": [*later, {"role": "user", "content": "And in Oslo?"}]},
+    }
+    said = [ask, *first, steered("openai-chat"), told, *answer]
+    [record] = turns("openai-chat", *said, end="complete")
+    assert prompts(record["turn"]) == [(1, "And in Oslo?", {"command_id": "c1", "by": "ann"})]
+    [alone] = turns("openai-chat", *[one for one in said if one.get("object") != EVENT], end="complete")
+    assert alone["hash"] == record["hash"]
+
+
+def test_who_answered_stands_in_the_turn() -> None:
+    said = heard("vercel-ai", kind="answer", answer_id="q", asked="call-1", value=True)
+    [record] = turns("vercel-ai", said, said, end="complete")
+    assert record["turn"][ANSWERED_BY] == [{"command_id": "c1", "by": "ann", "answer_id": "q", "asked": "call-1"}]
+    assert STOPPED_BY not in record["turn"]

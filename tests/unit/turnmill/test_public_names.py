@@ -14,6 +14,7 @@ import turnmill
 SOURCE = Path(turnmill.__file__)
 NAMES = [
     "AdkPlugin",
+    "Answer",
     "BrokerError",
     "CallerError",
     "ClientSettings",
@@ -28,6 +29,7 @@ NAMES = [
     "RunIdentity",
     "RunInfo",
     "RunStopped",
+    "Steer",
     "StreamRequest",
     "SyncNotices",
     "SyncPublisher",
@@ -38,6 +40,8 @@ NAMES = [
     "Turns",
     "ag_ui_events",
     "agent_events",
+    "answer_id",
+    "answers",
     "async_client",
     "claude_client",
     "claude_query",
@@ -48,6 +52,7 @@ NAMES = [
     "load_settings",
     "openai_agents_processor",
     "published_response",
+    "resumption",
     "transport",
 ]
 PYDANTIC_MODELS = {"ClientSettings", "RunInfo"}

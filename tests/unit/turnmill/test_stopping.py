@@ -112,6 +112,7 @@ class Run:
 
     def __init__(self, run_id: str, tenant: str | None = None) -> None:
         self.thread_id, self.run_id, self.tenant, self.stopped = THREAD, run_id, tenant, Stopping()
+        self.parent: tuple[str | None, str] | None = None
 
 
 async def told(runs: list[Any], *values: bytes, late: bool = False) -> list[bool]:

@@ -1,0 +1,85 @@
+"""The answers that wait for an agent which resumes: from the control topic, or from a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from turnmill.answers import Answer, answer_of, open_answers
+from turnmill.clock import now_ms
+from turnmill.control_record import TOPIC, command_of, record_of
+from turnmill.errors import BrokerError, InvalidRecord
+from turnmill.gateway_call import call
+from turnmill.identity import thread_uuid
+
+if TYPE_CHECKING:
+    from turnmill.settings import ClientSettings
+
+WITHIN: Final = 15.0  # seconds that the broker may be silent
+
+
+def answers(thread_id: str, *, tenant: str | None = None, settings: ClientSettings | None = None) -> list[Answer]:
+    """Return the answers to what a thread waits for, the oldest first, that no run has taken up in the last 14 days.
+
+    The run that goes on with them says so for each: `await run.acknowledge(answer)`. Until then they stay.
+
+    Args:
+        thread_id: The conversation, by the name that its producer gave it, or its UUID.
+        tenant: The tenant; over HTTP, that of the token.
+        settings: By default what the environment says.
+
+    Raises:
+        CallerError: The environment can't be right.
+        BrokerError: Neither the broker nor the gateway says which there are.
+    """
+    with ThreadPoolExecutor(1) as pool:  # the caller may have an event loop of its own
+        return pool.submit(asyncio.run, _answers(thread_id, tenant, settings)).result()
+
+
+async def _answers(name: str, tenant: str | None, settings: ClientSettings | None) -> list[Answer]:
+    from turnmill.environment import load_settings  # noqa: PLC0415  # it loads pydantic
+
+    settings = settings or load_settings()
+    if settings.publish_url is not None:
+        said = await call(settings, "GET", "/v1/threads/{}/answers", name)
+        commands = [command_of(one) for one in said["answers"]]
+        return [answer_of(one) for one in commands if one is not None]
+    records = [record async for record in _records(settings)]
+    return open_answers(records, tenant, thread_uuid(name, tenant)[0], now_ms())
+
+
+async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
+    """Yield the records of the control topic up to its end of now, each partition in order."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415  # as above
+    from aiokafka.errors import KafkaError  # noqa: PLC0415
+
+    from turnmill.kafka.client import client_options  # noqa: PLC0415
+    from turnmill.kafka.unpacking import bounded  # noqa: PLC0415
+
+    topic = f"{settings.topic_prefix}.{TOPIC}"
+    consumer = bounded(AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False))
+    try:
+        async with asyncio.timeout(WITHIN):
+            await consumer.start()
+            numbers = (await consumer._client.fetch_all_metadata()).partitions_for_topic(topic)  # noqa: SLF001
+            places = [TopicPartition(topic, number) for number in numbers or ()]
+            begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+        unread = {place for place in places if begins[place] < ends[place]}
+        consumer.assign(list(unread))
+        for place in unread:
+            consumer.seek(place, begins[place])
+        while unread:
+            async with asyncio.timeout(WITHIN):
+                found = await consumer.getmany(*unread, timeout_ms=500)
+            for record in (one for records in found.values() for one in records):
+                try:
+                    yield record_of(record.value)
+                except InvalidRecord:
+                    continue
+            unread = {place for place in unread if await consumer.position(place) < ends[place]}
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise BrokerError(f"Kafka at {settings.brokers} does not say which answers there are: {error!r}") from error
+    finally:
+        await consumer.stop()

@@ -1,0 +1,44 @@
+"""One call of a gateway's API, with the token and the certificates of the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from turnmill.errors import BrokerError, CallerError
+
+if TYPE_CHECKING:
+    from turnmill.settings import ClientSettings
+
+WITHIN: Final = 30.0  # seconds for an answer
+
+
+async def call(settings: ClientSettings, method: str, path: str, *names: str, json: Any = None) -> dict[str, Any]:
+    """Return what the gateway of TURNMILL_PUBLISH_URL answers. `names`: what stands in the places of the path.
+
+    Raises CallerError where it refuses the call, BrokerError where it does not answer.
+    """
+    import httpx  # noqa: PLC0415  # for those who speak to a gateway
+
+    from turnmill.credentials import secret, trusting  # noqa: PLC0415  # it loads pydantic
+
+    token = secret(settings, "publish_token")
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    url = f"{settings.publish_url}{path.format(*(quote(name, safe='') for name in names))}"
+    try:
+        async with httpx.AsyncClient(verify=trusting(settings.ssl_ca_file), timeout=WITHIN, trust_env=False) as http:
+            answer = await http.request(method, url, json=json, headers=headers)
+    except httpx.HTTPError as error:
+        raise BrokerError(f"{settings.publish_url} does not answer: {error!r}") from None
+    if answer.is_success:
+        found: dict[str, Any] = answer.json()
+        return found
+    wrong = BrokerError if answer.is_server_error else CallerError
+    raise wrong(f"{settings.publish_url} says {answer.status_code}: {_said(answer)}")
+
+
+def _said(answer: Any) -> str:
+    try:
+        return str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return repr(answer.text[:300])
