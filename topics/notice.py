@@ -4,6 +4,7 @@
 |---|---|---|
 | `thread.deleted` | thread_id | `reason`: `deleted`, by somebody; `expired`, as its retention is over |
 | `budget.reached` | the budget's name | a `BudgetReached` |
+| `command.unanswered` | thread_id | `command_id`, `kind` (stop, steer, answer), `by`, and `run_id` where it is known |
 
 Readers ignore types and fields that they do not know.
 """
@@ -21,8 +22,10 @@ from turnmill.errors import InvalidRecord, Reason
 VERSION: Final = notice.VERSION
 THREAD_DELETED: Final = "thread.deleted"
 BUDGET_REACHED: Final = "budget.reached"
+COMMAND_UNANSWERED: Final = "command.unanswered"
 NEEDED: Final[dict[str, dict[str, type]]] = {  # type -> the fields of its data, and their kinds
     THREAD_DELETED: {"reason": str},
+    COMMAND_UNANSWERED: {"command_id": str, "kind": str, "by": str},
     BUDGET_REACHED: {"budget": str, "level": int, "used": int, "limit": int, "unit": str, "start": int, "end": int},
 }
 
@@ -72,7 +75,7 @@ def decode(data: bytes | None) -> NoticeRecord:
     record = notice.record_of(data)
     needed = NEEDED.get(record["type"], {})
     wrong = [name for name, kind in needed.items() if type(record["data"].get(name)) is not kind]
-    if record["type"] == THREAD_DELETED and not record.get("thread_id"):
+    if record["type"] in (THREAD_DELETED, COMMAND_UNANSWERED) and not record.get("thread_id"):
         wrong.append("thread_id")
     if wrong:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"{record['type']} without {', '.join(wrong)}, or of another kind")

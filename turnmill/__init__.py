@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "AdkPlugin": "turnmill.integrations.google_adk",
-    "Answer": "turnmill.answers",
+    "Answer": "turnmill.claims",
     "BrokerError": "turnmill.errors",
     "CallerError": "turnmill.errors",
     "ClientSettings": "turnmill.settings",
@@ -49,7 +49,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "Turns": "turnmill.turns",
     "ag_ui_events": "turnmill.integrations.ag_ui",
     "agent_events": "turnmill.integrations.pydantic_ai",
-    "answer_id": "turnmill.answers",
+    "answer_id": "turnmill.claims",
     "answers": "turnmill.answer_reader",
     "async_client": "turnmill.capture.clients",
     "claude_client": "turnmill.integrations.claude_agent",
@@ -70,12 +70,12 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     __version__: str
     from turnmill.answer_forms import resumption as resumption
     from turnmill.answer_reader import answers as answers
-    from turnmill.answers import Answer as Answer
-    from turnmill.answers import answer_id as answer_id
     from turnmill.capture.clients import async_client as async_client
     from turnmill.capture.clients import client as client
     from turnmill.capture.clients import transport as transport
     from turnmill.capture.runtime import flush as flush
+    from turnmill.claims import Answer as Answer
+    from turnmill.claims import answer_id as answer_id
     from turnmill.counts import Report as Report
     from turnmill.environment import load_settings as load_settings
     from turnmill.errors import BrokerError as BrokerError

@@ -23,7 +23,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from turnmill.answers import Answer
+from turnmill.claims import Answer
 from turnmill.errors import CallerError
 
 DENIED: Final = "denied"  # as the reason, where the person gave none

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from turnmill.answers import Answer, answer_of, open_answers
+from turnmill.claims import Answer, answer_of, open_answers
 from turnmill.clock import now_ms
 from turnmill.control_record import TOPIC, command_of, record_of
 from turnmill.errors import BrokerError, InvalidRecord

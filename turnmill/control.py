@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from turnmill.clock import now_ms
-from turnmill.control_record import STOP, TOPIC, Command, command_of, record_of
+from turnmill.control_record import ANSWER, STOP, TOPIC, Command, command_of, record_of
 from turnmill.ending import ended
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.identity import thread_uuid
@@ -87,6 +87,10 @@ class Control:
         Over HTTP a run has its thread's name, and the token's tenant.
         """
         if command.expires <= now_ms() or not (self._over_http or run.tenant == command.tenant):
+            return
+        if command.kind == ANSWER:
+            if thread_uuid(run.thread_id, command.tenant)[0] == command.thread_id:
+                run.told(command)
             return
         for depth, (thread, run_id) in enumerate(self._lineage(run)):
             if run_id != command.run_id or thread_uuid(thread, command.tenant)[0] != command.thread_id:

@@ -26,7 +26,7 @@ class Command:
     """A command to a run; times in epoch ms. `by`: who gave it.
 
     `payload`: of a steer its `text`; of an answer its `answer_id` and `value`, and what was `asked` on which `dialect`.
-    The run of an answer is the one that asked.
+    The run of an answer is the one that asked, empty where nobody knows which that was.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Command:
     def record(self) -> dict[str, Any]:
         """The command as its record on the topic."""
         found = {name: getattr(self, name) for name in NAMES}
-        return {"v": VERSION, **{name: value for name, value in found.items() if value not in (None, {})}}
+        return {"v": VERSION, **{name: value for name, value in found.items() if value not in (None, "", {})}}
 
 
 def record_of(value: bytes | None) -> dict[str, Any]:
@@ -67,12 +67,10 @@ def record_of(value: bytes | None) -> dict[str, Any]:
 
 def command_of(record: dict[str, Any]) -> Command | None:
     """Return the command of a record, None for one that is no command to a run."""
-    if record["kind"] not in (STOP, STEER, ANSWER) or "run_id" not in record:
+    if record["kind"] != ANSWER and (record["kind"] not in (STOP, STEER) or "run_id" not in record):
         return None
-    names = ("id", "thread_id", "run_id", "kind", "by", "at", "expires")
-    given = {name: record[name] for name in names}
-    mode, payload = record.get("mode", NOW), record.get("payload", {})
-    return Command(**given, tenant=record.get("tenant"), mode=mode, payload=payload)
+    missing: dict[str, Any] = {"run_id": "", "tenant": None, "mode": NOW, "payload": {}}
+    return Command(**(missing | {name: record[name] for name in NAMES if name in record}))
 
 
 def _is_text(value: Any, most: int = NAMED_CHARACTERS) -> bool:

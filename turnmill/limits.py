@@ -52,9 +52,6 @@ PUBLISHED_BYTES: Final = 8_388_608
 COMMENT_CHARACTERS: Final = 10_000
 """The comment of one feedback: each view of its thread has it."""
 
-COMMANDS: Final = 10_000
-"""Commands to runs that a gateway remembers, the newest of all tenants; what became of older ones is on their topic."""
-
 STEER_CHARACTERS: Final = 10_000
 """A message to a run that is under way: it goes to the topic, to all who listen, and into the run."""
 

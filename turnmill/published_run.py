@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from turnmill import traceparent as w3c
-from turnmill.answers import Answer, answer_of
+from turnmill.claims import Answer, answer_of
 from turnmill.clock import now_ms
 from turnmill.control_record import ANSWER, EVENT, STEER, Command
 from turnmill.counts import Counts

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from turnmill.answers import answer_id
+from turnmill.claims import answer_id
 from turnmill.control_record import ANSWER, STEER, Command
 
 DEEP: Final = 100  # messages that wait until the program asks for them

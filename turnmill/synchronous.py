@@ -15,7 +15,7 @@ from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from turnmill.answers import Answer
+from turnmill.claims import Answer
 from turnmill.control_record import AFTER_TURN
 from turnmill.counts import Report
 from turnmill.current_span import current

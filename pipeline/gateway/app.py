@@ -121,7 +121,7 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
         from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # who does without it does not load it
         from pipeline.gateway.control.routes import router as control  # noqa: PLC0415
 
-        commands = app.state.commands = Commands(settings, gateway.follower, gateway.control_publisher)
+        commands = app.state.commands = Commands(settings, gateway.follower, gateway.control_publisher, gateway.notify)
         app.include_router(control)
     if gateway.authenticator.people is not None:
         from pipeline.gateway.sign_in import routes as people  # noqa: PLC0415  # where nobody signs in, not loaded

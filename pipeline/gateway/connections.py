@@ -40,6 +40,7 @@ from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
+from topics.notice import NoticeRecord
 from topics.thread_key import ThreadKey
 from turnmill.control_record import TOPIC as CONTROL
 from turnmill.errors import TurnmillError
@@ -50,6 +51,7 @@ AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
 ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
 ERASED_AT_ONCE: Final = 500  # threads that the store is asked for together
 ERASED_KNOWN: Final = 10_000  # threads
+NOTICE_KNOWN_MS: Final = 86_400_000  # in which other gateways leave the same one
 TENANTS_NAMED: Final = 20  # of those that have the thread
 
 T = TypeVar("T")
@@ -189,6 +191,10 @@ class Gateway:
     async def control_publisher(self) -> Publisher:
         """Return the publisher of commands. Raises BrokerError."""
         return await self._control.get()
+
+    async def notify(self, notice: NoticeRecord) -> None:
+        """Leave a notice, once. Raises StoreError."""
+        await (await self.store()).add_notices([notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
 
     @contextmanager
     def coming_in(self) -> Iterator[None]:

@@ -45,6 +45,11 @@ class EventRecord:
         """In memory, about."""
         return PER_RECORD + len(self._value or b"")
 
+    def holds_any(self, marks: Sequence[bytes]) -> bool:
+        """Return True if one of these is somewhere in the record: a look that costs less than to decode it."""
+        value = self._value or b""
+        return any(mark in value for mark in marks)
+
     @property
     def envelope(self) -> Envelope | None:
         """None where it is none."""

@@ -37,7 +37,7 @@ MEANING: Final = {
     "publish": "send runs",
     "feedback": "say what you think of threads",
     "read": "read threads, live streams and usage",
-    "control": "stop runs",
+    "control": "stop, steer and answer runs",
     "admin": "delete and hold threads, read dead letters",
 }
 PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
@@ -327,11 +327,18 @@ async def authenticated(
 
 
 async def admitted(
-    gateway: Admission, request: ASGIScope, token: str | None, needs: Sequence[str], advice: str
+    gateway: Admission,
+    request: ASGIScope,
+    token: str | None,
+    needs: Sequence[str],
+    advice: str,
+    *,
+    stays: bool = False,
 ) -> Principal:
     """Return the owner of this token, who has one of the scopes `needs`. `advice`: how to send one. Raises Problem.
 
-    The request counts towards the caller's rate.
+    The request counts towards the caller's rate; and, unless it `stays` open in a pool of its own, towards those that
+    the caller may have open at once.
     """
     principal = await gateway.authenticator.principal(token, advice)
     if principal.scopes.isdisjoint(needs):
@@ -347,7 +354,8 @@ async def admitted(
         raise Problem("forbidden", f"the token {principal.name!r:.100} may not be used from this address")
     if principal.limited:
         gateway.rate.take(principal.caller, principal.rate)
-        at_end(request, gateway.at_once.begin(principal.caller))
+        if not stays:
+            at_end(request, gateway.at_once.begin(principal.caller))
     return principal
 
 
@@ -357,13 +365,13 @@ Controller = Annotated[Principal, Security(authenticated, scopes=["control"])]
 Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
 
 
-def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
+def _either(*scopes: Scope, stays: bool = False) -> Callable[[Request], Awaitable[Principal]]:
     """Return `authenticated` for any of these scopes. FastAPI knows no alternatives: see `alternatives`."""
 
     async def admit(request: Request) -> Principal:
         gateway: Admission = request.app.state.gateway
         token = gateway.authenticator.presented(request, await bearer(request))
-        return await admitted(gateway, request.scope, token, scopes, BEARER)
+        return await admitted(gateway, request.scope, token, scopes, BEARER, stays=stays)
 
     return admit
 
@@ -374,15 +382,14 @@ def alternatives(*scopes: Scope) -> dict[str, Any]:
 
 
 ReaderOrSender = Annotated[Principal, Depends(_either("read", "publish"))]
+Listening = Annotated[Principal, Depends(_either("publish", stays=True))]
 Judge = Annotated[Principal, Depends(_either("publish", "feedback"))]
 
 Still = Callable[[], Awaitable[bool]]
 
 
 async def _still(
-    request: Request,
-    principal: Reader,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Still:
     """Return a function that tells whether the caller may go on.
 
@@ -390,6 +397,7 @@ async def _still(
     """
     authenticator: Authenticator = request.app.state.gateway.authenticator
     token = authenticator.presented(request, credentials)
+    principal = await authenticator.principal(token)
 
     async def still() -> bool:
         try:

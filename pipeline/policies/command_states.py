@@ -12,12 +12,12 @@ the run; or a gateway that saw these, by a record of the control topic. The same
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, get_args
 
 State = Literal["requested", "acknowledged", "ended", "completed", "unanswered", "refused"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 FINAL: Final = frozenset({"ended", "completed", "refused"})
-TOLD: Final = frozenset({"ended", "completed", "unanswered", "refused"})  # a record of its own tells others
+TOLD: Final = frozenset(STATES) - {"requested"}  # a record of its own tells others
 PATIENCE_MS: Final = 30_000  # for an acknowledgement
 
 
@@ -51,9 +51,10 @@ def run_ended(before: Standing, end: str, at: int) -> Standing:
 
 def told(before: Standing, state: object, at: int, reason: str | None = None) -> Standing:
     """Return the standing after a gateway's record; a final one stays."""
-    if before.state in FINAL or state not in TOLD or (state == "unanswered" and before.state != "requested"):
+    behind = state == before.state or (state == "unanswered" and before.state != "requested")
+    if before.state in FINAL or state not in TOLD or behind:
         return before
-    return Standing(cast("State", state), at, reason)
+    return Standing(state, at, reason)
 
 
 def waited(before: Standing, now: int) -> Standing:

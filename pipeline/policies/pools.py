@@ -125,4 +125,36 @@ LETTERS: Final = Pool(
     LEFT_FREE,
     "its dead letter waits",
 )
-POOLS: Final = (BODIES, CAPTURES, CONVERSATIONS, SPOOL, SEARCHES, ASIDE, READS, READERS, DELIVERIES, LOOKUPS, LETTERS)
+COMMANDS: Final = Pool(
+    "commands to runs that are remembered",
+    "gateway",
+    "commands",
+    10_000,
+    "pipeline.gateway.control.memory",
+    OLDEST_OF_MOST,
+    "what became of its oldest is no longer told",
+)
+COMMAND_STREAMS: Final = Pool(
+    "streams of commands to publishers",
+    "gateway",
+    "streams",
+    20_000,
+    "pipeline.gateway.control.commands",
+    LEFT_FREE,
+    "its publisher is answered 429, and asks again",
+)
+POOLS: Final = (
+    BODIES,
+    CAPTURES,
+    CONVERSATIONS,
+    SPOOL,
+    SEARCHES,
+    ASIDE,
+    READS,
+    READERS,
+    DELIVERIES,
+    LOOKUPS,
+    LETTERS,
+    COMMANDS,
+    COMMAND_STREAMS,
+)

@@ -13,7 +13,7 @@ from pipeline.stores.list_statements import of_tenant, speaks
 from pipeline.stores.schema import WAITING, threads
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
-from turnmill.answers import answer_id
+from turnmill.claims import answer_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,10 @@ Asked = dict[str, Any]
 
 
 def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
-    """Return the open questions of a turn: {"id", "kind", "tool_name", "tool_call_id", "args", "message"}, in its order.
+    """Return the open questions of a turn, in its order.
 
-    `id`: the one by which the wire takes the answer, of the interrupt or the approval where these have one.
+    Each is {"id", "kind", "tool_name", "tool_call_id", "args", "message"}. `id`: by which the wire takes the answer, of
+    the interrupt or the approval where these have one.
 
     `kind`: `approval`, `input` (an answer to a question), or `result` (of a call: perhaps an approval first). Unknown
     fields are null, and so are arguments of more than ARGS characters. Nothing of an interrupted turn.

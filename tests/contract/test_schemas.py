@@ -15,7 +15,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
-from pipeline.gateway.control.commands import as_record, new_command
+from pipeline.gateway.control.commands import new_command
 from pipeline.stores.notices import deleted
 from tests.same_bytes import START, THREAD_ID, streams
 from tests.support.schema_compatibility import Comparison
@@ -101,7 +101,7 @@ def test_real_records_are_as_the_schemas_say() -> None:
     look(NOTICES, json.loads(notice.encode(deleted(ThreadKey.of(THREAD_ID, "acme"), "expired", START))))
     look(FEEDBACK, made("chat-42", "acme", {"name": "helpful", "value": True, "turn_id": "t", "by": "ann"}))
     look(FEEDBACK, made("chat-42", None, {"name": "score", "value": 0.5, "message": 3, "comment": "good"}))
-    look(CONTROL, as_record(new_command("stop", (THREAD_ID, "acme"), "r", "now", "ann")))
+    look(CONTROL, new_command("stop", (THREAD_ID, "acme"), "r", "now", "ann").record)
     run = state.RunKey("acme", THREAD_ID, "r")
     segment = Segment(0, 1, START, state.Clocks(START, None, START), [b"a", b"bc"], read=1, traceparent="00-1")
     look(STATE, json.loads(state.encode(run, segment).partition(b"\n")[0]))

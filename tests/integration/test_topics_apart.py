@@ -13,7 +13,7 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.dialects import DIALECTS
-from pipeline.gateway.control.commands import as_record, new_command
+from pipeline.gateway.control.commands import new_command
 from pipeline.kafka.outbox import Outbox
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
@@ -150,7 +150,7 @@ async def commands(settings: Settings) -> None:
         }
         for run in runs.values():
             listening.begun(run)
-        listening.heard(encode(as_record(new_command("stop", (THREAD_ID, "acme"), "r", "now", "ann"))))
+        listening.heard(encode(new_command("stop", (THREAD_ID, "acme"), "r", "now", "ann").record))
         assert [one for one, run in runs.items() if run.stopped] == ["acme"]
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,9 +15,12 @@ from uuid import uuid4
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from pipeline.gateway.control.memory import Known, Memory
+from pipeline.gateway.control.telling import notice_of, state_record
 from pipeline.gateway.follower import Follower, Offsets
 from pipeline.kafka.reading import offsets_since
 from pipeline.policies.command_states import (
+    FINAL,
     PATIENCE_MS,
     TOLD,
     Standing,
@@ -28,35 +30,32 @@ from pipeline.policies.command_states import (
     told,
     waited,
 )
+from pipeline.policies.pools import COMMAND_STREAMS, COMMANDS
 from pipeline.settings import Settings
 from topics import control
 from topics.catalog import CONTROL, EVENTS
 from topics.control import ControlRecord
+from topics.notice import NoticeRecord
+from turnmill.claims import Claims
 from turnmill.clock import now_ms
-from turnmill.control_record import EVENT, STATE, Command, command_of
+from turnmill.control_record import ANSWER, EVENT, STATE, Command, command_of
 from turnmill.envelope import encode
 from turnmill.errors import InvalidRecord, TurnmillError
-from turnmill.limits import COMMANDS
 from turnmill.publisher import Publisher
+from turnmill.shares import Shares
 from turnmill.wires import WIRES
 
 EXPIRES_MS: Final = 600_000
-BACK: Final = 900.0  # seconds that are read at the start: commands that have not expired, and what their runs said
+ANSWERS_MS: Final = 14 * 86_400_000  # as long as their topic keeps them
+BACK: Final = 900.0  # seconds of events that are read at the start: of commands that have not expired
 READY_WITHIN: Final = 15.0
 WAITING: Final = 1_000  # commands that one stream may be behind
+GRACE: Final = 5.0  # seconds after which a gateway says for another one what became of a command
+MARKS: Final = (EVENT.encode(), b'"end"')  # a record without them changes no standing
 
 log = logging.getLogger(__name__)
 
-Subject = tuple[str, str, str]  # tenant, thread, run
-
-
-@dataclass(slots=True)
-class Known:
-    """A command, and its standing. `told`: the topic has the standing."""
-
-    command: Command
-    standing: Standing
-    told: bool = False
+Notify = Callable[[NoticeRecord], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False)
@@ -66,21 +65,24 @@ class _Stream:
 
 
 class Commands:
-    """A listener of the follower; see the module."""
+    """A listener of the follower; see the module. `notify` leaves a notice."""
 
     name = "the commands"
     topics = (CONTROL, EVENTS)
     runs: Final = "none"
 
-    def __init__(self, settings: Settings, follower: Follower, publisher: Callable[[], Awaitable[Publisher]]) -> None:
+    def __init__(
+        self, settings: Settings, follower: Follower, publisher: Callable[[], Awaitable[Publisher]], notify: Notify
+    ) -> None:
         self._settings = settings
         self._follower = follower
         self._publisher = publisher
+        self._notify = notify
         self._control = CONTROL.full_name(settings.topic_prefix)
-        self._known: OrderedDict[str, Known] = OrderedDict()
-        self._of_run: dict[Subject, list[Known]] = {}  # whose standing may change
+        self._known = Memory(COMMANDS.size)
+        self._claims = Claims(COMMANDS.size)
         self._streams: set[_Stream] = set()
-        self._mine: set[str] = set()
+        self._listening = Shares()
         self._telling: set[asyncio.Task[None]] = set()
 
     async def ready(self) -> None:
@@ -89,15 +91,13 @@ class Commands:
 
     async def give(self, command: Command) -> None:
         """Publish a command. Raises BrokerError."""
-        self._mine.add(command.id)
-        self._add(command)
-        await self._publish(as_record(command))
-        loop = asyncio.get_running_loop()
-        loop.call_later(PATIENCE_MS / 1000 + 1, self._look_again, command.id)
+        self._add(command, mine=True)
+        await self._publish(command.record)
 
     async def over(self, command_id: str, reason: str) -> None:
         """Note that the run of a command was over before it came."""
-        self._move(self._known[command_id], run_ended(self._known[command_id].standing, reason, now_ms()))
+        if (known := self._known.get(command_id)) is not None:
+            self._move(known, run_ended(known.standing, reason, now_ms()))
 
     def standing(self, command_id: str) -> Known | None:
         """Return a command with its standing now."""
@@ -106,14 +106,23 @@ class Commands:
             self._move(known, waited(known.standing, now_ms()))
         return known
 
+    def open_answers(self, tenant: str | None, thread_id: str) -> list[Command]:
+        """Return a thread's answers that no run has taken up, the oldest first."""
+        return self._claims.open(tenant, thread_id, now_ms())
+
+    def has_room(self, tenant: str | None) -> bool:
+        """Return True if a tenant may open one more stream."""
+        return self._listening.allows(tenant, 1, COMMAND_STREAMS.size)
+
     async def stream(self, tenant: str | None, silence: float) -> AsyncGenerator[bytes | None]:
         """Yield the records of commands for a tenant's runs, first those that may be heeded yet; None: a silence."""
         mine = _Stream(tenant)
         now = now_ms()
-        for known in self._known.values():
+        for known in self._known:
             if known.standing.state in ("requested", "unanswered") and known.command.expires > now:
-                self._offer(mine, known.command)
+                _offer([mine], known.command)
         self._streams.add(mine)
+        self._listening.add(tenant, 1)
         try:
             while True:
                 try:
@@ -125,6 +134,7 @@ class Commands:
                     yield value
         finally:
             self._streams.discard(mine)
+            self._listening.add(tenant, -1)
 
     async def close(self) -> None:
         """Let what is to be told reach the topic."""
@@ -134,8 +144,9 @@ class Commands:
     # ---- the listener
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
-        """Return where the reading begins."""
-        return await offsets_since(self._settings, consumer, self.topics, BACK)
+        """Return where the reading begins: all commands, and what runs have said of the last ones."""
+        commands = await offsets_since(self._settings, consumer, [CONTROL], ANSWERS_MS / 1000)
+        return {**commands, **await offsets_since(self._settings, consumer, [EVENTS], BACK)}
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take commands and states, and what the runs of commands say."""
@@ -144,10 +155,9 @@ class Commands:
                 with suppress(InvalidRecord):
                     self._heard(control.decode(record.value))
             return
-        for record in records if self._of_run else ():
-            envelope = record.envelope
-            subject = None if envelope is None else _subject(envelope)
-            for known in list(self._of_run.get(subject, ())) if subject is not None else ():
+        for record in records if self._known.waits else ():
+            envelope = record.envelope if record.holds_any(MARKS) else None
+            for known in [] if envelope is None else self._known.of(envelope):
                 self._said(known, envelope)
 
     def _heard(self, record: ControlRecord) -> None:
@@ -155,82 +165,71 @@ class Commands:
             payload = record.get("payload", {})
             known = self._known.get(str(payload.get("command_id")))
             if known is not None:
-                known.told = True
+                known.told = payload.get("state", known.told)
                 self._move(known, told(known.standing, payload.get("state"), record["at"], payload.get("reason")))
             return
         command = command_of(dict(record))
-        if command is not None:
-            self._add(command)
-
-    def _add(self, command: Command) -> None:
-        if command.id in self._known:
+        if command is None:
             return
-        known = self._known[command.id] = Known(command, requested(command.at))
-        self._of_run.setdefault(_of(command), []).append(known)
-        while len(self._known) > COMMANDS:
-            _, oldest = self._known.popitem(last=False)
-            self._settle(oldest)
-        for stream in self._streams:
-            self._offer(stream, command)
+        known = self._add(command)
+        if command.kind == ANSWER:
+            winner = self._claims.take(command)
+            if winner.id != command.id:
+                reason = f"answered already by {winner.by}, with the command {winner.id}"
+                self._move(known, acknowledged(known.standing, "refused", now_ms(), reason))
+            elif known.standing.state == "requested":
+                _offer(self._streams, command)
 
-    def _offer(self, stream: _Stream, command: Command) -> None:
-        if stream.tenant in (None, command.tenant):
-            with suppress(asyncio.QueueFull):  # a reader that stands still: it connects again, and gets what is open
-                stream.waiting.put_nowait(encode(as_record(command)))
+    def _add(self, command: Command, *, mine: bool = False) -> Known:
+        known = self._known.get(command.id)
+        if known is not None:
+            return known
+        known = Known(command, requested(command.at), mine)
+        self._known.add(known)
+        if command.kind != ANSWER:  # an answer counts once the topic says that it is the first
+            _offer(self._streams, command)
+        age = (now_ms() - command.at) / 1000
+        if age < EXPIRES_MS / 1000:
+            wait = PATIENCE_MS / 1000 + (1 if mine else GRACE) - age
+            asyncio.get_running_loop().call_later(max(1.0, wait), self.standing, command.id)
+        return known
 
     def _said(self, known: Known, envelope: dict[str, Any]) -> None:
         kind = WIRES[envelope["dialect"]].kind if envelope["dialect"] in WIRES else "type"
         for event in envelope["events"]:
             if isinstance(event, dict) and event.get(kind) == EVENT and event.get("id") == known.command.id:
                 self._move(known, acknowledged(known.standing, event.get("state"), now_ms(), event.get("reason")))
-        if envelope.get("end") is not None:
+        if envelope.get("end") is not None and known.command.kind != ANSWER:
             self._move(known, run_ended(known.standing, envelope["end"], now_ms()))
 
     def _move(self, known: Known, to: Standing) -> None:
         if to == known.standing:
             return
         known.standing = to
-        if to.state in ("ended", "completed", "refused"):
-            self._settle(known)
-        if to.state in TOLD and known.command.id in self._mine and not known.told:
-            task = asyncio.ensure_future(self._tell(known))
+        is_taken_up = known.command.kind == ANSWER and to.state == "acknowledged"
+        if is_taken_up:
+            self._claims.taken_up(known.command.id)
+        if is_taken_up or to.state in FINAL:
+            self._known.settle(known)
+        if to.state in TOLD and to.state != known.told:
+            delay = 0.0 if known.mine else GRACE  # another gateway gave it, and tells at once unless it is gone
+            asyncio.get_running_loop().call_later(delay, self._tell_soon, known)
+
+    def _tell_soon(self, known: Known) -> None:
+        if known.standing.state in TOLD and known.standing.state != known.told:
+            task = asyncio.ensure_future(self._tell(known, known.standing))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
 
-    def _settle(self, known: Known) -> None:
-        of_run = self._of_run.get(_of(known.command), [])
-        if known in of_run:
-            of_run.remove(known)
-        if not of_run:
-            self._of_run.pop(_of(known.command), None)
-
-    def _look_again(self, command_id: str) -> None:
-        known = self.standing(command_id)
-        if known is not None and known.standing.state == "unanswered":
-            command = known.command
-            log.warning(
-                "command %s to run %s of thread %s: nobody answers", command.id, command.run_id, command.thread_id
-            )
-
-    async def _tell(self, known: Known) -> None:
-        command, standing = known.command, known.standing
-        payload = {"command_id": command.id, "state": standing.state}
-        if standing.reason is not None:
-            payload["reason"] = standing.reason
-        record: ControlRecord = {
-            "v": control.VERSION,
-            "id": str(uuid4()),
-            "thread_id": command.thread_id,
-            "kind": STATE,
-            "by": "gateway",
-            "at": standing.at,
-            "expires": standing.at,
-            "payload": payload,
-        }
+    async def _tell(self, known: Known, standing: Standing) -> None:
+        known.told = standing.state
         try:
-            await self._publish(dict(record))
+            await self._publish(state_record(known.command, standing))
+            if standing.state == "unanswered":
+                log.warning("command %s to run %s: nobody answers", known.command.id, known.command.run_id)
+                await self._notify(notice_of(known.command, standing))
         except TurnmillError as error:  # it follows from the topics again
-            log.warning("the state of command %s is not on the topic: %s", command.id, error)
+            log.warning("the state of command %s is not on the topic: %s", known.command.id, error)
 
     async def _publish(self, record: dict[str, Any]) -> None:
         publisher = await self._publisher()
@@ -238,23 +237,23 @@ class Commands:
         await publisher.flush(READY_WITHIN)
 
 
-def new_command(kind: str, key: tuple[str, str | None], run_id: str, mode: str, by: str) -> Command:
+def _offer(streams: Collection[_Stream], command: Command) -> None:
+    """Hand a command to the streams of its tenant.
+
+    A reader that stands still misses it: it connects again, and gets what is open.
+    """
+    theirs = [one for one in streams if one.tenant in (None, command.tenant)]
+    value = encode(command.record) if theirs else b""
+    for stream in theirs:
+        with suppress(asyncio.QueueFull):
+            stream.waiting.put_nowait(value)
+
+
+def new_command(
+    kind: str, key: tuple[str, str | None], run_id: str, mode: str, by: str, payload: Mapping[str, Any] | None = None
+) -> Command:
     """Return a command to a run of the thread with this id and tenant."""
     thread_id, tenant = key
     now = now_ms()
-    return Command(str(uuid4()), thread_id, run_id, tenant, kind, mode, by, now, now + EXPIRES_MS)
-
-
-def as_record(command: Command) -> dict[str, Any]:
-    """Return a command as its record on the topic."""
-    names = ("id", "thread_id", "run_id", "tenant", "kind", "mode", "by", "at", "expires")
-    found = {name: getattr(command, name) for name in names}
-    return {"v": control.VERSION, **{name: value for name, value in found.items() if value is not None}}
-
-
-def _of(command: Command) -> Subject:
-    return command.tenant or "", command.thread_id, command.run_id
-
-
-def _subject(envelope: dict[str, Any]) -> Subject:
-    return envelope.get("tenant") or "", envelope["thread_id"].lower(), envelope["run_id"]
+    expires = now + (ANSWERS_MS if kind == ANSWER else EXPIRES_MS)
+    return Command(str(uuid4()), thread_id, run_id, tenant, kind, mode, by, now, expires, payload or {})

@@ -1,33 +1,41 @@
-"""Stopping runs over HTTP, what became of it, and the stream by which publishers hear of it."""
+"""Stopping, steering and answering runs over HTTP, what became of it, and the stream by which publishers hear of it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.connections import TheGateway, unknown_thread
 from pipeline.gateway.control.commands import Commands, new_command
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
-from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Controller, Principal, Sender
+from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
+from pipeline.gateway.security import Controller, Listening, Principal, Sender, Standing, Still, alternatives
 from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability.audit import about, audit
+from pipeline.stores.waiting import Waiting, WaitingWanted
 from topics.thread_key import ThreadKey
-from turnmill.control_record import STOP
+from turnmill.control_record import ANSWER, NOW, STEER, STOP
+from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
-from turnmill.limits import NAMED_CHARACTERS
+from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS, STEER_CHARACTERS
 
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
+AGAIN: Final = {"Retry-After": str(RETRY_AFTER)}
+WAITING_THREADS: Final = 100  # with one name, of several tenants
 
 router = APIRouter(prefix="/v1", tags=["control"])
 
 RunId = Annotated[str, Path(min_length=1, max_length=NAMED_CHARACTERS)]
+
+
+By = Annotated[
+    str | None, Field(min_length=1, max_length=200, description="Who wants it; by default the token's name.")
+]
 
 
 class Wanted(BaseModel):
@@ -38,9 +46,27 @@ class Wanted(BaseModel):
     mode: Annotated[
         Literal["now", "after_turn"], Field(description="`after_turn`: what it says now, it says to its end.")
     ] = "now"
-    by: Annotated[
-        str | None, Field(min_length=1, max_length=200, description="Who wants it; by default the token's name.")
-    ] = None
+    by: By = None
+
+
+class Message(BaseModel):
+    """A message to a run that is under way."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[str, Field(min_length=1, max_length=STEER_CHARACTERS)]
+    by: By = None
+
+
+class Reply(BaseModel):
+    """An answer to what a thread waits for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: Annotated[
+        Any, Field(description='To an approval: true, false, or {"approved", "reason"?, "args"?}; else any JSON value.')
+    ]
+    by: By = None
 
 
 class Given(BaseModel):
@@ -50,9 +76,16 @@ class Given(BaseModel):
 
 
 class AllGiven(BaseModel):
-    """The ids of the commands, one for each open run."""
+    """The ids of the commands, one for each open run; `command_id` where it is one."""
 
+    command_id: str | None
     command_ids: list[str]
+
+
+class OpenAnswers(BaseModel):
+    """Answers that no run has taken up, as their records on the control topic, the oldest first."""
+
+    answers: list[dict[str, Any]]
 
 
 class CommandState(BaseModel):
@@ -75,6 +108,9 @@ def commands_of(request: Request) -> Commands:
     return found
 
 
+TheCommands = Annotated[Commands, Depends(commands_of)]
+
+
 @router.post(
     "/threads/{thread_id}/runs/{run_id}/stop",
     status_code=202,
@@ -82,25 +118,20 @@ def commands_of(request: Request) -> Commands:
     responses=documented("forbidden"),
 )
 async def stop_run(
-    request: Request,
     gateway: TheGateway,
+    commands: TheCommands,
     principal: Controller,
     thread_id: ThreadId,
     run_id: RunId,
     wanted: Wanted | None = None,
     tenant: Whose = None,
 ) -> Given:
-    """Tell a run to stop, which may begin within ten minutes yet.
+    """Tell a run to stop, which may begin within ten minutes yet, and the runs that it started.
 
     It has stopped when GET /v1/commands/ID says `ended`.
     """
-    commands, key = commands_of(request), _key(principal, thread_id, tenant)
-    await commands.ready()
-    [command_id] = await _stop(commands, principal, key, [run_id], wanted or Wanted())
-    store = await gateway.store()
-    if run_id in await store.run_events(key) and not await _is_open(gateway, key, run_id):
-        await commands.over(command_id, "the run was over")
-    return Given(command_id=command_id)
+    said = wanted or Wanted()
+    return await _to_run(gateway, commands, principal, _key(principal, thread_id, tenant), run_id, said)
 
 
 @router.post(
@@ -110,34 +141,121 @@ async def stop_run(
     responses=documented("unknown-thread", "forbidden"),
 )
 async def stop_thread(
-    request: Request,
     gateway: TheGateway,
+    commands: TheCommands,
     principal: Controller,
     thread_id: ThreadId,
     wanted: Wanted | None = None,
     tenant: Whose = None,
 ) -> AllGiven:
     """Tell each open run of a thread to stop."""
-    commands, key = commands_of(request), _key(principal, thread_id, tenant)
+    return await _to_open_runs(gateway, commands, principal, thread_id, tenant, wanted or Wanted())
+
+
+@router.post(
+    "/threads/{thread_id}/runs/{run_id}/steer",
+    status_code=202,
+    summary="Give a run a message",
+    responses=documented("forbidden"),
+)
+async def steer_run(
+    gateway: TheGateway,
+    commands: TheCommands,
+    principal: Controller,
+    thread_id: ThreadId,
+    run_id: RunId,
+    message: Message,
+    tenant: Whose = None,
+) -> Given:
+    """Give a run a user's message, which it takes up between two tools: then it is a part of the conversation.
+
+    GET /v1/commands/ID says `acknowledged` then, and `refused` where the program takes no messages.
+    """
+    return await _to_run(gateway, commands, principal, _key(principal, thread_id, tenant), run_id, message)
+
+
+@router.post(
+    "/threads/{thread_id}/steer",
+    status_code=202,
+    summary="Give a thread's runs a message",
+    responses=documented("unknown-thread", "forbidden"),
+)
+async def steer_thread(
+    gateway: TheGateway,
+    commands: TheCommands,
+    principal: Controller,
+    thread_id: ThreadId,
+    message: Message,
+    tenant: Whose = None,
+) -> AllGiven:
+    """Give each open run of a thread a user's message."""
+    return await _to_open_runs(gateway, commands, principal, thread_id, tenant, message)
+
+
+@router.post(
+    "/threads/{thread_id}/answers/{answer_id}",
+    status_code=202,
+    summary="Answer what a thread waits for",
+    responses=documented("not-found", "too-large", "forbidden"),
+)
+async def answer(
+    gateway: TheGateway,
+    commands: TheCommands,
+    principal: Controller,
+    thread_id: ThreadId,
+    answer_id: Annotated[str, Path(max_length=100, description="As `GET /v1/runs?status=waiting` gives it.")],
+    reply: Reply,
+    tenant: Whose = None,
+) -> Given:
+    """Answer an approval or a question. The first answer counts: others are `refused`, and told whose it was.
+
+    It stays until a run takes it up, for 14 days at most.
+    """
+    if len(encode(reply.value)) > ANSWER_BYTES:
+        raise Problem("too-large", f"an answer has at most {ANSWER_BYTES:,} bytes of JSON")
     await commands.ready()
-    runs = [run.key.run_id for run in await gateway.run_watch.open_runs() if _of(run) == key]
-    if not runs:
-        raise unknown_thread(thread_id)
-    return AllGiven(command_ids=await _stop(commands, principal, key, runs, wanted or Wanted()))
+    waiting = await _waiting(gateway, thread_id, principal.bounded(tenant))
+    found = [(one, asked) for one in waiting for asked in one.asked if asked["answer_id"] == answer_id]
+    key, run_id, payload = _key(principal, thread_id, tenant), "", {"answer_id": answer_id, "value": reply.value}
+    if found:
+        (one, asked) = found[0]
+        key, run_id = one.thread, one.run_id
+        payload |= {"asked": asked, "dialect": one.dialect}
+    elif not await _open_runs(gateway, key):
+        raise Problem("not-found", f"nothing of this thread waits for the answer {answer_id!r:.100}")
+    return Given(command_id=await _give(commands, principal, key, run_id, reply, payload))
+
+
+@router.get(
+    "/threads/{thread_id}/answers",
+    summary="Answers for who goes on with a thread",
+    responses=documented("forbidden"),
+)
+async def open_answers(
+    gateway: TheGateway, commands: TheCommands, principal: Sender, thread_id: ThreadId, tenant: Whose = None
+) -> OpenAnswers:
+    """Return the answers to what a thread still waits for, which no run has taken up.
+
+    A run that takes one up says so among its events.
+    """
+    await commands.ready()
+    waiting = await _waiting(gateway, thread_id, principal.bounded(tenant))
+    open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
+    given = [one for of in waiting for one in commands.open_answers(of.thread.tenant, of.thread_id)]
+    return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
 
 
 @router.get(
     "/commands/{command_id}", summary="What became of a command", responses=documented("not-found", "forbidden")
 )
 async def read_command(
-    request: Request, principal: Controller, command_id: Annotated[str, Path(max_length=100)]
+    commands: TheCommands, principal: Controller, command_id: Annotated[str, Path(max_length=100)]
 ) -> CommandState:
     """Return its state.
 
     `requested`, `acknowledged` by the run's program, `ended`; `completed`, where the run was over before it heard;
     `unanswered` after 30 s; `refused`, with the reason.
     """
-    commands = commands_of(request)
     await commands.ready()
     known = commands.standing(command_id)
     if known is None or principal.tenant not in (None, known.command.tenant):
@@ -159,19 +277,26 @@ async def read_command(
 @router.get(
     "/control",
     summary="Commands for publishers",
+    openapi_extra=alternatives("publish"),
     response_class=Response,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **documented("forbidden")},
+    responses={
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        **documented("forbidden", "rate-limited"),
+    },
 )
-async def control_stream(request: Request, gateway: TheGateway, principal: Sender) -> Response:
+async def control_stream(gateway: TheGateway, commands: TheCommands, principal: Listening, still: Standing) -> Response:
     """Stream the commands to runs of the caller's tenant: those that may be heeded yet, then each as it is given."""
-    commands = commands_of(request)
     await commands.ready()
-    return EventStream(_frames(commands, principal.tenant), gateway.count_cut)
+    if not commands.has_room(principal.tenant):
+        raise Problem("rate-limited", "the tenant has its share of streams of commands", headers=AGAIN)
+    return EventStream(_frames(commands, principal.tenant, still), gateway.count_cut)
 
 
-async def _frames(commands: Commands, tenant: str | None) -> AsyncGenerator[bytes]:
+async def _frames(commands: Commands, tenant: str | None, still: Still) -> AsyncGenerator[bytes]:
     yield comment("commands to runs", RETRY_MS)
     async for value in commands.stream(tenant, KEEP_ALIVE):
+        if not await still():
+            return
         yield comment("nothing new") if value is None else frame(value, name="command")
 
 
@@ -180,20 +305,60 @@ def _key(principal: Principal, thread_id: str, tenant: str | None) -> ThreadKey:
     return ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
 
 
-def _of(run: ListedRun) -> ThreadKey:
-    tenant, thread_id, _ = run.key
-    return ThreadKey.of(thread_id, tenant)
+async def _waiting(gateway: TheGateway, thread_id: str, tenant: str | None) -> list[Waiting]:
+    named = (thread_uuid(thread_id, tenant)[0], thread_id)
+    return await (await gateway.store()).waiting(WaitingWanted(tenant=tenant, thread=named), WAITING_THREADS)
 
 
-async def _is_open(gateway: TheGateway, key: ThreadKey, run_id: str) -> bool:
-    return any(run.key.run_id == run_id and _of(run) == key for run in await gateway.run_watch.open_runs())
+async def _open_runs(gateway: TheGateway, key: ThreadKey) -> list[str]:
+    runs = await gateway.run_watch.open_runs()
+    return [run.key.run_id for run in runs if ThreadKey.of(run.key.thread_id, run.key.tenant) == key]
 
 
-async def _stop(commands: Commands, principal: Principal, key: ThreadKey, runs: list[str], wanted: Wanted) -> list[str]:
-    ids = []
-    for run_id in runs:
-        command = new_command(STOP, (key.thread_id, key.tenant), run_id, wanted.mode, wanted.by or principal.name)
-        await commands.give(command)
-        audit.info("run %s of thread %s is told to stop, by %s", run_id, key.text, principal.text, extra=about(key))
-        ids.append(command.id)
-    return ids
+async def _to_run(
+    gateway: TheGateway, commands: Commands, principal: Principal, key: ThreadKey, run_id: str, said: Wanted | Message
+) -> Given:
+    await commands.ready()
+    command_id = await _give(commands, principal, key, run_id, said)
+    stored = await (await gateway.store()).run_events(key)
+    if run_id in stored and run_id not in await _open_runs(gateway, key):
+        await commands.over(command_id, "the run was over")
+    return Given(command_id=command_id)
+
+
+async def _to_open_runs(
+    gateway: TheGateway,
+    commands: Commands,
+    principal: Principal,
+    thread_id: str,
+    tenant: str | None,
+    said: Wanted | Message,
+) -> AllGiven:
+    await commands.ready()
+    key = _key(principal, thread_id, tenant)
+    runs = await _open_runs(gateway, key)
+    if not runs:
+        raise unknown_thread(thread_id)
+    ids = [await _give(commands, principal, key, run_id, said) for run_id in runs]
+    return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
+
+
+async def _give(
+    commands: Commands,
+    principal: Principal,
+    key: ThreadKey,
+    run_id: str,
+    said: Wanted | Message | Reply,
+    payload: dict[str, Any] | None = None,
+) -> str:
+    mode, by = NOW, said.by or principal.name
+    if isinstance(said, Wanted):
+        kind, does, mode = STOP, "is told to stop", said.mode
+    elif isinstance(said, Message):
+        kind, does, payload = STEER, "is given a message", {"text": said.text}
+    else:
+        kind, does = ANSWER, "is answered"
+    command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)
+    audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=about(key))
+    await commands.give(command)
+    return command.id

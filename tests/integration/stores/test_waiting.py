@@ -10,8 +10,8 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.waiting import WaitingWanted
 from tests.support.turn_records import Record, make_record
 from topics.thread_key import ThreadKey
+from turnmill.claims import answer_id
 from turnmill.identity import thread_uuid
-from turnmill.answers import answer_id
 
 CALL = {"part_kind": "tool-call", "tool_name": "pay", "tool_call_id": "c1", "args": {"sum": 3, "to": "\0 \ud800"}}
 

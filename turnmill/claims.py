@@ -22,7 +22,8 @@ def answer_id(run_id: str, own_id: str) -> str:
 class Answer:
     """A person's answer. `value`: any JSON; `asked`: the question, as `GET /v1/runs?status=waiting` shows it.
 
-    `run_id`: the run that asked, and `dialect` its wire. `command_id`: the command that brought the answer.
+    `run_id`: the run that asked, and `dialect` its wire, where they are known. `command_id`: the command that brought
+    the answer.
     """
 
     answer_id: str

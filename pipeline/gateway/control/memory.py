@@ -1,0 +1,80 @@
+"""The commands that a gateway remembers, by their ids and by their runs. Pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.policies.command_states import Standing, State
+from turnmill.control_record import ANSWER, Command
+from turnmill.shares import Shares
+
+Subject = tuple[str, str, str]  # tenant, thread, and run: none for an answer, which any run of the thread takes up
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """A command, and its standing. `mine`: this gateway gave it; `told`: the last state that the topic has of it."""
+
+    command: Command
+    standing: Standing
+    mine: bool = False
+    told: State = "requested"
+
+
+class Memory:
+    """At most `most` commands: beyond that the oldest of the tenant goes that has most."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._shares = Shares()
+        self._of_tenant: dict[str | None, OrderedDict[str, Known]] = {}
+        self._by_id: dict[str, Known] = {}
+        self._open: dict[Subject, list[Known]] = {}  # whose standing may change
+
+    def __iter__(self) -> Iterator[Known]:
+        return iter(self._by_id.values())
+
+    def get(self, command_id: str) -> Known | None:
+        """Return a command, None where it is not known."""
+        return self._by_id.get(command_id)
+
+    def add(self, known: Known) -> None:
+        """Remember a new command."""
+        command = known.command
+        self._by_id[command.id] = known
+        self._of_tenant.setdefault(command.tenant, OrderedDict())[command.id] = known
+        self._open.setdefault(_subject(command), []).append(known)
+        self._shares.add(command.tenant, 1)
+        while self._shares.total > self._most:
+            fullest = self._shares.most()
+            oldest_id, oldest = self._of_tenant[fullest].popitem(last=False)
+            self._shares.add(fullest, -1)
+            if not self._of_tenant[fullest]:
+                del self._of_tenant[fullest]
+            del self._by_id[oldest_id]
+            self.settle(oldest)
+
+    def settle(self, known: Known) -> None:
+        """Note that the standing of a command changes no more."""
+        subject = _subject(known.command)
+        left = [one for one in self._open.pop(subject, ()) if one is not known]
+        if left:
+            self._open[subject] = left
+
+    @property
+    def waits(self) -> bool:
+        """True while the standing of a command may change."""
+        return bool(self._open)
+
+    def of(self, envelope: dict[str, Any]) -> list[Known]:
+        """Return the commands whose standing may change by a record of a run."""
+        tenant, thread = envelope.get("tenant") or "", envelope["thread_id"].lower()
+        of_thread = self._open.get((tenant, thread, ""), ())
+        return [*self._open.get((tenant, thread, envelope["run_id"]), ()), *of_thread]
+
+
+def _subject(command: Command) -> Subject:
+    return command.tenant or "", command.thread_id, "" if command.kind == ANSWER else command.run_id
