@@ -18,6 +18,7 @@ from turnmill.errors import CallerError, TurnmillError
 
 # Commands whose modules are not called as they are; `bench` is of a checkout alone.
 MODULES: Final = {
+    "answer": "pipeline.cli.control",
     "bench": "tests.bench.command",
     "convert": "pipeline.cli.documents",
     "down": "pipeline.cli.broker",
@@ -25,6 +26,8 @@ MODULES: Final = {
     "hash": "pipeline.cli.documents",
     "import": "pipeline.cli.history",
     "schema": "pipeline.cli.validate",
+    "steer": "pipeline.cli.control",
+    "stop": "pipeline.cli.control",
     "up": "pipeline.cli.broker",
 }
 

@@ -57,6 +57,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
+    "answer": Command("gateway", "Answer what a thread waits for."),
     "archive": Command("archive", "Look after the tables that TURNMILL_ARCHIVE=iceberg+… names."),
     "assemble": Command("tools", "Assemble recorded streams, without a broker."),
     "bench": Command("all", "Measure throughput, latency and memory on a local Kafka."),
@@ -78,6 +79,8 @@ COMMANDS: Final[dict[str, Command]] = {
     "schema": Command("tools", "Print the JSON Schema of a thread document, or of a topic's records."),
     "search": Command("worker", "Search in what was said."),
     "settings": Command("tools", "Show every TURNMILL_* variable and its value."),
+    "steer": Command("gateway", "Give a run that is under way a message."),
+    "stop": Command("gateway", "Stop a run, or all open runs of a thread."),
     "store": Command("worker", "Look after the thread store that TURNMILL_STORE names."),
     "tenants": Command("worker", "Erase a tenant, and look for what is left of it."),
     "threads": Command("worker", "List, show and delete stored threads."),

@@ -157,8 +157,9 @@ class Commands:
             return
         for record in records if self._known.waits else ():
             envelope = record.envelope if record.holds_any(MARKS) else None
-            for known in [] if envelope is None else self._known.of(envelope):
-                self._said(known, envelope)
+            if envelope is not None:
+                for known in self._known.of(envelope):
+                    self._said(known, envelope)
 
     def _heard(self, record: ControlRecord) -> None:
         if record["kind"] == STATE:
