@@ -18,6 +18,7 @@ from turnmill.control_record import ANSWER, STOP, TOPIC, Command, command_of, re
 from turnmill.ending import ended
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.identity import thread_uuid
+from turnmill.kafka.client_log import RARELY, client_log
 
 if TYPE_CHECKING:
     from turnmill.published_run import PublishedRun
@@ -121,8 +122,9 @@ class Control:
             if self._connected is not None:  # while there is no broker, its absence is the publisher's to tell
                 await self._connected()
             await asyncio.sleep(SOON)
-            async for value in self._values():
-                self.heard(value)
+            with client_log(RARELY):
+                async for value in self._values():
+                    self.heard(value)
         except TurnmillError as error:
             log.warning("runs are published, and hear nothing from elsewhere: %s", error)
         except Exception:

@@ -23,7 +23,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from turnmill.ending import stopped
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
-from turnmill.kafka.client_log import Chatter, client_log
+from turnmill.kafka.client_log import RARELY, client_log
 from turnmill.kafka.refusal import refusal
 from turnmill.kafka.unpacking import bounded
 from turnmill.settings import ClientSettings
@@ -39,7 +39,6 @@ SESSION_MS: Final = 10_000  # without an answer, until others get the partitions
 GIVE_AWAY_WITHIN: Final = 10.0  # seconds that a rebalance waits for the turn at hand
 COMMIT_WITHIN: Final = 5.0  # seconds, before partitions are given away, and at the end
 COMMIT_EVERY: Final = 1.0  # seconds
-RARELY: Final = Chatter().filter
 
 log = logging.getLogger(__name__)
 

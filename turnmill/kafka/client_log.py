@@ -16,6 +16,7 @@ LOGGERS: Final = (
     "aiokafka",
     "aiokafka.cluster",
     "aiokafka.conn",
+    "aiokafka.consumer.fetcher",
     "aiokafka.producer.producer",
     "aiokafka.producer.sender",
 )
@@ -87,3 +88,6 @@ class Chatter(logging.Filter):
         if dropped := self._dropped.pop(line, 0):
             record.msg, record.args = f"{text} ({dropped} more like this since the last line)", ()
         return True
+
+
+RARELY: Final = Chatter().filter  # while a broker is away, each try is a line in the log of the agent's program

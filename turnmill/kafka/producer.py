@@ -19,7 +19,7 @@ from aiokafka.errors import (
 from turnmill.envelope import Headers
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
-from turnmill.kafka.client_log import Chatter, client_log
+from turnmill.kafka.client_log import RARELY, client_log
 from turnmill.kafka.refusal import refusal
 from turnmill.settings import ClientSettings
 
@@ -28,7 +28,6 @@ TOPIC_WITHIN: Final = 3.0  # seconds for a topic that was created just now to be
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 512 * 1024  # of one produce request's part for a partition
 REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # for good, whenever it is tried
-RARELY: Final = Chatter().filter  # while a broker is away, each try is a line in the log of the agent's program
 
 log = logging.getLogger(__name__)
 

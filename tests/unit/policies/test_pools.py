@@ -26,13 +26,13 @@ OF_ONE: Final = {
     "pipeline/stores/archive.py": "objects of one command",
     "pipeline/gateway/dashboard/ledger.py": "an operator's page",
     "pipeline/worker/webhook_sender.py": "threads as many as LOOKUPS has slots, taken before",
+    "turnmill/answer_reader.py": "one call of a program",
     "turnmill/feedback_sender.py": "one call of a program",
 }
 LOOKS: Final = {"pipeline/worker/webhook_sender.py"}
 WAITS: Final = {"to_thread", "run_in_executor", "deque", "OrderedDict"}  # what may be a queue, or a bounded memory
 # Modules of gateway and worker that have one, or compare a length with a bound, and no pool of the registry.
 NO_POOL: Final = {
-    "pipeline/gateway/control/commands.py": "what became of a command that is forgotten is on its topic",
     "pipeline/gateway/connections.py": "the answers of the store: it is asked again for one that was forgotten",
     "pipeline/gateway/dev.py": "a machine with one caller",
     "pipeline/gateway/dashboard/intake.py": "a forgotten turn that comes again is counted twice in figures",

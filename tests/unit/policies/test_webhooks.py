@@ -106,7 +106,13 @@ def test_urls_and_events() -> None:
     ):
         with pytest.raises(ValueError, match=r"expected|no place"):
             checked_url(url)
-    assert checked_events(None) == ("turn.completed", "turn.interrupted", "thread.deleted", "budget.reached")
+    assert checked_events(None) == (
+        "turn.completed",
+        "turn.interrupted",
+        "thread.deleted",
+        "budget.reached",
+        "command.unanswered",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 // What the open runs of a thread say, from the thread's live stream.
 
 import { follow } from "./api.js";
+import { steerForm, stopButton } from "./control.js";
 import { h, icon } from "./dom.js";
 
 const MOST = 20_000; // characters that are held of one run
 const SOON = [1200, 3000, 8000]; // ms after the end of a run, in which its turn is stored
 
 /** Follows a thread's open runs into `place`; `ended` is called when the turn of one should be stored. */
-export function liveRuns(path, whose, place, signal, state, ended) {
+export function liveRuns(id, whose, place, signal, state, ended) {
+  const path = `/v1/threads/${encodeURIComponent(id)}`;
   const cards = new Map();
   const done = new Set();
 
@@ -19,7 +21,7 @@ export function liveRuns(path, whose, place, signal, state, ended) {
   }, signal, state);
 
   function show({ run_id: run, agent_id: name, shows }) {
-    if (!cards.has(run)) cards.set(run, card(name));
+    if (!cards.has(run)) cards.set(run, card(name, [stopButton(id, run, whose.tenant, signal), steerForm(id, run, whose.tenant, signal)]));
     const found = cards.get(run);
     if (!found.element.isConnected) place.append(found.element);
     for (const [kind, text] of shows) found.add(kind, text);
@@ -47,10 +49,11 @@ export function liveRuns(path, whose, place, signal, state, ended) {
   };
 }
 
-function card(name) {
+/** `commands`: elements to command the run with, while it is open. */
+function card(name, commands) {
   const status = h("span.chip.live", "streaming");
   const words = h("div.text", { "aria-live": "off" });
-  const element = h("article.turn.agent.open", { "aria-label": `${name}, streaming` }, h("header", h("b", name), status), words);
+  const element = h("article.turn.agent.open", { "aria-label": `${name}, streaming` }, h("header", h("b", name), status), words, h("footer", commands));
   let last = null; // {kind, node}
   let size = 0;
   let at = Date.now();
@@ -73,6 +76,7 @@ function card(name) {
     },
     over() {
       status.textContent = "finishing";
+      for (const one of commands) for (const button of one.querySelectorAll("button, input")) button.disabled = true;
     },
     silent: () => Date.now() - at > 5000,
   };

@@ -47,7 +47,7 @@ export function overview(main, signal, query, state) {
   }, { "data-focus": "percentile" }));
   const troubles = new Map();
   const warning = h("p.notice", { role: "status", hidden: true }, icon("alert"), h("span"));
-  const runs = runList();
+  const runs = runList(signal);
   const everyChart = Object.values(charts);
   const usual = h("div.stack");
   fill(

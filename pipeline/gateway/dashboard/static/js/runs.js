@@ -2,12 +2,13 @@
 
 import { threadAddress } from "./api.js";
 import { keyOf } from "./attention.js";
+import { stopButton } from "./control.js";
 import { h } from "./dom.js";
 import { ago, exact, many } from "./format.js";
 
 const LETTER = 7.6; // px of a letter, on average
 
-export function runList() {
+export function runList(signal) {
   const number = h("span.figure");
   const list = h("ul.rows.runs");
   const none = h("p.state", "No run is open just now. What agents say appears here as they say it.");
@@ -27,7 +28,7 @@ export function runList() {
     }
     let before = null;
     for (const [key, run] of wanted) {
-      if (!rows.has(key)) rows.set(key, makeRow(run));
+      if (!rows.has(key)) rows.set(key, makeRow(run, signal));
       const row = rows.get(key);
       row.update(run, now, silent.has(key));
       const place = before ? before.nextSibling : list.firstChild;
@@ -47,7 +48,7 @@ function newestWords(text, room) {
   return `… ${end.slice(end.indexOf(" ") + 1)}`;
 }
 
-function makeRow(run) {
+function makeRow(run, signal) {
   const model = h("span.muted");
   const age = h("span.num.muted");
   const events = h("span.num.muted");
@@ -56,7 +57,7 @@ function makeRow(run) {
   const pulse = h("i.pulse", { "aria-hidden": "true" });
   const link = h("a.row", { href: threadAddress(run.thread_id, run.tenant, { live: 1 }) }, pulse, name, model, text, events, age);
   return {
-    element: h("li", link),
+    element: h("li", link, stopButton(run.thread_id, run.run_id, run.tenant, signal)),
     update(newest, now, isSilent) {
       pulse.classList.toggle("silent", isSilent);
       age.title = isSilent ? "Silent for longer than usual" : "";

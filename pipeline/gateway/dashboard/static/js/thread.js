@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { askedIn } from "./asked.js";
 import { asMarkdown } from "./as_markdown.js";
 import { copyButton, foldButton, saveButton } from "./buttons.js";
+import { questions } from "./control.js";
 import { fill, h } from "./dom.js";
 import { finder } from "./find.js";
 import { cost, count, exact, many, moment, nameOf } from "./format.js";
@@ -24,13 +25,14 @@ export async function thread(main, signal, query, state, id) {
   const earlier = h("button.quiet", { type: "button", hidden: true });
   const turns = h("div.turns");
   const live = h("div.live");
+  const asked = questions(id, whose, signal);
   const aside = h("aside.side", { "aria-label": "Sub-agents" });
   const find = finder(turns, () => (earlier.hidden ? null : everything()), signal);
-  fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, earlier, turns, live), aside));
+  fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, earlier, turns, asked.element, live), aside));
 
   let loading = null;
   let again = false;
-  const open = liveRuns(place, whose, live, signal, state, () => load()); // a run has ended: its turn is stored soon
+  const open = liveRuns(id, whose, live, signal, state, () => load()); // a run has ended: its turn is stored soon
   earlier.addEventListener("click", () => {
     const from = turns.firstElementChild;
     wanted.turns += PART;
@@ -67,6 +69,7 @@ export async function thread(main, signal, query, state, id) {
       ]);
       message.textContent = found.turns.length ? "" : "This thread has no turns yet";
       show(found, tree, usage.turns);
+      asked.load();
       open.stored(new Set(found.turns.filter((turn) => turn.turn_type === "agent").map((turn) => turn["meta:run_id"])));
     } catch (error) {
       if (signal.aborted) return;

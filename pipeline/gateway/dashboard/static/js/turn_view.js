@@ -47,6 +47,8 @@ function header(turn, name, agent, view) {
     view.versions(turn),
     id ? h("a.when", { href: view.address(id), "aria-label": `Link to this turn, ${moment(at)}` }, time(at)) : time(at),
     turn.completion_status === "interrupted" && h("span.chip.bad", "interrupted"),
+    turn["meta:stopped_by"] && h("span.muted", `stopped by ${turn["meta:stopped_by"].by}`),
+    turn["meta:answered_by"] && h("span.muted", `answered by ${[...new Set(turn["meta:answered_by"].map((one) => one.by))].join(", ")}`),
   );
 }
 
