@@ -81,7 +81,8 @@ function retry(part) {
 
 function prompt(part, _returns, signal) {
   const pieces = typeof part.content === "string" ? [part.content] : part.content;
-  return h("div.pieces", pieces.map((piece) => {
+  const author = part["meta:steered_by"]?.by;
+  return h("div.pieces", author && h("p.muted.small", `${author}, while it ran`), pieces.map((piece) => {
     if (typeof piece === "string") return said(piece);
     if (piece.kind === "binary") return fileView(piece.data, piece.media_type, piece.identifier, signal);
     if (typeof piece.url === "string") return address(piece.url, piece.kind);
