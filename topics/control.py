@@ -1,6 +1,6 @@
 """The control topic: commands to runs that are under way, and what became of them.
 
-A command names its run. `kind` state: what became of the command `payload.command_id`; gateways write it, so that each
+A command names its run; an answer the run that asked, where that is known. `kind` state: what became of the command `payload.command_id`; gateways write it, so that each
 knows it after a restart.
 """
 
@@ -19,14 +19,15 @@ class ControlRecord(TypedDict):
     v: int
     id: str
     thread_id: str
-    kind: str  # stop | state
+    kind: str  # stop | steer | answer | state
     by: str  # who gave the command
     at: int  # epoch ms
     expires: int  # epoch ms, from when on nobody heeds it
     tenant: NotRequired[str]
     run_id: NotRequired[str]
     mode: NotRequired[str]  # now | after_turn
-    payload: NotRequired[dict[str, Any]]  # of a state: command_id, state, reason?
+    payload: NotRequired[dict[str, Any]]
+    # of a steer: text; of an answer: answer_id, value, asked?, dialect?; of a state: command_id, state, reason?
 
 
 def decode(data: bytes | None) -> ControlRecord:

@@ -280,6 +280,13 @@ OTHERS: Final = (
         module="pipeline.assembly.run_list",
     ),
     Place(
+        "commands that a gateway remembers",
+        "by newer ones",
+        LEFT_OUT,
+        "14 days, or until the gateway ends",
+        module="pipeline.gateway.control.memory",
+    ),
+    Place(
         "conversations that a capture remembers",
         "by newer ones",
         LEFT_OUT,
