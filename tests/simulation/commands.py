@@ -135,7 +135,7 @@ class Gateway:
         return SimpleNamespace(put=self._put, flush=self._flush)
 
     async def _put(self, _: bytes, value: bytes) -> None:
-        for _ in range(1 + (self.world.rng.random() < 0.2)):  # a producer that doubts sends twice
+        for _ in range(1 + (self.world.rng.random() < 0.3)):  # a producer that doubts sends twice
             await self.world.pause(0.1)
             self.world.control.append(value)
 
@@ -167,7 +167,7 @@ async def speaks(world: World, run: PublishedRun, *, asks: bool) -> None:
     async def events() -> AsyncIterator[dict[str, Any]]:
         yield {"type": "start"}
         yield {"type": "start-step"}
-        for n in range(world.rng.randint(1, 12)):
+        for n in range(world.rng.randint(1, 20)):
             yield {"type": "text-start", "id": f"t{n}"}
             yield {"type": "text-end", "id": f"t{n}"}
             await world.pause(1.0)
@@ -215,11 +215,11 @@ async def calls(world: World) -> None:
     """Give commands: to runs that are there, that are to come, that are over; some twice."""
     rng = world.rng
     while world.loop.now < SECONDS:
-        await world.pause(1.5)
+        await world.pause(0.7)
         alive = [one for one in world.gateways if one.process.alive]
         if not alive:
             continue
-        kind = rng.choice((STOP, STEER, ANSWER, ANSWER))
+        kind = rng.choice((STOP, STEER, STEER, STEER, STEER, ANSWER, ANSWER))
         key = (thread_uuid(rng.choice(THREADS))[0], None)
         run_id = ASKS if kind == ANSWER else rng.choice(RUNS)
         payload = {
