@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from functools import partial
 from typing import TypeVar
 
 from turnmill.control_record import AFTER_TURN, Command
@@ -21,14 +22,20 @@ class RunStopped(TurnmillError):
         self.by = command.by
 
 
+def counts(command: Command, before: Command | None) -> bool:
+    """Return True for a run's first command, and for one to stop now behind one to stop after the turn."""
+    return before is None or (before.mode == AFTER_TURN and command.mode != AFTER_TURN)
+
+
 class Stopping:
     """`run.stopped`: false until the run is told to stop; may be awaited."""
 
-    __slots__ = ("_event", "_waiting", "command")
+    __slots__ = ("_event", "_then", "_waiting", "command")
 
     def __init__(self) -> None:
         self.command: Command | None = None
         self._event: asyncio.Event | None = None
+        self._then: Callable[[Command], object] | None = None
         self._waiting: asyncio.Task[object] | None = None
 
     def __bool__(self) -> bool:
@@ -48,34 +55,46 @@ class Stopping:
         assert self.command is not None  # it was told
         return self.command
 
-    def tell(self, command: Command) -> None:
-        """Tell the run to stop, in its loop; only the first command counts."""
+    def then(self, told: Callable[[Command], object]) -> None:
+        """Call this with the command to stop, in the run's loop: at once where the run was told already."""
+        self._then = told
         if self.command is not None:
+            told(self.command)
+
+    def tell(self, command: Command) -> None:
+        """Tell the run to stop, in its loop."""
+        if not counts(command, self.command):
             return
         self.command = command
         if self._event is not None:
             self._event.set()
+        if self._then is not None:
+            self._then(command)
         if self._waiting is not None and command.mode != AFTER_TURN:
             self._waiting.cancel()
 
     async def each(self, items: AsyncIterator[Item]) -> AsyncGenerator[Item]:
         """Yield items until the run is told to stop now, also while none comes. Raises RunStopped then."""
         while True:
-            self._raise()
-            self._waiting = task = asyncio.current_task()
             try:
-                item = await anext(items)
+                item = await self.during(partial(anext, items))
             except StopAsyncIteration:
                 return
-            except asyncio.CancelledError:
-                # As asyncio.timeout does it: a cancellation of ours is taken back, another one goes on.
-                if self.command is None or task is None or task.uncancel() > 0:
-                    raise
-                self._raise()
-                raise
-            finally:
-                self._waiting = None
             yield item
+
+    async def during(self, step: Callable[[], Awaitable[Item]]) -> Item:
+        """Return the result of a step. Raises RunStopped where the run is told to stop now, before or meanwhile."""
+        self._raise()
+        self._waiting = task = asyncio.current_task()
+        try:
+            return await step()
+        except asyncio.CancelledError:
+            # As asyncio.timeout does it: a cancellation of ours is taken back, another one goes on.
+            if self.command is None or self.command.mode == AFTER_TURN or task is None or task.uncancel() > 0:
+                raise
+            raise RunStopped(self.command) from None
+        finally:
+            self._waiting = None
 
     def _raise(self) -> None:
         if self.command is not None and self.command.mode != AFTER_TURN:

@@ -27,6 +27,8 @@ from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.passing import Call, CapturedCall, Note, Passing
 from turnmill.capture.reading import Reading, read
 from turnmill.capture.shared_facts import headers
+from turnmill.capture.stop import Stop
+from turnmill.control_record import Command
 from turnmill.current_span import current
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.limits import CAPTURE_QUEUE_BYTES
@@ -38,6 +40,7 @@ __all__ = ["Call", "Capture", "CapturedCall"]
 
 PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each chunk
 HELD: Final = 0.005  # seconds for which one call may hold the publisher's loop
+AGAIN_MS: Final = 2_000  # so long after a stop the same request is another attempt of its client's, and is stopped, too
 
 log = logging.getLogger("turnmill.capture")
 
@@ -91,6 +94,7 @@ class Capture:
         self._task: asyncio.Task[None] | None = None
         self._open: dict[CapturedCall, _State] = {}
         self._held: dict[tuple[str, str, str], _Held] = {}
+        self._stopped: dict[object, tuple[Command, int]] = {}  # attempts, and until when
         self._log = OwnFailures(log)
 
     async def __aenter__(self) -> Self:
@@ -141,7 +145,8 @@ class Capture:
 
         `reading`: of its body, where that is there already. A call whose wire is unknown is not published.
         """
-        captured = CapturedCall(self._passing, tenant)
+        stop = Stop() if self._publisher.hears else None
+        captured = CapturedCall(self._passing, tenant, call.dialect, stop)
         of = tenant if tenant is not None else self._tenant
         try:
             if call.dialect in WIRES:
@@ -193,7 +198,7 @@ class Capture:
             events = exchange.finished()
         elif what == "failed":
             events = exchange.failed(value)
-        elif what == "cancelled":
+        elif what in ("cancelled", "stopped"):
             events = exchange.cancelled()
         was_over = exchange.is_over
         began = time.monotonic()
@@ -204,7 +209,9 @@ class Capture:
                 began = time.monotonic()
         if exchange.is_over and not was_over:  # the next request may come before the connection is done with
             self._remember(state)
-        if what in ("finished", "failed", "cancelled"):
+        if what == "stopped":
+            await self._was_stopped(note, state)
+        elif what in ("finished", "failed", "cancelled"):
             await self._ended(note.call, state, exchange.verdict(what))
 
     async def _begin(
@@ -215,6 +222,10 @@ class Capture:
         scope = tenant or ""
         attempt = (request.client, request.dialect, reading.digest)
         asked = Asked(scope, reading.said, said, attempt)
+        told, until = self._stopped.pop(attempt, (None, 0))
+        if told is not None and at < until and call.stop is not None:
+            call.stop.tell_now(told)
+            return
         place = self._conversations.place(asked, str(uuid4()))
         held = self._held.pop((scope, place.thread, place.run), None) if place.again else None
         if held is not None:
@@ -224,6 +235,8 @@ class Capture:
             run = self._run(request, tenant, place, reading, span)
         call.thread_id, call.run_id = run.thread_id, place.run
         self._open[call] = _State(exchange, asked, place, run)
+        if call.stop is not None:
+            run.stopped.then(call.stop.tell_now)
         for event in exchange.asked():
             await self._send(run, event, at)
 
@@ -248,6 +261,16 @@ class Capture:
             info={name: value for name, value in facts.items() if value is not None},
             traceparent=span,
         )
+
+    async def _was_stopped(self, note: Note[CapturedCall], state: _State) -> None:
+        """End a call that was told to stop, and say so: unless its model has said all, which was faster."""
+        verdict, command = state.exchange.verdict("cancelled"), state.run.stopped.command
+        if verdict.end == "aborted" and command is not None:
+            self._stopped = {one: known for one, known in self._stopped.items() if known[1] > note.at}
+            self._stopped[state.asked.attempt] = command, note.at + AGAIN_MS
+            await state.run.acknowledge()
+        self._remember(state)
+        await self._over(note.call, verdict)
 
     async def _ended(self, call: CapturedCall, state: _State, verdict: Verdict) -> None:
         """End a call. One that the client may retry is held open, so that all attempts are one run."""

@@ -107,29 +107,27 @@ def _methods(module: Any, inner: Any, about: Mapping[str, str]) -> dict[str, Any
 
     def handle_request(_: Any, request: Any) -> Any:
         call = hook.begin(request, about)
-        token = hook.inside.set(True)
-        try:
-            response = inner.handle_request(request)
-        except BaseException as error:
-            if call is not None:
-                hook.gone(call, error)
-            raise
-        finally:
-            hook.inside.reset(token)
-        return response if call is None else hook.answered(response, call, module, asynchronous=False)
+
+        def send() -> Any:
+            token = hook.inside.set(True)
+            try:
+                return inner.handle_request(request)
+            finally:
+                hook.inside.reset(token)
+
+        return send() if call is None else hook.sent(call, send, inner, request, module)
 
     async def handle_async_request(_: Any, request: Any) -> Any:
         call = hook.begin(request, about)
-        token = hook.inside.set(True)
-        try:
-            response = await inner.handle_async_request(request)
-        except BaseException as error:
-            if call is not None:
-                hook.gone(call, error)
-            raise
-        finally:
-            hook.inside.reset(token)
-        return response if call is None else hook.answered(response, call, module, asynchronous=True)
+
+        async def send() -> Any:
+            token = hook.inside.set(True)
+            try:
+                return await inner.handle_async_request(request)
+            finally:
+                hook.inside.reset(token)
+
+        return await (send() if call is None else hook.sent_async(call, send, module))
 
     def close(_: Any) -> None:
         inner.close()

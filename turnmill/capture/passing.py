@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from turnmill.capture.stop import Stop
 from turnmill.clock import now_ms
 from turnmill.shares import Shares
+from turnmill.stopping import RunStopped
 
 Subject = TypeVar("Subject")  # what notes are about: a call, a run
 
@@ -40,14 +42,19 @@ class Call:
 class CapturedCall:
     """One call on its way. None of its methods waits or raises; after the first end the others do nothing.
 
-    `thread_id`, `run_id`: where it is published; empty until its request was read, a moment later.
+    `thread_id`, `run_id`: where it is published; empty until its request was read, a moment later. `dialect`: its wire.
+    `stop`: what it may be told from elsewhere; None where nobody listens.
     """
 
-    __slots__ = ("_lost", "_passing", "_tenant", "ended", "run_id", "thread_id")
+    __slots__ = ("_lost", "_passing", "_tenant", "dialect", "ended", "run_id", "stop", "thread_id")
 
-    def __init__(self, passing: Passing[CapturedCall], tenant: str | None = None) -> None:
+    def __init__(
+        self, passing: Passing[CapturedCall], tenant: str | None = None, dialect: str = "", stop: Stop | None = None
+    ) -> None:
         self._passing = passing
         self._tenant = tenant
+        self.dialect = dialect
+        self.stop = stop
         self.ended = False
         self._lost = 0
         self.thread_id = ""
@@ -77,9 +84,25 @@ class CapturedCall:
         """Note that the program gave the call up."""
         self._end("cancelled", None)
 
+    @property
+    def told(self) -> RunStopped | None:
+        """The exception that stops it now, where it was told to."""
+        return None if self.stop is None else self.stop.error
+
+    def check(self) -> None:
+        """Raise it."""
+        if self.stop is not None and (stopped := self.stop.error) is not None:
+            raise stopped
+
+    def stopped(self) -> None:
+        """Note that it was stopped, as it was told: its connection is closed, or will be before anything else."""
+        self._end("stopped", None)
+
     def _end(self, how: str, error: str | None) -> None:
         if not self.ended:
             self.ended = True
+            if self.stop is not None:
+                self.stop.over()
             if self._lost:
                 self._passing.put(self, "gap", self._lost, 0, self._tenant, always=True)
             self._passing.put(self, how, error, 0, self._tenant, always=True)

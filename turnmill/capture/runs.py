@@ -19,6 +19,7 @@ import orjson
 
 from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.passing import Note, Passing
+from turnmill.capture.stop import Stop
 from turnmill.current_span import current
 from turnmill.envelope import ENDS
 from turnmill.errors import InvalidRecord
@@ -26,6 +27,7 @@ from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.published_run import PublishedRun
 from turnmill.publisher import Publisher
 from turnmill.sdk_objects import LEFT_OUT
+from turnmill.stopping import RunStopped
 from turnmill.wires import WIRES, Wire
 
 PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each event
@@ -36,11 +38,15 @@ log = logging.getLogger("turnmill.publisher")
 
 
 class PassingRun:
-    """One run on its way out. After its end it takes nothing more."""
+    """One run on its way out. After its end it takes nothing more.
 
-    __slots__ = ("_passing", "_wire", "ended", "lacking", "run_id", "thread_id")
+    `stop`: what it may be told from elsewhere; None where nobody listens.
+    """
 
-    def __init__(self, passing: Passing[PassingRun] | None, identity: dict[str, Any]) -> None:
+    __slots__ = ("_passing", "_wire", "ended", "lacking", "run_id", "stop", "thread_id")
+
+    def __init__(self, passing: Passing[PassingRun] | None, identity: dict[str, Any], stop: Stop | None = None) -> None:
+        self.stop = stop
         self.thread_id, self.run_id = str(identity.get("thread_id")), str(identity.get("run_id"))
         self._wire: Wire | None = WIRES.get(identity.get("dialect", ""))
         self._passing = passing
@@ -61,6 +67,21 @@ class PassingRun:
         except Exception as error:  # whatever it is, it is no failure of the program's
             self.lacking = True
             log.warning("run %s: an event was not published: %s", self.run_id, error)
+
+    @property
+    def told(self) -> RunStopped | None:
+        """The exception that stops it now, where it was told to."""
+        return None if self.stop is None else self.stop.error
+
+    def heard(self) -> None:
+        """Say that the program stops, as it was told; the run's end follows."""
+        if not self.ended and self._passing is not None:
+            self._passing.put(self, "heard", None, 0, always=True)
+
+    def stopped(self) -> None:
+        """Say the same, and end the run."""
+        self.heard()
+        self.end("aborted")
 
     def end(self, end: str = "complete") -> None:
         """Say how the run ended, once: one of complete, aborted, error, disconnected."""
@@ -96,7 +117,7 @@ class Runs:
         """Begin a run; the arguments are those of Publisher.run."""
         identity["run_id"] = identity.get("run_id") or str(uuid4())
         identity.setdefault("traceparent", current())  # of the caller's thread
-        return PassingRun(self._passing, identity)
+        return PassingRun(self._passing, identity, Stop() if self._publisher.hears else None)
 
     def shut(self) -> None:
         """Take nothing more: there is no loop, and will be none."""
@@ -155,13 +176,17 @@ class Runs:
 
     async def _happened(self, note: Note[PassingRun]) -> None:
         if note.what == "begin":
-            self._open[note.call] = self._publisher.run(**note.value)
+            opened = self._open[note.call] = self._publisher.run(**note.value)
+            if note.call.stop is not None:
+                opened.stopped.then(note.call.stop.tell)
             return
         run = self._open.get(note.call)
         if run is None:
             return
         if note.what == "event":
             await run.send(note.value, at=note.at)
+        elif note.what == "heard":
+            await run.acknowledge()
         else:
             del self._open[note.call]
             how = LACKING if note.call.lacking and note.value == "complete" else note.value

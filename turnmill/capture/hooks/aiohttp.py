@@ -5,9 +5,10 @@ aiohttp decodes answers as it receives them, so that is what we hear; and a prog
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from turnmill.capture.hooks.patching import patch
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
+from turnmill.capture.stop import Stop
+from turnmill.stopping import RunStopped
 
 CLOSED: Final = "Connection closed"  # what a response that is closed early tells its reader
 
@@ -43,8 +46,10 @@ def _request(original: Callable[..., Any], module: ModuleType) -> Callable[..., 
         call = _begin(self, method, str_or_url, kwargs, module)
         if call is None:
             return await original(self, method, str_or_url, **kwargs)
+        stopping = None if call.stop is None else call.stop.in_loop()
+        send = partial(original, self, method, str_or_url, **kwargs)
         try:
-            response = await original(self, method, str_or_url, **kwargs)
+            response = await (send() if stopping is None else stopping.during(send))
         except BaseException as error:
             refusal = getattr(error, "status", None)  # of a session that raises for a status
             if isinstance(refusal, int) and refusal:
@@ -110,6 +115,14 @@ def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
     elif type(reader) is module.StreamReader:
         _heard[id(reader)] = call
         reader.__class__ = _reader(module)
+        if call.stop is not None and response.connection is not None:
+            _abort_when_told(call.stop, response.connection.transport)
+
+
+def _abort_when_told(stop: Stop, transport: Any) -> None:
+    """Close the connection of an answer; its reader is told why. The response itself may be forgotten meanwhile."""
+    loop = asyncio.get_running_loop()
+    stop.then(lambda _: loop.call_soon_threadsafe(transport.abort))
 
 
 @cache
@@ -129,16 +142,19 @@ def _reader(module: ModuleType) -> type[Any]:
             return super().feed_data(data, *args)
 
         def feed_eof(self) -> None:
-            call = _heard.pop(id(self), None)
+            call = _heard.get(id(self))
+            if call is not None and call.told is not None:  # an answer without a length ends with its connection
+                self.set_exception(call.told)
+                return
+            _heard.pop(id(self), None)
             if call is not None:
                 call.finished()
             super().feed_eof()
 
         def set_exception(self, exc: Any, *args: Any) -> None:
             call = _heard.pop(id(self), None)
-            if call is not None:
-                _broken(self, call, exc)
-            super().set_exception(exc, *args)
+            stopped = None if call is None else _broken(self, call, exc)
+            super().set_exception(stopped or exc, *args)
 
         def __del__(self) -> None:
             call = _heard.pop(id(self), None)
@@ -148,11 +164,18 @@ def _reader(module: ModuleType) -> type[Any]:
     return Heard
 
 
-def _broken(reader: Any, call: CapturedCall, error: Any) -> None:
-    """Report a reader's exception: the connection broke, or the program closed its response."""
+def _broken(reader: Any, call: CapturedCall, error: Any) -> RunStopped | None:
+    """Report a reader's exception: the connection broke, or the program closed its response.
+
+    Returns what its program is told instead, where the call was stopped.
+    """
+    if (stopped := call.told) is not None:
+        gone(call, stopped)
+        return stopped
     if getattr(getattr(reader, "_timer", None), "_cancelled", False):
         call.failed("TimeoutError: the session's timeout")
     elif CLOSED in str(error):
         call.cancelled()
     else:
         gone(call, error if isinstance(error, BaseException) else RuntimeError(str(error)))
+    return None

@@ -6,16 +6,20 @@ response, with its stream inside of another one that tells us what it hands out.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any
 
+from turnmill.capture import refusal
 from turnmill.capture.hooks.patching import patch
+from turnmill.capture.hooks.sockets import of_pool, shut
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
+from turnmill.stopping import RunStopped, Stopping
 
 # Whether the request at hand is heard further up already, by a transport of ours.
 inside: ContextVar[bool] = ContextVar("turnmill_capture_inside", default=False)
@@ -48,22 +52,64 @@ def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall 
 
 
 def gone(call: CapturedCall, error: BaseException) -> None:
-    """End a call because of an exception of the program, or the end of its task."""
-    if isinstance(error, Exception):
-        call.failed(error)
-    else:
+    """End a call because of an exception, or the end of its task. Raises RunStopped where it was told to stop."""
+    if not isinstance(error, Exception):
         call.cancelled()
+    elif isinstance(error, RunStopped):
+        call.stopped()
+    elif (stopped := call.told) is not None:
+        call.stopped()
+        raise stopped from error
+    else:
+        call.failed(error)
 
 
-def answered(response: Any, call: CapturedCall, module: ModuleType, *, asynchronous: bool) -> Any:
+def sent(call: CapturedCall, send: Callable[[], Any], transport: Any, request: Any, module: ModuleType) -> Any:
+    """Send a request whose call has begun -> its response, which tells the call what it hands out."""
+    if call.stop is not None:
+        call.stop.then(lambda _: shut(of_pool(transport, request.extensions)))
+    try:
+        with _reported(call):
+            response = send()
+    except RunStopped as stopped:
+        return _refused(module, call, stopped)
+    return _answered(response, call, module, _streams(module)[0])
+
+
+async def sent_async(call: CapturedCall, send: Callable[[], Awaitable[Any]], module: ModuleType) -> Any:
+    """As `sent`, in a loop."""
+    stopping = None if call.stop is None else call.stop.in_loop()
+    try:
+        with _reported(call):
+            response = await (send() if stopping is None else stopping.during(send))
+    except RunStopped as stopped:
+        return _refused(module, call, stopped)
+    async_stream: Any = _streams(module)[1]
+    return _answered(response, call, module, partial(async_stream, stopping=stopping))
+
+
+@contextmanager
+def _reported(call: CapturedCall) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        gone(call, error)
+        raise
+
+
+def _refused(module: Any, call: CapturedCall, stopped: RunStopped) -> Any:
+    """Return a response for a call that was stopped before it had one; for an exception, SDKs would try again."""
+    return module.Response(refusal.STATUS, headers=refusal.HEADERS, content=refusal.whole(call.dialect, str(stopped)))
+
+
+def _answered(response: Any, call: CapturedCall, module: Any, heard: Callable[[Any, CapturedCall], Any]) -> Any:
     """Return the same response; its stream reports to the call what it hands out."""
     call.answered(response.status_code, _lower(response.headers))
     if isinstance(response.stream, module.ByteStream):  # its body is there: a transport for tests, or a cache, made it
         call.data(b"".join(response.stream))
         call.finished()
         return response
-    sync_stream, async_stream = _streams(module)
-    response.stream = (async_stream if asynchronous else sync_stream)(response.stream, call)
+    response.stream = heard(response.stream, call)
     return response
 
 
@@ -82,12 +128,7 @@ def _sync(original: Callable[..., Any], module: ModuleType) -> Callable[..., Any
         call = begin(request)
         if call is None:
             return original(self, request)
-        try:
-            response = original(self, request)
-        except BaseException as error:
-            gone(call, error)
-            raise
-        return answered(response, call, module, asynchronous=False)
+        return sent(call, lambda: original(self, request), self, request, module)
 
     return handle_request
 
@@ -98,12 +139,7 @@ def _async(original: Callable[..., Any], module: ModuleType) -> Callable[..., An
         call = begin(request)
         if call is None:
             return await original(self, request)
-        try:
-            response = await original(self, request)
-        except BaseException as error:
-            gone(call, error)
-            raise
-        return answered(response, call, module, asynchronous=True)
+        return await sent_async(call, lambda: original(self, request), module)
 
     return handle_async_request
 
@@ -138,6 +174,8 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
                 for chunk in self._stream:
                     call.data(chunk)
                     yield chunk
+                    call.check()
+                call.check()  # an answer without a length ends with its connection
             except BaseException as error:
                 gone(call, error)
                 raise
@@ -153,15 +191,20 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
             self._call.cancelled()
 
     class AsyncHeard(module.AsyncByteStream):  # type: ignore[misc, name-defined]  # as above
-        def __init__(self, stream: Any, call: CapturedCall) -> None:
-            self._stream, self._call = stream, call
+        def __init__(self, stream: Any, call: CapturedCall, stopping: Stopping | None) -> None:
+            self._stream, self._call, self._stopping = stream, call, stopping
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            call = self._call
+            call, stopping, following = self._call, self._stopping, partial(anext, aiter(self._stream))
             try:
-                async for chunk in self._stream:
+                while True:
+                    try:
+                        chunk = await (following() if stopping is None else stopping.during(following))
+                    except StopAsyncIteration:
+                        break
                     call.data(chunk)
                     yield chunk
+                    call.check()
             except BaseException as error:
                 gone(call, error)
                 raise

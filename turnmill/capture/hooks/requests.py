@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import wraps
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from turnmill.capture.hooks.httpx import gone
 from turnmill.capture.hooks.patching import patch
+from turnmill.capture.hooks.sockets import shut
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
+
+# The call whose answer is waited for, so that its connection is known.
+sending: ContextVar[CapturedCall | None] = ContextVar("turnmill_capture_sending", default=None)
 
 
 def install(module: ModuleType) -> None:
     """Let this module's adapters tell us; once more changes nothing."""
     patch(module.adapters.HTTPAdapter, "__init__", _prepared)
     patch(module.adapters.HTTPAdapter, "send", _send)
+    patch(import_module("urllib3.connection").HTTPConnection, "getresponse", _waiting)
 
 
 def _prepared(original: Callable[..., None]) -> Callable[..., None]:
@@ -37,11 +44,14 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _begin(request)
         if call is None:
             return original(self, request, *args, **kwargs)
+        token = sending.set(call)
         try:
             response = original(self, request, *args, **kwargs)
         except BaseException as error:
             gone(call, error)
             raise
+        finally:
+            sending.reset(token)
         try:
             _listen(response, call)
         except Exception as error:
@@ -49,6 +59,17 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
         return response
 
     return send
+
+
+def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def getresponse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call, awaited = sending.get(), self.sock
+        if call is not None and call.stop is not None:
+            call.stop.then(lambda _: shut(awaited))
+        return original(self, *args, **kwargs)
+
+    return getresponse
 
 
 def _begin(request: Any) -> CapturedCall | None:
@@ -129,6 +150,8 @@ class _Heard:
                     self.inside = False
                 self._tell(chunk, decoded)
                 yield chunk
+                self._call.check()
+            self._call.check()  # an answer without a length ends with its connection
         except BaseException as error:
             gone(self._call, error)
             raise
@@ -141,6 +164,7 @@ class _Heard:
         self.inside = True
         try:
             got = read()
+            self._call.check()
         except BaseException as error:
             gone(self._call, error)
             raise

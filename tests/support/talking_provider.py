@@ -1,0 +1,84 @@
+"""A model's provider on loopback that talks until its connection ends, and remembers when it said each token.
+
+The first part of the path names the talk: `/r1/v1/responses`. A request that asks for no stream is never answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiohttp import web
+
+from tests.support.scripted_upstream import WIRES
+
+WORD: Final = "word "
+EACH: Final = 0.01  # seconds between two tokens
+
+
+@dataclass(slots=True)
+class Talk:
+    """One request: times of time.monotonic()."""
+
+    sent: list[float] = field(default_factory=list)
+    closed: float | None = None
+
+    def after(self, at: float) -> int:
+        """The tokens that were sent from then on."""
+        return sum(one > at for one in self.sent)
+
+
+class Provider:
+    """`talks`: by name, those of one name in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.talks: dict[str, list[Talk]] = {}
+        self.url = ""
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Provider]:
+        server = web.Server(self._answer, handler_cancellation=True, access_log=None)
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            yield self
+        finally:
+            await runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        name, talk = request.path.split("/")[1], Talk()
+        body = await request.json()
+        self.talks.setdefault(name, []).append(talk)
+        try:
+            if not (body.get("stream") or ":stream" in request.path):
+                await asyncio.Event().wait()
+            return await self._talk(request, talk)
+        finally:
+            talk.closed = time.monotonic()
+
+    async def _talk(self, request: web.BaseRequest, talk: Talk) -> web.StreamResponse:
+        build = next(build for end, (_, build) in WIRES.items() if request.path.endswith(end))
+        events = build((WORD,), stream=True)
+        first = next(place for place, event in enumerate(events) if WORD in json.dumps(event))
+        events[first].get("candidates", [{}])[0].pop("finishReason", None)
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for event in events[:first]:
+            await response.write(_sse(event))
+        while True:
+            await response.write(_sse(events[first]))
+            talk.sent.append(time.monotonic())
+            await asyncio.sleep(EACH)
+
+
+def _sse(event: Any) -> bytes:
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n".encode()

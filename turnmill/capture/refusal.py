@@ -1,0 +1,39 @@
+"""The words with which a call that was stopped is answered, in those of its wire. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+# No client tries it again: Codex does so for all others of 4xx, and the SDKs of OpenAI for 408, 409 and 429.
+STATUS: Final = 400
+HEADERS: Final = {"content-type": "application/json", "x-should-retry": "false"}
+CODE: Final = "run_stopped"
+
+
+def whole(dialect: str, why: str) -> bytes:
+    """Return the body of an answer with STATUS."""
+    return _json(_error(dialect, why))
+
+
+def at_end(dialect: str, why: str, content_type: str) -> bytes | None:
+    """Return the last event of a stream of this type; None where an answer has no place for one, and breaks off."""
+    error = _error(dialect, why)
+    if content_type.partition(";")[0].strip().lower() != "text/event-stream":
+        return None
+    if dialect == "openai-responses":
+        error = {"type": "error", "code": CODE, "message": why, "param": None, "sequence_number": 0, **error}
+    name = b"event: error\n" if "type" in error else b""
+    return name + b"data: " + _json(error) + b"\n\n"
+
+
+def _error(dialect: str, why: str) -> dict[str, Any]:
+    if dialect == "anthropic":
+        return {"type": "error", "error": {"type": "invalid_request_error", "message": why}}
+    if dialect == "gemini":
+        return {"error": {"code": STATUS, "message": why, "status": "CANCELLED"}}
+    return {"error": {"type": "invalid_request_error", "code": CODE, "message": why, "param": None}}
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode()
