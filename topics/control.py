@@ -1,7 +1,7 @@
 """The control topic: commands to runs that are under way, and what became of them.
 
-A command names its run; an answer the run that asked, where that is known. `kind` state: what became of the command `payload.command_id`; gateways write it, so that each
-knows it after a restart.
+A command names its run; an answer the run that asked, where that is known. `kind` state: what became of the command
+`payload.command_id`; gateways write it, so that each knows it after a restart.
 """
 
 from __future__ import annotations

@@ -34,11 +34,22 @@ log = logging.getLogger(__name__)
 
 
 class Control:
-    """The commands of one publisher. `connected`: returns once the broker, or the gateway, has answered."""
+    """The commands of one publisher.
 
-    def __init__(self, settings: ClientSettings, connected: Callable[[], Awaitable[None]] | None = None) -> None:
+    `connected`: returns once the broker, or the gateway, has answered. `values`: the records, of a process that reads
+    the topic already.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        connected: Callable[[], Awaitable[None]] | None = None,
+        *,
+        values: Callable[[], AsyncIterator[bytes]] | None = None,
+    ) -> None:
         self._settings = settings
         self._connected = connected
+        self._given = values
         self._over_http = settings.publish_url is not None
         self._runs: dict[str, list[PublishedRun]] = {}  # by their ids, which several threads may have
         self._recent: OrderedDict[str, Command] = OrderedDict()  # by their ids
@@ -131,6 +142,8 @@ class Control:
             log.exception("runs are published, and hear nothing from elsewhere")
 
     def _values(self) -> AsyncIterator[bytes]:
+        if self._given is not None:
+            return self._given()
         return self._of_gateway() if self._over_http else self._of_kafka()
 
     async def _of_kafka(self) -> AsyncIterator[bytes]:

@@ -86,6 +86,11 @@ class PublishedRun:
         return str(self._batch.identity["run_id"])
 
     @property
+    def dialect(self) -> str:
+        """The wire of its events."""
+        return str(self._batch.identity["dialect"])
+
+    @property
     def tenant(self) -> str | None:
         """The tenant."""
         found: str | None = self._batch.identity.get("tenant")

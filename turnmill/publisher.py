@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -48,16 +48,6 @@ KEEP_AFTER = 5.0  # seconds, on exit, until what is unconfirmed stays in the spo
 log = logging.getLogger(__name__)
 
 
-class Commands(Protocol):
-    """The commands to runs: those that are open are told."""
-
-    def begun(self, run: PublishedRun, /) -> None:
-        """Tell this run from now on."""
-
-    def over(self, run: PublishedRun, /) -> None:
-        """Forget it."""
-
-
 class Publisher:
     """The connection to the broker, or to the gateway, that all runs of a process share.
 
@@ -72,7 +62,6 @@ class Publisher:
         spool: bool = True,
         keep_after: float | None = None,
         topic: str = TOPIC,
-        commands: Commands | None = None,
     ) -> None:
         """Make a publisher; it connects in `async with`.
 
@@ -81,7 +70,6 @@ class Publisher:
             spool: False: without a disk; an absent broker is an error.
             keep_after: Seconds, on exit, until unconfirmed records stay in the spool; by default 5.
             topic: The topic, behind the prefix of the settings, that `put` sends to; runs go to that of events.
-            commands: By whom runs are told; by default a listener of its own, where the settings want it.
 
         Raises:
             CallerError: The environment is wrong.
@@ -98,7 +86,6 @@ class Publisher:
         self._delivery: Delivery | None = None
         self._runs: set[PublishedRun] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._commands = commands
         self._control: Control | None = None
         self.counts = Counts()
 
@@ -235,15 +222,15 @@ class Publisher:
     @property
     def hears(self) -> bool:
         """Return True if its runs can be stopped from elsewhere."""
-        return self._commands is not None or self._settings.control
+        return self._settings.control
 
     def _listen(self, run: PublishedRun) -> None:
         from turnmill.control import Control  # noqa: PLC0415  # who does without it does not load it
 
-        if self._commands is None:
-            self._commands = self._control = Control(self._settings, self.delivery.connected)
+        if self._control is None:
+            self._control = Control(self._settings, self.delivery.connected)
         run.hear()
-        self._commands.begun(run)
+        self._control.begun(run)
 
     async def put(self, key: bytes, value: bytes) -> None:
         """Publish a finished envelope as it is (the caller has checked it); waits while too much is unconfirmed."""
@@ -285,8 +272,8 @@ class Publisher:
     def forget(self, run: PublishedRun) -> None:
         """Forget a run that is over."""
         self._runs.discard(run)
-        if self._commands is not None:
-            self._commands.over(run)
+        if self._control is not None:
+            self._control.over(run)
 
 
 def _over_kafka(settings: ClientSettings, topic: str) -> tuple[Connect, str]:

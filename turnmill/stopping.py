@@ -85,7 +85,7 @@ class Stopping:
     async def during(self, step: Callable[[], Awaitable[Item]]) -> Item:
         """Return the result of a step. Raises RunStopped where the run is told to stop now, before or meanwhile."""
         self._raise()
-        self._waiting = task = asyncio.current_task()
+        self._waiting = task = _task()
         try:
             return await step()
         except asyncio.CancelledError:
@@ -99,3 +99,10 @@ class Stopping:
     def _raise(self) -> None:
         if self.command is not None and self.command.mode != AFTER_TURN:
             raise RunStopped(self.command)
+
+
+def _task() -> asyncio.Task[object] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # another kind of loop: the step ends first
+        return None

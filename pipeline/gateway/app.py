@@ -75,11 +75,15 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
     `dev`: the folder of `turnmill dev`, in the gateway that it starts.
     """
     gateway = Gateway(settings)
-    proxy = None
+    proxy = commands = None
+    if settings.control:
+        from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # who does without it does not load it
+
+        commands = Commands(settings, gateway.follower, gateway.control_publisher, gateway.notify)
     if settings.gateway_proxy:
         from pipeline.gateway.proxy.passing import Proxy  # noqa: PLC0415  # who has no proxy does not load it
 
-        proxy = Proxy(gateway)
+        proxy = Proxy(gateway, commands)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -116,12 +120,10 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
         app.include_router(router)
     if settings.feedback:
         app.include_router(feedback.router)
-    commands = None
-    if settings.control:
-        from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # who does without it does not load it
-        from pipeline.gateway.control.routes import router as control  # noqa: PLC0415
+    app.state.commands = commands
+    if commands is not None:
+        from pipeline.gateway.control.routes import router as control  # noqa: PLC0415  # as above
 
-        commands = app.state.commands = Commands(settings, gateway.follower, gateway.control_publisher, gateway.notify)
         app.include_router(control)
     if gateway.authenticator.people is not None:
         from pipeline.gateway.sign_in import routes as people  # noqa: PLC0415  # where nobody signs in, not loaded

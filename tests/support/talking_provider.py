@@ -34,9 +34,10 @@ class Talk:
 
 
 class Provider:
-    """`talks`: by name, those of one name in the order in which they came."""
+    """`talks`: by name, those of one name in the order in which they came. `pieces`: an event is never whole."""
 
     def __init__(self) -> None:
+        self.pieces = False
         self.talks: dict[str, list[Talk]] = {}
         self.url = ""
 
@@ -74,7 +75,8 @@ class Provider:
         for event in events[:first]:
             await response.write(_sse(event))
         while True:
-            await response.write(_sse(events[first]))
+            said = _sse(events[first])
+            await response.write(said[:-10] if self.pieces else said)
             talk.sent.append(time.monotonic())
             await asyncio.sleep(EACH)
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
 from turnmill.capture.conversations import Asked, CallPlace, Conversations
@@ -35,6 +35,9 @@ from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.published_run import PublishedRun
 from turnmill.publisher import Publisher
 from turnmill.wires import WIRES
+
+if TYPE_CHECKING:  # for those who are told
+    from turnmill.control import Control
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 
@@ -68,7 +71,8 @@ class Capture:
     """One for a process, or for a gateway. It publishes inside of `async with`; what is begun before that waits.
 
     `tenant`: of all calls that `begin` names none for. `queue_bytes`: how much may wait to be read. `shared`: records
-    tell other processes what is known of a call (`turnmill.capture.shared_facts`).
+    tell other processes what is known of a call (`turnmill.capture.shared_facts`). `control`: tells the calls to stop,
+    where the publisher's other runs are not for this process to stop.
     """
 
     def __init__(
@@ -80,12 +84,14 @@ class Capture:
         tenant: str | None = None,
         queue_bytes: int = CAPTURE_QUEUE_BYTES,
         shared: bool = False,
+        control: Control | None = None,
     ) -> None:
         self._publisher = publisher
         self._conversations = conversations or Conversations()
         self._agent_id = agent_id
         self._tenant = tenant
         self._shared = shared
+        self._control = control
         self._passing: Passing[CapturedCall] = Passing(queue_bytes)
         self._busy = self._is_full = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -118,6 +124,8 @@ class Capture:
             log.warning(
                 "%d pieces of model calls were not read within %.0f s, and are lost", len(self._passing), within
             )
+        if self._control is not None:
+            await self._control.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -145,7 +153,7 @@ class Capture:
 
         `reading`: of its body, where that is there already. A call whose wire is unknown is not published.
         """
-        stop = Stop() if self._publisher.hears else None
+        stop = Stop() if self._publisher.hears or self._control is not None else None
         captured = CapturedCall(self._passing, tenant, call.dialect, stop)
         of = tenant if tenant is not None else self._tenant
         try:
@@ -237,6 +245,8 @@ class Capture:
         self._open[call] = _State(exchange, asked, place, run)
         if call.stop is not None:
             run.stopped.then(call.stop.tell_now)
+        if self._control is not None:
+            self._control.begun(run)
         for event in exchange.asked():
             await self._send(run, event, at)
 
@@ -301,6 +311,8 @@ class Capture:
             await run.end(end)
         except (TurnmillError, InvalidRecord):
             self._log("the end of a model call is not captured")
+        if self._control is not None:
+            self._control.over(run)
 
     async def _send(self, run: PublishedRun, event: dict[str, Any], at: int) -> None:
         try:

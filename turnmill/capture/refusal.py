@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 # No client tries it again: Codex does so for all others of 4xx, and the SDKs of OpenAI for 408, 409 and 429.
@@ -16,11 +17,18 @@ def whole(dialect: str, why: str) -> bytes:
     return _json(_error(dialect, why))
 
 
-def at_end(dialect: str, why: str, content_type: str) -> bytes | None:
-    """Return the last event of a stream of this type; None where an answer has no place for one, and breaks off."""
-    error = _error(dialect, why)
-    if content_type.partition(";")[0].strip().lower() != "text/event-stream":
+def at_end(dialect: str, why: str, headers: Mapping[str, str], newest: bytes) -> bytes | None:
+    """Return the last event of an answer with these headers; None where it has no place for one, and breaks off.
+
+    It has none if it is no stream of events, is encoded, or stands in the midst of an event. `newest`: its last bytes.
+    """
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    encoding = headers.get("content-encoding", "identity")
+    if kind != "text/event-stream" or encoding != "identity" or "content-length" in headers:
         return None
+    if newest and not newest.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
+        return None
+    error = _error(dialect, why)
     if dialect == "openai-responses":
         error = {"type": "error", "code": CODE, "message": why, "param": None, "sequence_number": 0, **error}
     name = b"event: error\n" if "type" in error else b""

@@ -58,15 +58,21 @@ class Stop:
         with self._lock:
             self._then = None
 
-    def in_loop(self) -> Stopping | None:
-        """Return the same for the loop that runs; None in one that isn't asyncio's, where the next step is told."""
-        stopping = Stopping()
+    def in_loop(self, do: Callable[[Command], object]) -> None:
+        """As `then`, in the loop that runs; one that is not of asyncio calls nothing, and its next step is told."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return None
-        self.then(lambda command: loop.call_soon_threadsafe(stopping.tell, command))
-        return stopping
+            return
+        self.then(lambda command: loop.call_soon_threadsafe(do, command))
+
+
+def stopping(stop: Stop | None) -> Stopping:
+    """Return what the loop that runs hears of a stop; None: nothing."""
+    found = Stopping()
+    if stop is not None:
+        stop.in_loop(found.tell)
+    return found
 
 
 def _do(what: Callable[[Command], object], command: Command) -> None:

@@ -14,14 +14,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 import orjson
 
 from turnmill.current_span import current
+from turnmill.integrations.stopped_streams import stopped_end
 from turnmill.integrations.stream_request import Identify, RunInputs, Scope, StreamRequest, from_request, kept
 from turnmill.published_run import PublishedRun
 from turnmill.publisher import Publisher
+from turnmill.stopping import RunStopped, Stopping
 
 BODY_BYTES: Final = 4 * 1024 * 1024  # of a request that are looked at
 
@@ -68,7 +71,9 @@ class PublishStreams:
             return
         exchange = _Exchange(self, scope, receive, send)
         try:
-            await self.app(scope, exchange.receive, exchange.send)
+            await exchange.stopping.during(partial(self.app, scope, exchange.receive, exchange.send))
+        except RunStopped as stopped:
+            await exchange.stopped(str(stopped))
         except BaseException as error:
             await exchange.end("error" if isinstance(error, Exception) else "aborted")
             raise
@@ -137,6 +142,7 @@ class _Exchange:
         self._body_size = 0
         self._run: PublishedRun | None = None
         self._client_gone = False
+        self.stopping = Stopping()
 
     async def receive(self) -> Message:
         """Return a message of the client, unchanged."""
@@ -165,6 +171,15 @@ class _Exchange:
             await self._try(self._run, self._run.end("disconnected" if self._client_gone else verdict))
             self._run = None
 
+    async def stopped(self, why: str) -> None:
+        """End the stream and the run: the application was cancelled, as the run was told to stop."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        await self._try(run, run.acknowledge())
+        await self._try(run, run.end("aborted"))
+        await self._send({"type": "http.response.body", "body": stopped_end(run.dialect, why)})
+
     async def _published(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             if _is_event_stream(message):
@@ -181,6 +196,8 @@ class _Exchange:
             self._run = self._middleware.run(StreamRequest(self._scope, self._headers, self._json()))
         except Exception:  # no failure of publishing may break the stream
             log.exception("%s: the stream is not published", self._scope.get("path"))
+        if self._run is not None:
+            self._run.stopped.then(self.stopping.tell)
         self._body.clear()
 
     async def _try(self, run: PublishedRun, call: Awaitable[None]) -> None:

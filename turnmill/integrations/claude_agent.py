@@ -22,6 +22,8 @@ from uuid import uuid4
 
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
+from turnmill.control_record import AFTER_TURN, Command
+from turnmill.stopping import RunStopped, Stopping
 
 AGENT = "claude-code"  # the default of `agent_id`: the SDK does not say which agent it runs
 
@@ -51,9 +53,12 @@ async def claude_query(
     messages = import_module("claude_agent_sdk").query(prompt=spoken.noted(prompt), **options)
     try:
         async with aclosing(messages) as each:
-            async for message in each:
+            async for message in spoken.stopping.each(each):
                 spoken.hear(message)
                 yield message
+    except RunStopped:
+        spoken.stopped()
+        raise
     except Exception:
         spoken.end("error")
         raise
@@ -76,6 +81,7 @@ def claude_client(
     given.query = spoken.prompted(given.query)
     given.receive_messages = spoken.heard(given.receive_messages)
     given.disconnect = spoken.left(given.disconnect)
+    spoken.interrupt = given.interrupt
     return client
 
 
@@ -86,6 +92,9 @@ class _Spoken:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
         self._asked: deque[Any] = deque()  # lines of prompts
         self._run: PassingRun | None = None
+        self.stopping = Stopping()  # of a query
+        self.interrupt: Callable[[], Awaitable[None]] | None = None  # of a client
+        self._interrupted: set[asyncio.Task[None]] = set()
         runtime().prepare()
 
     def noted(self, prompt: Any) -> Any:
@@ -142,7 +151,10 @@ class _Spoken:
             run = self._run or self._begun(message)
             run.send(message)
             if type(message).__name__ == "ResultMessage":
-                self.end("error" if getattr(message, "is_error", False) else "complete")
+                if run.told is not None:
+                    self.stopped()
+                else:
+                    self.end("error" if getattr(message, "is_error", False) else "complete")
         except Exception:  # what fails here is not the program's
             log.exception("a run of the Claude Agent SDK is not published as a whole")
 
@@ -151,6 +163,27 @@ class _Spoken:
         run, self._run = self._run, None
         if run is not None:
             run.end(end)
+
+    def stopped(self) -> None:
+        """Say that the open run stops, as it was told, and end it."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.stopped()
+
+    def _told(self, command: Command) -> None:
+        """Stop what runs: a query's messages end, a client's program is interrupted, and says itself when it is."""
+        if self.interrupt is None:
+            self.stopping.tell(command)
+        elif command.mode != AFTER_TURN:
+            task = asyncio.ensure_future(self._interrupt(self.interrupt))
+            self._interrupted.add(task)
+            task.add_done_callback(self._interrupted.discard)
+
+    async def _interrupt(self, interrupt: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await interrupt()
+        except Exception:  # it is disconnected
+            log.warning("a run of the Claude Agent SDK could not be interrupted", exc_info=True)
 
     def _begun(self, message: Any) -> PassingRun:
         """Begin a run at its first message, which names the session, with the oldest prompt that waits."""
@@ -162,6 +195,8 @@ class _Spoken:
             dialect="claude-code",
             tenant=self._tenant,
         )
+        if self._run.stop is not None:
+            self._run.stop.in_loop(self._told)
         if self._asked:
             self._run.send(self._asked.popleft())
         return self._run

@@ -24,8 +24,10 @@ from uuid import UUID, uuid4
 from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
+from turnmill.control_record import AFTER_TURN
 from turnmill.errors import CallerError
 from turnmill.integrations.stream_request import RunIdentity
+from turnmill.stopping import RunStopped
 
 try:
     _Base: Any = import_module("google.adk.plugins.base_plugin").BasePlugin
@@ -55,6 +57,7 @@ class _Open:
     run: PassingRun
     answered: bool = False
     failed: str | None = None
+    stopped: bool = False
 
 
 def from_session(invocation_context: Any) -> RunIdentity:
@@ -126,9 +129,23 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
         # A task that is cancelled calls no plugin, nor does a failure in ADK before 2: then its context goes away.
         weakref.finalize(invocation_context, self._gone, key, run).atexit = False
 
-    @_quiet
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
-        """Publish an event, before it is kept and handed out."""
+        """Publish an event, before it is kept and handed out. Raises RunStopped where the run is told to stop now."""
+        await self._publish(invocation_context=invocation_context, event=event)
+        found = self._open.get(invocation_context.invocation_id)
+        command = None if found is None or found.run.stop is None else found.run.stop.command
+        if found is None or command is None:
+            return
+        if command.mode != AFTER_TURN:
+            del self._open[invocation_context.invocation_id]
+            found.run.stopped()
+            raise RunStopped(command)
+        if not found.stopped:
+            found.stopped = invocation_context.end_invocation = True
+            found.run.heard()
+
+    @_quiet
+    async def _publish(self, *, invocation_context: Any, event: Any) -> None:
         found = self._open.get(invocation_context.invocation_id)
         if found is not None:
             found.run.send(event)
@@ -145,7 +162,8 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
         found = self._open.pop(invocation_context.invocation_id, None)
         if found is not None:
             stopped = sys.exc_info()[0] is not None or getattr(invocation_context, "is_aborted", False)
-            found.run.end("aborted" if stopped and not found.answered else "complete")
+            given_up = found.stopped or (stopped and not found.answered)
+            found.run.end("aborted" if given_up else "complete")
 
     async def close(self) -> None:
         """Publish the rest: the runner is closed, as by a server that is about to end by a signal."""

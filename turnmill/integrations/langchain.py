@@ -37,7 +37,10 @@ from turnmill.integrations.langchain_calls import (
     updates_of,
     whole,
 )
+from turnmill.stopping import RunStopped
 
+NEXT_PIECE: Final = "on_llm_new_token"
+STEPS: Final = ("on_chat_model_start", "on_llm_start", "on_tool_start", NEXT_PIECE)
 GIVEN_UP: Final = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
 
 log = logging.getLogger("turnmill.publisher")
@@ -60,18 +63,22 @@ def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = No
         raise CallerError("langchain-core is not installed") from error
     runtime().prepare()
     publishing = _Publishing(thread_id, agent_id, tenant)
-    methods: Fields = {name: _guarded(getattr(publishing, name)) for name in HEARD}
-    return type("TurnmillHandler", (base,), {**methods, "run_inline": True, "raise_error": False})()
+    methods: Fields = {name: _guarded(publishing, name) for name in HEARD}
+    # An error of ours is never raised, but for the one that stops the run.
+    return type("TurnmillHandler", (base,), {**methods, "run_inline": True, "raise_error": True})()
 
 
-def _guarded(hear: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a callback as a method that raises nothing."""
+def _guarded(publishing: _Publishing, name: str) -> Callable[..., None]:
+    """Wrap a callback as a method that raises nothing but RunStopped, where a step begins or goes on."""
+    hear = getattr(publishing, name)
 
     def heard(_: Any, *arguments: Any, **named: Any) -> None:
         try:
             hear(*arguments, **named)
         except Exception:  # what fails here is not the program's
             log.exception("a run of LangChain is not published as a whole")
+        if name in STEPS:
+            publishing.check(named.get("run_id"), is_new=name != NEXT_PIECE)
 
     return heard
 
@@ -83,6 +90,13 @@ class _Publishing:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
         self._calls: dict[Any, Call] = {}
         self._lock = Lock()
+
+    def check(self, run_id: Any, *, is_new: bool) -> None:
+        """Raise RunStopped where the run was told to stop now, or after the turn, and a step of it begins."""
+        call = self._calls.get(run_id)
+        stop = None if call is None or call.root.run is None else call.root.run.stop
+        if stop is not None and stop.command is not None and (is_new or stop.error is not None):
+            raise RunStopped(stop.command)
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: Any, **more: Any) -> None:
         """Begin a chain, a graph, or a node of one."""
@@ -256,6 +270,9 @@ class _Publishing:
         """End the run with the outermost call. Without a call of a model there is no run, unless something failed."""
         root = call.root
         if call.parent is not None:
+            return
+        if isinstance(error, RunStopped) and root.run is not None:
+            root.run.stopped()
             return
         if error is None:
             end = "complete"

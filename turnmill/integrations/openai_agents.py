@@ -14,10 +14,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
+from turnmill.control_record import AFTER_TURN, Command
 from turnmill.integrations.openai_agents_items import Fields, output_of, raw, reason_of, response_of, short, state_of
 
 MODELS: Final = ("response", "generation")  # types of spans: of the Responses API, of any other
@@ -48,6 +51,7 @@ class _Told:
 
     run_id: str
     thread_id: str
+    trace_id: str
     agent: str = ""
     speaker: str = ""
     run: PassingRun | None = None
@@ -55,6 +59,7 @@ class _Told:
     results: dict[str, Any] = field(default_factory=dict)
     failed: str | None = None
     given_up: bool = False
+    stopped: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +80,14 @@ class _Processor:
     def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
         self._traces: dict[str, _Trace] = {}
+        self._results: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by trace
+
+    def stoppable(self, result: Any) -> Any:
+        """Return the same result of `Runner.run_streamed`, which is cancelled where its run is told to stop."""
+        trace = getattr(result, "trace", None)
+        if trace is not None:
+            self._results[trace.trace_id] = result
+        return result
 
     def on_trace_start(self, trace: Any) -> None:
         """Begin a trace: of one run, or around several."""
@@ -143,7 +156,7 @@ class _Processor:
             return None
         if kind == "task" or not above:
             run_id = str(span.span_id if kind == "task" else span.trace_id)
-            return trace.told.setdefault(run_id, _Told(run_id, trace.thread_id))
+            return trace.told.setdefault(run_id, _Told(run_id, trace.thread_id, span.trace_id))
         return owner
 
     def _answered(self, told: _Told, span: Any) -> None:
@@ -196,6 +209,9 @@ class _Processor:
             tenant=self._tenant,
             info={"agent_name": agent, "request": {"input": short(asked)}},
         )
+        result = self._results.get(told.trace_id)
+        if result is not None and told.run.stop is not None:
+            told.run.stop.in_loop(partial(_cancel, told, result))
         return told.run
 
     def _over(self, told: _Told) -> None:
@@ -207,4 +223,18 @@ class _Processor:
             self._give(told, run, {"type": "function_call_output", "call_id": call_id, "output": str(result)})
         if told.failed is not None:
             run.send({"type": "raw_response_event", "data": {"type": "error", "message": told.failed}})
+        told.given_up = told.given_up or told.stopped
         run.end("error" if told.failed is not None else "aborted" if told.given_up else "complete")
+
+
+def _cancel(told: _Told, result: Any, command: Command) -> None:
+    """Cancel a run the SDK's own way; what it has said so far can still be read."""
+    if told.run is None:
+        return
+    told.stopped = True
+    if command.mode == AFTER_TURN:
+        result.cancel(mode="after_turn")
+        told.run.heard()
+    else:
+        result.cancel()
+        told.run.stopped()

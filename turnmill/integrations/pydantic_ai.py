@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from turnmill.integrations.stopped_streams import stopped_end
 from turnmill.publisher import Publisher
+from turnmill.stopping import RunStopped
 
 Response = TypeVar("Response")
 
@@ -78,6 +80,9 @@ def published_response(
             try:
                 async for chunk in chunks:
                     yield chunk
+            except RunStopped as stopped:
+                await run.end("aborted")
+                yield stopped_end(dialect, str(stopped))
             except (asyncio.CancelledError, GeneratorExit):  # a server does this when the client has gone
                 await run.end("disconnected")
                 raise

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -22,10 +23,13 @@ from yarl import URL
 from pipeline.cli.programs.addresses import LOCAL
 from pipeline.gateway.proxy.client import reason, session
 from pipeline.gateway.proxy.passed_headers import HOP, OURS, of_call
+from turnmill.capture import refusal
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.providers import APIS, Known, Providers
 from turnmill.capture.secrets import hidden
+from turnmill.capture.stop import stopping
 from turnmill.limits import PROXIED_BYTES
+from turnmill.stopping import RunStopped, Stopping
 
 ANTHROPIC: Final = "api.anthropic.com"
 OF_HOST: Final = {"chatgpt.com": "openai"}  # providers of hosts that only programs of theirs know
@@ -123,21 +127,29 @@ class ProgramProxy:
         self, request: web.BaseRequest, target: Target, held: bytes, call: CapturedCall | None
     ) -> web.StreamResponse:
         assert self._session is not None  # it serves
+        send = partial(
+            self._session.request,
+            request.method,
+            target.url,
+            headers=_upward(request),
+            data=_body(request, held),
+            allow_redirects=False,
+        )
+        heard = stopping(None if call is None else call.stop)
         try:
-            answer = await self._session.request(
-                request.method,
-                target.url,
-                headers=_upward(request),
-                data=_body(request, held),
-                allow_redirects=False,
-            )
+            answer = await heard.during(send)
+        except RunStopped as stopped:
+            assert call is not None  # no other request is told
+            call.stopped()
+            said = refusal.whole(call.dialect, str(stopped))
+            return web.Response(status=refusal.STATUS, headers=refusal.HEADERS, body=said)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             why = reason(error)
             if call is not None:
                 call.failed(why)
             return _problem(502, f"{target.host}: {why}")
         try:
-            return await _returned(request, answer, call)
+            return await _returned(request, answer, call, heard)
         finally:
             if answer.content.at_eof():
                 answer.release()
@@ -146,7 +158,7 @@ class ProgramProxy:
 
 
 async def _returned(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, call: CapturedCall | None
+    request: web.BaseRequest, answer: aiohttp.ClientResponse, call: CapturedCall | None, heard: Stopping
 ) -> web.StreamResponse:
     names = {name.lower(): value for name, value in answer.headers.items()}
     if call is not None:
@@ -154,11 +166,24 @@ async def _returned(
     passed = [(name, value) for name, value in answer.headers.items() if name.lower() not in HOP]
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=CIMultiDict(passed))
     await response.prepare(request)
+    newest = b""
     try:
-        while chunk := await answer.content.readany():
+        while chunk := await heard.during(answer.content.readany):
             if call is not None:
                 call.data(chunk)
             await response.write(chunk)
+            newest = (newest + chunk[-4:])[-4:]
+    except RunStopped as stopped:
+        assert call is not None  # as above
+        answer.close()
+        call.stopped()
+        last = refusal.at_end(call.dialect, str(stopped), names, newest)
+        if last is not None:
+            await response.write(last)
+            await response.write_eof()
+        elif request.transport is not None:
+            request.transport.abort()
+        return response
     except aiohttp.ClientConnectionResetError:  # the program has gone
         raise
     except (aiohttp.ClientError, OSError, TimeoutError) as error:

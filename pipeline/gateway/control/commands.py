@@ -49,6 +49,7 @@ EXPIRES_MS: Final = 600_000
 ANSWERS_MS: Final = 14 * 86_400_000  # as long as their topic keeps them
 BACK: Final = 900.0  # seconds of events that are read at the start: of commands that have not expired
 READY_WITHIN: Final = 15.0
+KEEP_LOOKING: Final = 3_600.0
 WAITING: Final = 1_000  # commands that one stream may be behind
 GRACE: Final = 5.0  # seconds after which a gateway says for another one what became of a command
 MARKS: Final = (EVENT.encode(), b'"end"')  # a record without them changes no standing
@@ -135,6 +136,20 @@ class Commands:
         finally:
             self._streams.discard(mine)
             self._listening.add(tenant, -1)
+
+    async def values(self) -> AsyncGenerator[bytes]:
+        """Yield the records of commands for the runs of this process, which it makes for the callers of its proxy."""
+        async for value in self.stream(None, KEEP_LOOKING):
+            if value is not None:
+                yield value
+
+    def listen(self) -> None:
+        """Begin to hear of commands, before anybody asks."""
+        self._follower.listen(self)
+
+    def awaits(self, tenant: str | None, run_id: str) -> bool:
+        """Return True if a command waits for a run with this id, of whichever thread."""
+        return self._known.awaits(tenant, run_id)
 
     async def close(self) -> None:
         """Let what is to be told reach the topic."""

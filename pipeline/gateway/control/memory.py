@@ -69,6 +69,10 @@ class Memory:
         """True while the standing of a command may change."""
         return bool(self._open)
 
+    def awaits(self, tenant: str | None, run_id: str) -> bool:
+        """Return True if a command may still reach a run with this id, of whichever thread."""
+        return any((of, run) == (tenant or "", run_id) for of, _, run in self._open)
+
     def of(self, envelope: dict[str, Any]) -> list[Known]:
         """Return the commands whose standing may change by a record of a run."""
         tenant, thread = envelope.get("tenant") or "", envelope["thread_id"].lower()

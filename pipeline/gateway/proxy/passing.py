@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +20,7 @@ from yarl import URL
 from pipeline.gateway.aside import SMALL
 from pipeline.gateway.problems import Problem, unavailable
 from pipeline.gateway.proxy import bodies
+from pipeline.gateway.proxy.answering import Passing, refused
 from pipeline.gateway.proxy.client import reason, session
 from pipeline.gateway.proxy.passed_headers import Headers, downward, of_call, readable, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
@@ -34,11 +36,15 @@ from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading, read
 from turnmill.capture.secrets import hidden
+from turnmill.capture.stop import stopping
 from turnmill.clock import now_ms
+from turnmill.control import Control
 from turnmill.shares import Room
+from turnmill.stopping import RunStopped
 
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
+    from pipeline.gateway.control.commands import Commands
 
 PATH: Final = "/proxy/{upstream}/{path:path}"
 BUDGETS_NAMED: Final = 10
@@ -62,12 +68,15 @@ class Outgoing:
 class Proxy:
     """The ASGI app below `/proxy`."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, commands: Commands | None = None) -> None:
         """Prepare the proxy. Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
         self._gateway = gateway
+        self._commands = commands
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
         self.conversations = Conversations(CONVERSATIONS.size)
-        self._publishing = Publishing(gateway.publisher, self.conversations)
+        to_brokers = gateway.settings.model_copy(update={"publish_url": None})
+        control = None if commands is None else Control(to_brokers, values=commands.values)
+        self._publishing = Publishing(gateway.publisher, self.conversations, control)
         self._sharing = Sharing(gateway.settings, self.conversations)
         self._room = Room(BODIES.size)
         self._session: aiohttp.ClientSession | None = None
@@ -91,6 +100,8 @@ class Proxy:
     def start(self) -> None:
         """Begin to read what other gateways know."""
         self._gateway.follower.listen(self._sharing)
+        if self._commands is not None:
+            self._commands.listen()
 
     async def close(self) -> None:
         """Publish what is left, and disconnect."""
@@ -130,6 +141,9 @@ class Proxy:
             reading = await self._read(call, principal)
             counted = counting and self._check_budgets(call, reading, principal)
             followed = await self._publishing.begin(call, reading, principal.tenant)
+            run_id = told.get("turnmill-run")
+            if self._commands is not None and run_id and self._commands.awaits(principal.tenant, run_id):
+                await self._publishing.placed()
             if counted:
                 passed = readable(passed)
                 if followed.ended:
@@ -220,27 +234,34 @@ class Proxy:
 
     async def _exchange(self, going: Outgoing, followed: Followed, send: Send) -> str:
         """Send the request, and pass the answer on -> how it went. Raises Problem where there is no answer at all."""
-        answer = await self._asked(going, followed)
+        heard = stopping(followed.stop)
         try:
-            followed.answered(answer.status, _names(answer.raw_headers))
-            start = {"type": "http.response.start", "status": answer.status, "headers": downward(answer.raw_headers)}
-            await send(start)
-            idle, passed = self._gateway.settings.gateway_proxy_idle, 0
+            answer = await heard.during(partial(self._asked, going, followed))
+        except RunStopped as stopped:
+            followed.stopped()
+            await refused(send, followed.dialect, str(stopped))
+            return "stopped"
+        names = _names(answer.raw_headers)
+        passing = Passing(answer.content, followed, send, self._gateway.settings.gateway_proxy_idle)
+        try:
+            followed.answered(answer.status, names)
+            await send(
+                {"type": "http.response.start", "status": answer.status, "headers": downward(answer.raw_headers)}
+            )
             try:
-                while True:
-                    async with asyncio.timeout(idle):
-                        chunk = await answer.content.readany()
-                    if not chunk:
-                        break
-                    followed.data(chunk)
-                    passed += len(chunk)
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                while await heard.during(passing.piece):
+                    continue
+            except RunStopped as stopped:
+                answer.close()
+                followed.stopped()
+                await passing.stopped(str(stopped), names)
+                return "stopped"
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 # The client sees what it would see without us: an answer without its end, and a closed connection.
                 followed.failed(reason(error))
                 return "broken"
             finally:
-                self._gateway.metrics.add(m.PROXIED_BYTES, passed, upstream=going.upstream.name)
+                self._gateway.metrics.add(m.PROXIED_BYTES, passing.size, upstream=going.upstream.name)
             followed.finished()
             await send({"type": "http.response.body", "body": b""})
             return f"{answer.status // 100}xx"

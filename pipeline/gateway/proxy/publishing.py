@@ -6,8 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pipeline.gateway.connections import Opened
 from pipeline.policies.pools import CAPTURES
@@ -16,8 +17,13 @@ from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading
 from turnmill.publisher import Publisher
 
+if TYPE_CHECKING:  # where calls can be stopped
+    from turnmill.capture.stop import Stop
+    from turnmill.control import Control
+
 AGENT: Final = "proxy"  # the agent of calls that name none, of callers without a name
 OPEN_WITHIN: Final = 1.0  # seconds that the first requests wait for the publisher
+PLACED_WITHIN: Final = 1.0  # seconds
 TOLD_EVERY: Final = 60.0  # seconds between two lines of the log that say the same
 
 log = logging.getLogger(__name__)
@@ -26,11 +32,15 @@ log = logging.getLogger(__name__)
 class Followed(Protocol):
     """A call that is passed on, as `turnmill.capture.capture.CapturedCall` takes it.
 
-    `ended`: nothing more is captured.
+    `ended`: nothing more is captured. `dialect`: its wire. `stop`: what it may be told; None where nobody listens.
     """
 
     @property
     def ended(self) -> bool: ...
+    @property
+    def dialect(self) -> str: ...
+    @property
+    def stop(self) -> Stop | None: ...
 
     def answered(self, status: int, headers: Mapping[str, str], /) -> None:
         """Note the head of the answer."""
@@ -47,11 +57,16 @@ class Followed(Protocol):
     def cancelled(self) -> None:
         """Note that the client gave it up."""
 
+    def stopped(self) -> None:
+        """Note that it was stopped, as it was told."""
+
 
 class _NotFollowed:
     """A request that is passed on and not published."""
 
     ended: Final = True
+    dialect: Final = ""
+    stop: Final = None
 
     def answered(self, status: int, headers: Mapping[str, str], /) -> None:
         """Nothing."""
@@ -68,6 +83,9 @@ class _NotFollowed:
     def cancelled(self) -> None:
         """Nothing."""
 
+    def stopped(self) -> None:
+        """Nothing."""
+
 
 NOT_FOLLOWED: Final = _NotFollowed()
 
@@ -75,8 +93,14 @@ NOT_FOLLOWED: Final = _NotFollowed()
 class Publishing:
     """The gateway's one Capture, which is made when it is first needed."""
 
-    def __init__(self, publisher: Callable[[], Awaitable[Publisher]], conversations: Conversations) -> None:
+    def __init__(
+        self,
+        publisher: Callable[[], Awaitable[Publisher]],
+        conversations: Conversations,
+        control: Control | None = None,
+    ) -> None:
         self._publisher = publisher
+        self._control = control
         self._conversations = conversations
         self._capture = Opened(self._open)
         self._told = -TOLD_EVERY
@@ -93,6 +117,12 @@ class Publishing:
                 log.exception("calls are passed on, and are not published")
             return NOT_FOLLOWED
 
+    async def placed(self) -> None:
+        """Return when it is known which runs the calls are that have begun, or after a second."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PLACED_WITHIN):
+                await (await self._capture.get()).read()
+
     async def close(self) -> None:
         """Publish what is left."""
         if self._capture.value is not None:
@@ -100,6 +130,11 @@ class Publishing:
 
     async def _open(self) -> Capture:
         capture = Capture(
-            await self._publisher(), self._conversations, agent_id=AGENT, queue_bytes=CAPTURES.size, shared=True
+            await self._publisher(),
+            self._conversations,
+            agent_id=AGENT,
+            queue_bytes=CAPTURES.size,
+            shared=True,
+            control=self._control,
         )
         return await capture.__aenter__()

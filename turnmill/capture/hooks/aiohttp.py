@@ -5,7 +5,6 @@ aiohttp decodes answers as it receives them, so that is what we hear; and a prog
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from functools import cache, partial, wraps
@@ -17,7 +16,7 @@ from turnmill.capture.hooks.patching import patch
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
-from turnmill.capture.stop import Stop
+from turnmill.capture.stop import stopping
 from turnmill.stopping import RunStopped
 
 CLOSED: Final = "Connection closed"  # what a response that is closed early tells its reader
@@ -46,10 +45,10 @@ def _request(original: Callable[..., Any], module: ModuleType) -> Callable[..., 
         call = _begin(self, method, str_or_url, kwargs, module)
         if call is None:
             return await original(self, method, str_or_url, **kwargs)
-        stopping = None if call.stop is None else call.stop.in_loop()
+        heard = None if call.stop is None else stopping(call.stop)
         send = partial(original, self, method, str_or_url, **kwargs)
         try:
-            response = await (send() if stopping is None else stopping.during(send))
+            response = await (send() if heard is None else heard.during(send))
         except BaseException as error:
             refusal = getattr(error, "status", None)  # of a session that raises for a status
             if isinstance(refusal, int) and refusal:
@@ -116,13 +115,9 @@ def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
         _heard[id(reader)] = call
         reader.__class__ = _reader(module)
         if call.stop is not None and response.connection is not None:
-            _abort_when_told(call.stop, response.connection.transport)
-
-
-def _abort_when_told(stop: Stop, transport: Any) -> None:
-    """Close the connection of an answer; its reader is told why. The response itself may be forgotten meanwhile."""
-    loop = asyncio.get_running_loop()
-    stop.then(lambda _: loop.call_soon_threadsafe(transport.abort))
+            # Its reader is told why; the response itself may be forgotten meanwhile.
+            connection = response.connection.transport
+            call.stop.in_loop(lambda _: connection.abort())
 
 
 @cache

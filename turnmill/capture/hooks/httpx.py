@@ -19,6 +19,7 @@ from turnmill.capture.hooks.sockets import of_pool, shut
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
+from turnmill.capture.stop import stopping
 from turnmill.stopping import RunStopped, Stopping
 
 # Whether the request at hand is heard further up already, by a transport of ours.
@@ -78,14 +79,14 @@ def sent(call: CapturedCall, send: Callable[[], Any], transport: Any, request: A
 
 async def sent_async(call: CapturedCall, send: Callable[[], Awaitable[Any]], module: ModuleType) -> Any:
     """As `sent`, in a loop."""
-    stopping = None if call.stop is None else call.stop.in_loop()
+    heard = None if call.stop is None else stopping(call.stop)
     try:
         with _reported(call):
-            response = await (send() if stopping is None else stopping.during(send))
+            response = await (send() if heard is None else heard.during(send))
     except RunStopped as stopped:
         return _refused(module, call, stopped)
     async_stream: Any = _streams(module)[1]
-    return _answered(response, call, module, partial(async_stream, stopping=stopping))
+    return _answered(response, call, module, partial(async_stream, heard=heard))
 
 
 @contextmanager
@@ -191,15 +192,15 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
             self._call.cancelled()
 
     class AsyncHeard(module.AsyncByteStream):  # type: ignore[misc, name-defined]  # as above
-        def __init__(self, stream: Any, call: CapturedCall, stopping: Stopping | None) -> None:
-            self._stream, self._call, self._stopping = stream, call, stopping
+        def __init__(self, stream: Any, call: CapturedCall, heard: Stopping | None) -> None:
+            self._stream, self._call, self._heard = stream, call, heard
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            call, stopping, following = self._call, self._stopping, partial(anext, aiter(self._stream))
+            call, heard, following = self._call, self._heard, partial(anext, aiter(self._stream))
             try:
                 while True:
                     try:
-                        chunk = await (following() if stopping is None else stopping.during(following))
+                        chunk = await (following() if heard is None else heard.during(following))
                     except StopAsyncIteration:
                         break
                     call.data(chunk)

@@ -12,11 +12,12 @@ import pytest
 
 from tests.support.spools import away, spooled
 from tests.support.waiting import until
-from turnmill import Publisher, RunStopped
+from turnmill import ClientSettings, Publisher, RunStopped
 from turnmill.capture import refusal
 from turnmill.capture.capture import Call, Capture, CapturedCall
-from turnmill.capture.stop import Stop
+from turnmill.capture.stop import Stop, stopping
 from turnmill.clock import now_ms
+from turnmill.control import Control
 from turnmill.control_record import AFTER_TURN, EVENT, NOW, Command
 from turnmill.published_run import PublishedRun
 
@@ -59,10 +60,11 @@ def test_a_failure_of_the_program_reaches_nobody() -> None:
     assert stop.error is not None
 
 
-class Told:
-    """Commands that reach each run as soon as it begins, or when `tell` says so."""
+class Told(Control):
+    """Tells each run as soon as it begins, or nothing."""
 
     def __init__(self, *, at_once: bool = False) -> None:
+        super().__init__(ClientSettings())
         self.runs: list[PublishedRun] = []
         self.at_once = at_once
 
@@ -87,8 +89,8 @@ CALL = Call("openai", "openai-chat", "/v1/chat/completions", {}, BODY)
 async def published(home: Path, told: Told, program: Any) -> list[list[dict[str, Any]]]:
     settings = away(home)
     async with (
-        Publisher(settings, keep_after=0.1, commands=told) as publisher,
-        Capture(publisher, agent_id="weather") as capture,
+        Publisher(settings, keep_after=0.1) as publisher,
+        Capture(publisher, agent_id="weather", control=told) as capture,
     ):
         await program(capture)
     runs: dict[str, list[dict[str, Any]]] = {}
@@ -164,18 +166,25 @@ async def test_the_call_of_a_model_is_a_turn(tmp_path: Path) -> None:
 
 async def test_a_loop_hears_it_from_another_thread() -> None:
     stop = Stop()
-    stopping = stop.in_loop()
-    assert stopping is not None
+    heard = stopping(stop)
     asyncio.get_running_loop().call_later(0.01, lambda: asyncio.ensure_future(asyncio.to_thread(stop.tell, command())))
     with pytest.raises(RunStopped):
-        await stopping.during(asyncio.Event().wait)
+        await heard.during(asyncio.Event().wait)
 
 
 @pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses", "anthropic", "gemini"])
 def test_each_wire_has_words_for_it(dialect: str) -> None:
     assert json.loads(refusal.whole(dialect, "stopped by ann"))["error"]["message"] == "stopped by ann"
-    said = refusal.at_end(dialect, "stopped by ann", "text/event-stream; charset=utf-8")
+    stream = {"content-type": "text/event-stream; charset=utf-8"}
+    said = refusal.at_end(dialect, "stopped by ann", stream, b"x\n\n")
     assert said is not None
     *_, data = said.decode().strip().splitlines()
     assert json.loads(data.removeprefix("data: "))["error"]["message"] == "stopped by ann"
-    assert refusal.at_end(dialect, "stopped by ann", "application/json") is None
+    assert refusal.at_end(dialect, "stopped by ann", stream, b"") == said
+    for headers, newest in (
+        ({"content-type": "application/json"}, b"\n\n"),
+        ({**stream, "content-encoding": "gzip"}, b"\n\n"),
+        ({**stream, "content-length": "100"}, b"\n\n"),
+        (stream, b"da"),
+    ):
+        assert refusal.at_end(dialect, "stopped by ann", headers, newest) is None
