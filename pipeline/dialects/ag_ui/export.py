@@ -12,6 +12,7 @@ from typing import Any, Final
 from pipeline.dialects.ag_ui.content import BUILTIN
 from pipeline.dialects.ag_ui.stream import META
 from pipeline.dialects.exports import spoken
+from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields
 
@@ -121,7 +122,7 @@ def _response(parts: Any) -> Iterator[Fields]:
 def _call(part: Fields) -> Fields:
     builtin = part["part_kind"] == "builtin-tool-call"
     call_id = _provider_call(part) if builtin else str(part.get("tool_call_id", ""))
-    function = {"name": str(part.get("tool_name", "")), "arguments": _arguments(part.get("args"))}
+    function = {"name": str(part.get("tool_name", "")), "arguments": args_text(part.get("args"))}
     encrypted = part.get(META, {}).get("encryptedValue")
     sealed = {"encryptedValue": encrypted} if encrypted is not None else {}
     return {"id": call_id, "type": "function", "function": function, **sealed}
@@ -129,12 +130,6 @@ def _call(part: Fields) -> Fields:
 
 def _provider_call(part: Fields) -> str:
     return f"{BUILTIN}|{part.get('provider_name') or ''}|{part.get('tool_call_id', '')}"
-
-
-def _arguments(args: Any) -> str:
-    if isinstance(args, dict) and set(args) == {"INVALID_JSON"} and isinstance(args["INVALID_JSON"], str):
-        return args["INVALID_JSON"]
-    return args if isinstance(args, str) else json_text.dumps({} if args is None else args)
 
 
 def _result_content(content: Any) -> Any:

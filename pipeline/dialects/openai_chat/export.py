@@ -14,6 +14,7 @@ from typing import Any, Final
 from pipeline.dialects.exports import Names, call_id, paired, spoken, tool_name
 from pipeline.dialects.openai_chat.keys import META, REFUSAL
 from pipeline.dialects.openai_chat.tool_calls import CUSTOM
+from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields
 
@@ -43,7 +44,7 @@ def _asked(parts: Any) -> Iterator[Fields]:
             content = meta.get("blocks") or _content(part.get("content"))
             yield {"role": "user", "content": content, **({"name": meta["name"]} if "name" in meta else {})}
         elif kind == "file":
-            yield {"role": "user", "content": [_block(part.get("content"))]}
+            yield {"role": "user", "content": [block(part.get("content"))]}
         elif kind == "retry-prompt" and not part.get("tool_name"):
             yield {"role": "user", "content": _text(part.get("content"))}
 
@@ -79,14 +80,10 @@ def _thought(part: Fields, *, has_calls: bool) -> Fields:
 
 def _call(part: Fields) -> Fields:
     args = part.get("args")
-    if isinstance(args, dict) and args.keys() == {"INVALID_JSON"} and isinstance(args["INVALID_JSON"], str):
-        text = args["INVALID_JSON"]
-    else:
-        text = args if isinstance(args, str) else json_text.dumps({} if args is None else args)
     if part.get(CUSTOM) and isinstance(args, dict):
         custom = {"name": tool_name(part.get("tool_name")), "input": str(args.get("input", ""))}
         return {"id": part.get("tool_call_id") or call_id(""), "type": "custom", "custom": custom}
-    function = {"name": tool_name(part.get("tool_name")), "arguments": text}
+    function = {"name": tool_name(part.get("tool_name")), "arguments": args_text(args)}
     return {"id": part.get("tool_call_id") or call_id(""), "type": "function", "function": function}
 
 
@@ -101,10 +98,11 @@ def _content(content: Any) -> Any:
     """Return a user's content: a text, or blocks."""
     if isinstance(content, str):
         return content
-    return [_block(piece) for piece in content] if isinstance(content, list) else _text(content)
+    return [block(piece) for piece in content] if isinstance(content, list) else _text(content)
 
 
-def _block(piece: Any) -> Fields:
+def block(piece: Any) -> Fields:
+    """Return a piece of content as a block of a message."""
     if not isinstance(piece, dict):
         return {"type": "text", "text": _text(piece)}
     media = str(piece.get("media_type") or "")

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pipeline.dialects.exports import OwnIds, call_id, spoken, tool_name
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
+from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields
 
@@ -65,11 +66,11 @@ def _answered(parts: list[Fields]) -> Iterator[Fields]:
         if kind == "text" and part.get("content"):
             yield _message(part, meta)
         elif kind == "thinking" and meta.get("item") is True and part.get("thinking_id"):
-            yield _reasoning(part, meta, parts[place + 1 :])
+            yield reasoning(part, meta, parts[place + 1 :])
         elif "item" in meta and isinstance(meta["item"], dict):
-            yield _restored(meta["item"], parts[place + 1 :])
+            yield restored(meta["item"], parts[place + 1 :])
         elif kind in ("tool-call", "builtin-tool-call"):
-            yield _call(part, meta)
+            yield call(part, meta)
         elif kind == "builtin-tool-return" and (meta or not _has_item(part, parts)):
             yield _result(part)
         elif kind.startswith("custom:") and _is_own_block(part):
@@ -92,7 +93,8 @@ def _message(part: Fields, meta: Fields) -> Fields:
     return {**identity, "role": "assistant", "status": "completed", "content": [block], **phase}
 
 
-def _reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
+def reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
+    """Return the parts of one thought as an item."""
     texts = [part.get("content") or ""]
     for later in behind:
         if later.get("part_kind") != "thinking" or META in later:
@@ -101,7 +103,7 @@ def _reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
     texts = [text for text in texts if text]
     summaries = texts if meta.get("summarized") else []
     raw = meta.get("raw_content", []) if meta.get("summarized") else texts
-    item: Fields = {"type": "reasoning", "id": part["thinking_id"]}
+    item: Fields = {"type": "reasoning", "id": part.get("thinking_id", "")}
     item["summary"] = [{"type": "summary_text", "text": text} for text in summaries]
     if raw:
         item["content"] = [{"type": "reasoning_text", "text": text} for text in raw]
@@ -110,7 +112,7 @@ def _reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
     return item
 
 
-def _restored(item: Fields, behind: list[Fields]) -> Fields:
+def restored(item: Fields, behind: list[Fields]) -> Fields:
     """Return an item of the server's own tools; a picture's data is in the file behind it."""
     if item.get("type") != "image_generation_call":
         return item
@@ -119,7 +121,8 @@ def _restored(item: Fields, behind: list[Fields]) -> Fields:
     return {**item, "result": content.get("data") if isinstance(content, dict) else None}
 
 
-def _call(part: Fields, meta: Fields) -> Fields:
+def call(part: Fields, meta: Fields) -> Fields:
+    """Return a call of a tool as an item."""
     kind, args = str(meta.get("type") or "function_call"), part.get("args")
     identity = {"type": kind, "call_id": part.get("tool_call_id") or call_id("")}
     if kind in TOOLS:
@@ -134,14 +137,8 @@ def _call(part: Fields, meta: Fields) -> Fields:
             "input": args.get("input") if isinstance(args, dict) else "",
         }
     found = {"type": "function_call", "call_id": identity["call_id"], "name": tool_name(part.get("tool_name"))}
-    found["arguments"] = _arguments(args)
+    found["arguments"] = args_text(args)
     return found | {key: meta[key] for key in ("namespace",) if key in meta}
-
-
-def _arguments(args: Any) -> str:
-    if isinstance(args, dict) and args.keys() == {"INVALID_JSON"} and isinstance(args["INVALID_JSON"], str):
-        return args["INVALID_JSON"]
-    return json_text.dumps({} if args is None else args)
 
 
 def _result(part: Fields) -> Fields:

@@ -1,0 +1,83 @@
+"""A stored response -> a GenerateContentResponse again, whole, and the pieces of its stream. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pipeline.dialects.gemini.request import MADE_UP
+from pipeline.dialects.google_adk.export_parts import call_fields, part_of
+from pipeline.dialects.google_adk.parts import META
+from pipeline.dialects.text_pieces import INVALID, args_text, pieces
+from topics.json_text import Fields
+
+REASONS: Final = {"length": "MAX_TOKENS", "content_filter": "SAFETY", "error": "OTHER"}
+NAMED: Final = ("functionCall", "executableCode", "codeExecutionResult")
+OF_CANDIDATE: Final = frozenset(
+    {"finishReason", "finishMessage", "safetyRatings", "citationMetadata", "groundingMetadata", "avgLogprobs"}
+    | {"logprobsResult", "tokenCount", "urlContextMetadata"}
+)
+
+
+def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
+    """Return the response. `beside`: the system messages that came with it."""
+    meta = response.get(META, {})
+    found: Fields = call_fields(response)
+    if response.get("provider_response_id"):
+        found["responseId"] = response["provider_response_id"]
+    found |= {key: value for key, value in meta.items() if key not in OF_CANDIDATE}
+    own = {key: value for key, value in meta.items() if key in OF_CANDIDATE}
+    if "finishReason" in own or "promptFeedback" not in meta:
+        reason = REASONS.get(response.get("finish_reason", ""), "STOP")
+        own = {"index": 0, "finishReason": reason, **own, "content": _content(response["parts"])}
+        found["candidates"] = [own, *_others(beside)]
+    return found
+
+
+def pieces_of(body: Fields) -> Iterator[Fields]:
+    """Yield the responses of a stream: each part by itself, and texts in pieces."""
+    head: Fields = {key: body[key] for key in ("responseId", "modelVersion") if key in body}
+    for candidate in body.get("candidates") or ():
+        content = candidate.get("content") or {}
+        for part in content.get("parts") or ():
+            for piece in _in_pieces(part):
+                said = {"index": candidate.get("index", 0), "content": {**content, "parts": [piece]}}
+                yield {**head, "candidates": [said]}
+    ends = [{**one, "content": {"role": "model", "parts": [{"text": ""}]}} for one in body.get("candidates") or ()]
+    yield {**body, **({"candidates": ends} if ends else {})}
+
+
+def _in_pieces(part: Fields) -> list[Fields]:
+    text = part.get("text")
+    if not isinstance(text, str) or part.keys() - {"text", "thought", "thoughtSignature"}:
+        return [part]
+    thought = {"thought": part["thought"]} if "thought" in part else {}
+    *first, last = pieces(text) or [""]
+    return [*({"text": piece, **thought} for piece in first), {**part, "text": last}]
+
+
+def _content(parts: Sequence[Fields]) -> Fields:
+    return {"role": "model", "parts": [_part(one, found) for one in parts for found in part_of(one, is_own=True)]}
+
+
+def _part(part: Fields, found: Fields) -> Fields:
+    """Return a part as it came: without an id that we made up, and with arguments that were none."""
+    for name in NAMED:
+        if name not in found:
+            continue
+        said = dict(found[name])
+        if str(said.get("id")).startswith(MADE_UP) or said.get("id") == "code_execution":
+            del said["id"]
+        args = part.get("args")
+        if name == "functionCall" and isinstance(args, dict) and args.keys() == {INVALID}:
+            said["args"] = args_text(args)
+        return {**found, name: said}
+    return found
+
+
+def _others(beside: Sequence[Fields]) -> Iterator[Fields]:
+    for one in beside:
+        if one["event_type"] == "custom:choice":
+            data = one["event_data"]
+            reason = {"finishReason": data["finish_reason"]} if data["finish_reason"] else {}
+            yield {"index": data["index"], "content": _content(data["parts"]), **reason}

@@ -1,0 +1,139 @@
+"""A stored response -> the answer of Chat Completions again, whole, and its chunks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pipeline.dialects.openai_chat.export import block
+from pipeline.dialects.openai_chat.keys import META, REFUSAL
+from pipeline.dialects.openai_chat.tool_calls import CUSTOM
+from pipeline.dialects.text_pieces import args_text, pieces
+from topics.json_text import Fields
+
+REASONS: Final = {"length", "content_filter", "error"}
+BESIDE: Final = {"audio", "logprobs", "finish_reason"}  # what META has of the choice, not of the answer
+COUNTS: Final = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
+TEXTS: Final = ("reasoning_content", "reasoning", "content", "refusal")
+
+
+def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
+    """Return the body of the answer. `beside`: the system messages that came with the response."""
+    meta, parts = response.get(META, {}), response["parts"]
+    calls = [part for part in parts if part["part_kind"] == "tool-call"]
+    reason = response.get("finish_reason")
+    choice: Fields = {"index": 0, "message": _message(parts, meta) | _noted(beside)}
+    choice["finish_reason"] = (
+        reason if reason in REASONS else meta.get("finish_reason") or ("tool_calls" if calls else "stop")
+    )
+    if "logprobs" in meta:
+        choice["logprobs"] = meta["logprobs"]
+    found: Fields = {"id": response.get("provider_response_id") or "chatcmpl-0", "object": "chat.completion"}
+    found |= {"created": 0, "model": response.get("model_name") or ""}
+    found |= {key: value for key, value in meta.items() if key not in BESIDE}
+    found["choices"] = [choice, *_others(beside)]
+    if response.get("usage"):
+        found["usage"] = {COUNTS.get(name, name): value for name, value in response["usage"].items()}
+    return found
+
+
+def chunks(body: Fields, *, counted: bool) -> Iterator[Fields]:
+    """Yield the chunks of a whole answer; `counted`: with one of its usage, which a client has to ask for."""
+    head = {**{key: value for key, value in body.items() if key not in ("usage", "choices")}}
+    head["object"] = "chat.completion.chunk"
+    for choice in body.get("choices", ()):
+        index = choice.get("index", 0)
+        for number, delta in enumerate(_deltas(choice.get("message") or {})):
+            first = {"role": "assistant"} if number == 0 else {}
+            yield {**head, "choices": [{"index": index, "delta": {**first, **delta}, "finish_reason": None}]}
+        rest = {key: value for key, value in choice.items() if key != "message"}
+        yield {**head, "choices": [{**rest, "index": index, "delta": {}}]}
+    if counted and body.get("usage"):
+        yield {**head, "choices": [], "usage": body["usage"]}
+
+
+def _deltas(message: Fields) -> Iterator[Fields]:
+    yield {}
+    for key in TEXTS:
+        text = message.get(key)
+        if isinstance(text, str):
+            yield from ({key: piece} for piece in pieces(text))
+    rest = {key: value for key, value in message.items() if key not in ("role", "tool_calls", *TEXTS)}
+    if isinstance(message.get("content"), list):
+        rest["content"] = message["content"]
+    if rest:
+        yield rest
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        kind = "custom" if "custom" in call else "function"
+        name = "input" if kind == "custom" else "arguments"
+        text = (call.get(kind) or {}).get(name) or ""
+        begun = {**call, kind: {**(call.get(kind) or {}), name: ""}}
+        yield {"tool_calls": [{"index": index, **begun}]}
+        yield from ({"tool_calls": [{"index": index, kind: {name: piece}}]} for piece in pieces(text))
+
+
+def _message(parts: Sequence[Fields], meta: Fields) -> Fields:
+    """Return the parts of one choice as a message."""
+    said = [part for part in parts if part["part_kind"] == "text" and not part.get(REFUSAL)]
+    sound = next((part["data"] for part in parts if part["part_kind"] == "custom:audio"), None)
+    spoken = said.pop()["content"] if said and ("audio" in meta or sound is not None) else None
+    refusal = "".join(part["content"] for part in parts if part.get(REFUSAL))
+    text = "".join(part["content"] for part in said)
+    message: Fields = {"role": "assistant", "content": text or None}
+    blocks = [part["block"] for part in parts if "block" in part]
+    if blocks:
+        message["content"] = [*([{"type": "text", "text": text}] if text else []), *blocks]
+    if refusal:
+        message["refusal"] = refusal
+    for part in parts:
+        if part["part_kind"] == "thinking":
+            message |= _thought(part)
+    if "audio" in meta or sound is not None or spoken is not None:
+        told = {"transcript": spoken, "data": sound}
+        message["audio"] = {**meta.get("audio", {}), **{key: value for key, value in told.items() if value is not None}}
+    if images := [block(part["content"]) for part in parts if part["part_kind"] == "file"]:
+        message["images"] = images
+    if calls := [_call(part) for part in parts if part["part_kind"] == "tool-call"]:
+        message["tool_calls"] = calls
+    return message
+
+
+def _thought(part: Fields) -> Fields:
+    noted = part.get(META, {})
+    details = {"reasoning_details": noted["reasoning_details"]} if "reasoning_details" in noted else {}
+    if details and "key" not in noted:
+        return details
+    return {noted.get("key", "reasoning_content"): part["content"], **details}
+
+
+def _call(part: Fields) -> Fields:
+    name, args = part["tool_name"], part.get("args")
+    if part.get(CUSTOM):
+        said = {"name": name, "input": args["input"] if isinstance(args, dict) and "input" in args else args_text(args)}
+        return {"id": part["tool_call_id"], "type": "custom", "custom": said}
+    return {
+        "id": part["tool_call_id"],
+        "type": "function",
+        "function": {"name": name, "arguments": args_text(args)},
+    }
+
+
+def _noted(beside: Sequence[Fields]) -> Fields:
+    """Return sources, and tools that the server ran, as a message has them."""
+    found: dict[str, list[Any]] = {"annotations": [], "executed_tools": []}
+    for one in beside:
+        data = one["event_data"]
+        if one["event_type"] == "source.url":
+            cited = {"type": "url_citation", "url_citation": {"url": data.get("url"), "title": data.get("title")}}
+            found["annotations"].append(one.get(META, {}).get("annotation") or cited)
+        elif one["event_type"] == "custom:executed_tools":
+            found["executed_tools"] += data
+    return {key: value for key, value in found.items() if value}
+
+
+def _others(beside: Sequence[Fields]) -> Iterator[Fields]:
+    for one in beside:
+        if one["event_type"] == "custom:choice":
+            data = one["event_data"]
+            message = _message(data["parts"], {})
+            yield {"index": data["index"], "message": message, "finish_reason": data["finish_reason"]}

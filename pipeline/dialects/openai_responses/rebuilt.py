@@ -1,0 +1,142 @@
+"""A stored response -> the response of the Responses API again, whole, and its events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from pipeline.dialects.openai_responses.export import call, reasoning, restored
+from pipeline.dialects.openai_responses.keys import META, REFUSAL
+from pipeline.dialects.text_pieces import pieces
+from topics.json_text import Fields
+
+REASONS: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+# What OpenAI's clients expect of a response, whatever it says.
+DEFAULTS: Final[Fields] = {"created_at": 0, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+OWN: Final = ("builtin-tool-return", "file")  # parts that the item of the server's own tool has already
+# The texts of an item that come in deltas: its type -> what the events are called, the key of the text.
+ARGUMENTS: Final = {
+    "function_call": ("function_call_arguments", "arguments"),
+    "mcp_call": ("mcp_call_arguments", "arguments"),
+    "custom_tool_call": ("custom_tool_call_input", "input"),
+}
+BLOCKS: Final = {
+    "output_text": ("output_text", "text", "content_index"),
+    "refusal": ("refusal", "refusal", "content_index"),
+    "reasoning_text": ("reasoning_text", "text", "content_index"),
+    "summary_text": ("reasoning_summary_text", "text", "summary_index"),
+}
+
+
+def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
+    """Return the response. `beside`: the system messages that came with it; none of them belongs to it."""
+    found: Fields = {"id": response.get("provider_response_id") or "resp_0", "object": "response", **DEFAULTS}
+    found |= {"model": response.get("model_name") or "", "output": list(items(response["parts"]))}
+    reason = REASONS.get(response.get("finish_reason", ""))
+    found["status"] = "completed" if reason is None else "incomplete"
+    found["incomplete_details"] = None if reason is None else {"reason": reason}
+    found |= response.get(META, {})
+    if response.get("usage"):
+        found["usage"] = response["usage"]
+    return found
+
+
+def items(parts: Sequence[Fields]) -> Iterator[Fields]:
+    """Yield the output items of a response's parts."""
+    place = 0
+    while place < len(parts):
+        part, behind = parts[place], parts[place + 1 :]
+        kind, meta, identity = part["part_kind"], part.get(META, {}), {"id": f"item_{place}"}
+        place += 1
+        if kind == "text":
+            yield {**identity, **_message(part, meta)}
+        elif kind == "thinking":
+            more = next((n for n, one in enumerate(behind) if not _goes_on(one)), len(behind))
+            yield {**reasoning(part, meta, list(behind[:more])), **(meta.get("fields") or {})}
+            place += more
+        elif isinstance(meta.get("item"), dict):
+            yield restored(meta["item"], list(behind))
+            own = part["tool_call_id"]
+            while place < len(parts) and _is_of(parts[place], own):
+                place += 1
+        elif kind in ("tool-call", "builtin-tool-call"):
+            yield {**identity, **meta, **call(part, meta), **_named(part)}
+        elif kind == "builtin-tool-return":
+            output = {"call_id": part["tool_call_id"], "output": part.get("content")}
+            yield {**identity, "type": "shell_call_output", **meta, **output}
+        elif kind.startswith("custom:"):
+            yield part["block"]
+
+
+def events(body: Fields) -> Iterator[Fields]:
+    """Yield the events of a whole response, numbered."""
+    for number, event in enumerate(_events(body)):
+        yield {**event, "sequence_number": number}
+
+
+def _events(body: Fields) -> Iterator[Fields]:
+    begun = {**body, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+    yield {"type": "response.created", "response": begun}
+    for index, item in enumerate(body.get("output") or ()):
+        yield from ({**event, "output_index": index} for event in _item(item))
+    status = str(body.get("status") or "completed")
+    yield {"type": f"response.{status}", "response": body}
+
+
+def _item(item: Fields) -> Iterator[Fields]:
+    named = {"item_id": item.get("id")}
+    name, key = ARGUMENTS.get(str(item.get("type")), ("", ""))
+    hollow = {**item, "status": "in_progress"} if "status" in item else dict(item)
+    hollow |= {one: [] for one in ("content", "summary") if isinstance(item.get(one), list)} | (
+        {key: ""} if key else {}
+    )
+    yield {"type": "response.output_item.added", "item": hollow}
+    for place in ("summary", "content"):
+        for number, block in enumerate(item.get(place) or () if isinstance(item.get(place), list) else ()):
+            yield from _block({**named}, number, block)
+    if key:
+        text = str(item.get(key) or "")
+        yield from ({"type": f"response.{name}.delta", **named, "delta": piece} for piece in pieces(text))
+        yield {"type": f"response.{name}.done", **named, key: text}
+    yield {"type": "response.output_item.done", "item": item}
+
+
+def _block(named: Fields, number: int, block: Fields) -> Iterator[Fields]:
+    """Yield the events of one text of a message or of a thought."""
+    if block.get("type") not in BLOCKS:
+        return
+    name, key, index = BLOCKS[block["type"]]
+    part = "reasoning_summary_part" if index == "summary_index" else "content_part"
+    at = {**named, index: number}
+    logprobs: Fields = {"logprobs": []} if name == "output_text" else {}
+    yield {"type": f"response.{part}.added", **at, "part": {**block, key: ""}}
+    for piece in pieces(block[key]):
+        yield {"type": f"response.{name}.delta", **at, "delta": piece, **logprobs}
+    yield {"type": f"response.{name}.done", **at, key: block[key], **logprobs}
+    yield {"type": f"response.{part}.done", **at, "part": block}
+
+
+def _message(part: Fields, meta: Fields) -> Fields:
+    text = part["content"]
+    block: Fields = {"type": "output_text", "text": text, "annotations": meta.get("annotations") or []}
+    if meta.get("logprobs"):
+        block["logprobs"] = meta["logprobs"]
+    if part.get(REFUSAL):
+        block = {"type": "refusal", "refusal": text}
+    phase = {"phase": meta["phase"]} if "phase" in meta else {}
+    said = {"type": "message", "role": "assistant", "status": "completed", "content": [block]}
+    return {**(meta.get("fields") or {}), **said, **phase}
+
+
+def _named(part: Fields) -> Fields:
+    """Return the names of a call as the model wrote them: exports change those that servers refuse."""
+    own = {"call_id": part["tool_call_id"]}
+    return own | ({"name": part["tool_name"]} if part.get(META, {}).get("type", "function_call") in ARGUMENTS else {})
+
+
+def _goes_on(part: Fields) -> bool:
+    return part["part_kind"] == "thinking" and META not in part
+
+
+def _is_of(part: Any, call_id: str) -> bool:
+    return part["part_kind"] in OWN and part.get("tool_call_id", call_id) == call_id

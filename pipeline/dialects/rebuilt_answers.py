@@ -1,0 +1,109 @@
+"""The answers of a stored turn in the form of their provider again: whole, and as the events of a stream. Pure.
+
+What a stream said is there; how it was cut, and its ids of items, are not what they were. `meta:*` keys of the wire
+give back what ThreadProtocol has no field for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipeline.dialects.anthropic import rebuilt as anthropic
+from pipeline.dialects.asked_again import CHAT, GENERATE, MESSAGES, RESPONSES
+from pipeline.dialects.gemini import rebuilt as gemini
+from pipeline.dialects.model_calls import REQUEST
+from pipeline.dialects.openai_chat import rebuilt as openai_chat
+from pipeline.dialects.openai_responses import rebuilt as openai_responses
+from topics.json_text import Fields
+from turnmill.wires import WIRES
+
+OWN_EVENT: Final = "data-app-"  # begins the name of an event that the wire's reader does not know
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """The writers of one wire. `whole`: a response, and the system messages beside it -> the body of the answer.
+
+    `stream`: such a body -> the events of a stream; with `counted`, the client has asked for its usage.
+    """
+
+    whole: Callable[[Fields, Sequence[Fields]], Fields]
+    stream: Callable[[Fields, bool], Iterator[Fields]]
+
+
+WRITERS: Final[Mapping[str, Rebuilt]] = {
+    CHAT: Rebuilt(openai_chat.whole, lambda body, counted: openai_chat.chunks(body, counted=counted)),
+    RESPONSES: Rebuilt(openai_responses.whole, lambda body, counted: openai_responses.events(body)),
+    MESSAGES: Rebuilt(anthropic.whole, lambda body, counted: anthropic.events(body)),
+    GENERATE: Rebuilt(gemini.whole, lambda body, counted: gemini.pieces_of(body)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer in a turn. `place`: of its message in the turn. `response`: None where the call failed.
+
+    `beside`: the system messages that came with it. `error`: what the provider said, with the HTTP status, if it is
+    known.
+    """
+
+    place: int
+    response: Fields | None
+    beside: Sequence[Fields] = ()
+    error: Any = None
+    status: int | None = None
+
+
+def answers(turn: Fields) -> list[Answered]:
+    """Return the answers in an agent turn, in their order."""
+    found: list[Answered] = []
+    before: list[Fields] = []
+    for place, message in enumerate(turn.get("messages", ())):
+        kind = message.get("message_type")
+        if kind == "response":
+            found.append(Answered(place, message, before))
+            before = []
+        elif kind == "system" and message["event_type"] == "error":
+            data = message["event_data"]
+            data = data if isinstance(data, dict) else {"error": data}
+            found.append(Answered(place, None, before, data.get("error"), data.get("status")))
+            before = []
+        elif kind == "system" and found and found[-1].response is not None:
+            found[-1] = Answered(found[-1].place, found[-1].response, [*found[-1].beside, message])
+        elif kind == "system":
+            before.append(message)
+    return found
+
+
+def body_of(dialect: str, answer: Answered) -> Fields:
+    """Return the body of an answer, or of a refusal, as its provider's API has it."""
+    if answer.response is None:
+        return {"error": answer.error, **({"type": "error"} if dialect in (MESSAGES, RESPONSES) else {})}
+    return WRITERS[dialect].whole(answer.response, answer.beside)
+
+
+def own_events(dialect: str, answer: Answered) -> list[Fields]:
+    """Return the events beside an answer that the wire's reader does not know, as they came."""
+    kind = WIRES[dialect].kind
+    unknown = [one for one in answer.beside if one["event_type"].startswith(OWN_EVENT)]
+    return [{kind: one["event_type"].removeprefix(OWN_EVENT), **one["event_data"]} for one in unknown]
+
+
+def events_of(dialect: str, body: Fields, own: Sequence[Fields] = (), *, counted: bool = True) -> list[Fields]:
+    """Return the events of a stream that says what a whole answer says. `own`: of `own_events`."""
+    if "error" in body and body["error"] is not None and not body.keys() & {"choices", "output", "candidates"}:
+        return [*own, body]
+    first, *rest = WRITERS[dialect].stream(body, counted)
+    return [first, *own, *rest]
+
+
+def segments(dialect: str, events: Sequence[Fields]) -> list[list[Fields]]:
+    """Return the events of each call of a run, its request first where there is one."""
+    kind, found = WIRES[dialect].kind, list[list[Fields]]()
+    for event in events:
+        if event.get(kind) == REQUEST or not found:
+            found.append([])
+        found[-1].append(event)
+    return found
