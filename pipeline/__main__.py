@@ -25,6 +25,7 @@ MODULES: Final = {
     "export": "pipeline.cli.threads",
     "hash": "pipeline.cli.documents",
     "import": "pipeline.cli.history",
+    "mock": "pipeline.cli.mock.command",
     "schema": "pipeline.cli.validate",
     "steer": "pipeline.cli.control",
     "stop": "pipeline.cli.control",

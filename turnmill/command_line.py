@@ -71,6 +71,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "gateway": Command("gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
     "hash": Command("tools", "Print the canonical hash of each turn of a document."),
     "import": Command("tools", "Read histories of an SDK, or sessions of Claude Code and Codex."),
+    "mock": Command("worker", "Serve a stored run as the provider that answered it."),
     "publish": Command("tools", "Publish recorded runs to the events topic."),
     "replay": Command("worker", "Assemble a stretch of the events topic again."),
     "rerun": Command("worker", "Send the request behind an answer again, changed, and compare."),

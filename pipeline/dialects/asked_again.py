@@ -39,10 +39,9 @@ def answered(turn: Fields) -> tuple[Fields, int] | None:
     return None
 
 
-def request_again(document: Fields, turn: Fields, asked: Fields, dialect: str) -> Fields:
-    """Return the body of the request that a turn's first response answered. `asked`: the body as it is stored."""
+def request_again(document: Fields, turn: Fields, place: int, asked: Fields, dialect: str) -> Fields:
+    """Return the body of the request that the message at this place of a turn answered. `asked`: as it is stored."""
     member, write = HISTORY[dialect]
-    _, place = answered(turn) or ({}, 0)
     before: list[Fields] = []
     for one in one_branch(document, turn.get("meta:run_id"))["turns"]:
         if one is turn:

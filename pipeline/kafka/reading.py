@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
+from aiokafka.partitioner import murmur2
 
 from pipeline.kafka.offsets import Bounds, bounds
 from pipeline.settings import Settings
@@ -112,6 +113,11 @@ async def records_of(settings: Settings, topic: Topic) -> AsyncGenerator[Any]:
         async for _, records in read(consumer, spans):
             for record in records:
                 yield record
+
+
+def partition_of(thread_id: str, partitions: int) -> int:
+    """Return the partition of a thread, as Kafka's own clients and ours choose it."""
+    return int((murmur2(thread_id.encode()) & 0x7FFFFFFF) % partitions)
 
 
 async def bounds_of(settings: Settings, topic: Topic) -> Bounds:

@@ -63,9 +63,10 @@ class Redaction:
         known = self._facts(hidden)
         if redacted is not turn or any(known[key] != facts[key] for key in facts):
             record = sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
-        return changed(record, self._request)  # outside of the hash
+        return changed(record, self.request)  # outside of the hash
 
-    def _request(self, body: Any) -> Any:
+    def request(self, body: Any) -> Any:
+        """Return the body of a request, without its messages, redacted."""
         for rule in self.paths:
             body, count = rule.in_request(body)
             self._count(rule.name, count)

@@ -169,7 +169,7 @@ async def _chosen(
     meant = next((one for one in names if answered(one)), None)
     if meant is None:
         return None
-    response, _ = answered(meant) or ({}, 0)
+    response, place = answered(meant) or ({}, 0)
     name = request_of(response) or ""
     asked = (await store.asked([name], key.tenant or "")).get(name)
     record = next(one for one in await store.records(key) if one["turn_id"] == meant["meta:turn_id"])
@@ -179,7 +179,7 @@ async def _chosen(
         if turn is None:
             return None
         raise CallerError(f"a request of {record['dialect']} can't be sent again: those of providers' APIs can")
-    body = _changed(request_again(document, meant, asked, record["dialect"]), record["dialect"], changes)
+    body = _changed(request_again(document, meant, place, asked, record["dialect"]), record["dialect"], changes)
     model = changes.model or asked.get("model") or response.get("model_name") or ""
     provider = response.get("provider_name")
     return Chosen(key, record, request(record["dialect"], provider, model, body, changes.base, os.environ))

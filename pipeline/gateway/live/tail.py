@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
-from aiokafka.partitioner import murmur2
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.follower import Follower, Offsets
 from pipeline.gateway.live.recent_events import Recent
-from pipeline.kafka.reading import ANSWER_WITHIN, new_consumer, offsets_since, read, stop
+from pipeline.kafka.reading import ANSWER_WITHIN, new_consumer, offsets_since, partition_of, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import READERS
@@ -87,8 +86,8 @@ class EventTail:
         return self._follower.runs.threads(thread_id, self._follower.runs.now - self._window)
 
     def partition_of(self, thread_id: str) -> int:
-        """Return the partition of a thread, as Kafka's own clients and ours choose it."""
-        return int((murmur2(thread_id.encode()) & 0x7FFFFFFF) % len(self.recent.position))
+        """Return the partition of a thread."""
+        return partition_of(thread_id, len(self.recent.position))
 
     @asynccontextmanager
     async def heard(self, thread: ThreadKey) -> AsyncIterator[asyncio.Event]:

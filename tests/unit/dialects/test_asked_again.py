@@ -100,14 +100,14 @@ def test_the_request_is_as_it_was(dialect: str) -> None:
     turn = document["turns"][-1]
     response, place = answered(turn) or ({}, -1)
     assert place >= 0
-    assert request_again(document, turn, asked[response["meta:request"]["sha256"]], dialect) == body
+    assert request_again(document, turn, place, asked[response["meta:request"]["sha256"]], dialect) == body
 
 
 @pytest.mark.parametrize("dialect", HISTORY)
 def test_what_a_server_keeps_is_not_named(dialect: str) -> None:
     document, asked = stored(dialect, {**first(dialect), "background": True})
     (body,) = asked.values()
-    again = request_again(document, document["turns"][-1], {**body, "previous_response_id": "resp_0"}, dialect)
+    again = request_again(document, document["turns"][-1], 0, {**body, "previous_response_id": "resp_0"}, dialect)
     assert again == first(dialect)
 
 

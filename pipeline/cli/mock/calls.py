@@ -1,0 +1,197 @@
+"""The calls of a thread to its models: what each was asked, and what was answered, as it was sent or rebuilt. Pure.
+
+A request is put together from the store, where it is whole and redacted. An answer is the run's own events where they
+are at hand, and say what the store holds: where a rule of redaction changed the turn, it is rebuilt from the turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from pipeline.assembly.offline import assemble
+from pipeline.dialects import DIALECTS
+from pipeline.dialects.asked_again import CHAT, GENERATE, HISTORY, MESSAGES, request_again
+from pipeline.dialects.gemini.request import MADE_UP
+from pipeline.dialects.model_calls import ERROR
+from pipeline.dialects.rebuilt_answers import Answered, answers, body_of, events_of, own_events, segments
+from pipeline.turns.requests import request_of
+from topics.json_text import Fields
+from topics.turn_record import TurnRecord
+from turnmill.errors import CallerError
+from turnmill.wires import WIRES, box
+
+VERSION: Final = 1  # of a fixture
+DONE: Final = box("[DONE]")
+LEFT_OUT: Final = "turnmill.left_out"  # a capture could not keep a part of the answer
+OURS: Final = "turnmill."  # begins the types of events that no provider sends
+BROKEN: Final = 500  # the status of a failure whose own is not known, where the client asks for a whole answer
+
+Timed = tuple[int, Any]  # milliseconds since the request, and the event
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer in one form. `breaks`: the connection breaks behind it."""
+
+    events: Sequence[Timed]
+    recorded: bool = False
+    status: int = 200
+    breaks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that a run made, and its answer, whole and as a stream.
+
+    `settings`: whether the request has more than its messages; that of a call without an answer is not stored.
+    """
+
+    dialect: str
+    run: str
+    request: Fields
+    settings: bool
+    whole: Reply
+    stream: Reply
+
+
+def calls_of(document: Fields, records: Mapping[str, TurnRecord], bodies: Mapping[str, Fields]) -> list[Call]:
+    """Return the calls of a thread, in the order of its turns, rebuilt.
+
+    `records`: of its turns, by their ids. `bodies`: of the requests that they name.
+    """
+    found: list[Call] = []
+    for turn in document["turns"]:
+        record = records.get(turn.get("meta:turn_id", ""))
+        if turn.get("turn_type") == "agent" and record is not None and record["dialect"] in HISTORY:
+            found += _of_turn(document, turn, record, bodies)
+    return found
+
+
+def _of_turn(document: Fields, turn: Fields, record: TurnRecord, bodies: Mapping[str, Fields]) -> Iterator[Call]:
+    dialect, said = record["dialect"], answers(turn)
+    for number, answer in enumerate(said):
+        later = next((one.response for one in said[number:] if one.response is not None), None)
+        asked = bodies.get(request_of(later or {}) or "")
+        request = request_again(document, turn, answer.place, asked or {}, dialect)
+        if dialect == GENERATE:
+            request = _without_made_up(request)
+        whole, stream = _rebuilt(dialect, answer)
+        yield Call(dialect, record["run_id"], request, asked is not None, whole, stream)
+
+
+def _rebuilt(dialect: str, answer: Answered) -> tuple[Reply, Reply]:
+    body = body_of(dialect, answer)
+    if answer.status is not None:
+        refused = Reply([(0, body)], status=answer.status)
+        return refused, refused
+    whole = Reply([(0, body)], status=200 if answer.response is not None else BROKEN)
+    return whole, Reply(streamed(dialect, body, own_events(dialect, answer)))
+
+
+def streamed(dialect: str, body: Fields, own: Sequence[Fields] = ()) -> list[Timed]:
+    """Return the events of a stream that says what a whole answer says."""
+    ends = [(0, DONE)] if dialect == CHAT else []
+    return [*((0, event) for event in events_of(dialect, body, own)), *ends]
+
+
+def as_recorded(
+    calls: Sequence[Call],
+    hashes: Collection[str | None],
+    runs: Mapping[str, list[Fields]],
+    redacted: Callable[[Any], Any],
+) -> list[Call]:
+    """Return the calls with the events of their runs, where these say what the store holds.
+
+    `hashes`: of the stored turns. `runs`: the envelopes of each run. `redacted`: applied to each event.
+    """
+    found: list[Call] = []
+    for run in dict.fromkeys(call.run for call in calls):
+        own, envelopes = [call for call in calls if call.run == run], runs.get(run, [])
+        turns, _ = assemble(DIALECTS[own[0].dialect], envelopes)
+        said = [one["hash"] for one in turns if one["turn"] and one["turn"]["turn_type"] == "agent"]
+        same = bool(said) and all(one in hashes for one in said)
+        found += _of_run(own, [(at, redacted(event)) for at, event in _timed(envelopes)]) if same else own
+    return found
+
+
+def _of_run(calls: list[Call], times: list[Timed]) -> list[Call]:
+    dialect = calls[0].dialect
+    said = segments(dialect, [event for _, event in times])
+    if len(said) != len(calls):
+        return calls
+    found, place = [], 0
+    for call, events in zip(calls, said, strict=True):
+        found.append(_with_events(call, times[place : place + len(events)]))
+        place += len(events)
+    return found
+
+
+def _timed(envelopes: Sequence[Fields]) -> list[Timed]:
+    """Return the events of a run in their order, each once, with their times."""
+    found: dict[int, Timed] = {}
+    for one in envelopes:
+        for number, event in enumerate(one["events"]):
+            found.setdefault(one["seq"] + number, (one["ts"] + (one.get("dt") or {number: 0})[number], event))
+    return [found[seq] for seq in sorted(found)]
+
+
+def _with_events(call: Call, events: Sequence[Timed]) -> Call:
+    kind, begin = WIRES[call.dialect].kind, events[0][0]
+    heard = [(max(0, at - begin), event) for at, event in events if not str(event.get(kind)).startswith(OURS)]
+    failures = [event for _, event in events if event.get(kind) == ERROR]
+    left_out = any(event.get(kind) == LEFT_OUT for _, event in events)
+    if left_out or not (heard or failures):
+        return call
+    if failures and "status" in failures[0] and not heard:
+        refused = Reply([(0, failures[0].get("body"))], recorded=True, status=failures[0]["status"])
+        return replace(call, whole=refused, stream=refused)
+    if len(heard) == 1 and _is_whole(call.dialect, heard[0][1]):
+        stream = Reply(heard, recorded=True) if call.dialect == GENERATE else Reply(streamed(call.dialect, heard[0][1]))
+        return replace(call, whole=Reply(heard, recorded=True), stream=stream)
+    return replace(call, stream=Reply(heard, recorded=True, breaks=bool(failures)))
+
+
+def _is_whole(dialect: str, event: Fields) -> bool:
+    """Return True for an answer that was not streamed; of Gemini's, a stream of one piece is the same."""
+    if dialect == GENERATE:
+        return "candidates" in event
+    name = {CHAT: "chat.completion", MESSAGES: "message"}.get(dialect, "response")
+    return name in (event.get("object"), event.get("type"))
+
+
+def _without_made_up(request: Fields) -> Fields:
+    """Return a request to Gemini without the ids that calls got here."""
+
+    def part(one: Fields) -> Fields:
+        said = {name: value for name, value in one.items() if isinstance(value, dict)}
+        made = {n: {k: v for k, v in value.items() if k != "id"} for n, value in said.items() if _is_made(value)}
+        return {**one, **made}
+
+    contents = [{**one, "parts": [part(each) for each in one["parts"]]} for one in request["contents"]]
+    return {**request, "contents": contents}
+
+
+def _is_made(value: Fields) -> bool:
+    return str(value.get("id")).startswith(MADE_UP)
+
+
+def frozen(calls: Sequence[Call]) -> str:
+    """Return a fixture: JSON, a call a line."""
+    lines = ",\n".join(json.dumps(asdict(call), ensure_ascii=False) for call in calls)
+    return f'{{"turnmill_mock": {VERSION}, "calls": [\n{lines}\n]}}\n'
+
+
+def thawed(text: str, name: str) -> list[Call]:
+    """Return the calls of a fixture. Raises CallerError."""
+    try:
+        found = json.loads(text)
+        if found["turnmill_mock"] != VERSION:
+            raise ValueError(f"version {found['turnmill_mock']} is not known")
+        return [
+            Call(**{**one, "whole": Reply(**one["whole"]), "stream": Reply(**one["stream"])}) for one in found["calls"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CallerError(f"{name} is no fixture of `turnmill mock --freeze`: {error}") from None

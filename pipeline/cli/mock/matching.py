@@ -1,0 +1,155 @@
+"""Which recorded call a request means: by messages, system prompt and tools. Pure.
+
+Messages are compared in the form in which a capture compares conversations (`turnmill.capture.normal`), system prompt
+and tools as JSON. Of several equal calls the first that was not made yet is meant, then the last again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import zip_longest
+from typing import Any, Final
+
+from pipeline.cli.mock.calls import Call
+from pipeline.dialects.asked_again import HISTORY, ON_SERVER
+from pipeline.turns.redaction import Redaction
+from pipeline.turns.requests import PROMPT, without_messages
+from topics import json_text
+from topics.json_text import Fields
+from turnmill.capture.normal import Said, messages
+from turnmill.capture.secrets import masked_settings
+
+STREAMING: Final = frozenset({"stream", "stream_options"})  # an answer is given in either form
+SHOWN: Final = 160  # characters of a text in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as it is compared. `rest`: its parameters."""
+
+    said: Sequence[Said]
+    prompt: Fields
+    rest: Fields
+    goes_on: bool  # the server has the history
+
+    @classmethod
+    def of(cls, dialect: str, body: Fields) -> Asked:
+        """Read a request."""
+        own = without_messages(body, dialect) or {}
+        beside = {*STREAMING, *ON_SERVER, *PROMPT}
+        return cls(
+            messages(dialect, body),
+            {name: own[name] for name in PROMPT if own.get(name)},
+            {name: value for name, value in own.items() if name not in beside},
+            goes_on=any(body.get(name) for name in ON_SERVER[:2]),
+        )
+
+    def same_words(self, recorded: Asked) -> bool:
+        """Return True if the messages are those of a recorded request, or its newest ones."""
+        if self.goes_on and self.said:
+            return list(recorded.said[-len(self.said) :]) == list(self.said)
+        return list(recorded.said) == list(self.said)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A call that is meant, and what else differs; or why there is none."""
+
+    call: Call | None
+    problem: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Tape:
+    """The calls of runs, and which of them were made. `redaction`: applied to requests before they are compared."""
+
+    calls: Sequence[Call]
+    strict: bool = False
+    redaction: Redaction | None = None
+    made: set[int] = field(default_factory=set)
+    recorded: list[Asked] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.recorded = [Asked.of(call.dialect, call.request) for call in self.calls]
+
+    @property
+    def unused(self) -> list[Call]:
+        """The calls that were not made."""
+        return [call for number, call in enumerate(self.calls) if number not in self.made]
+
+    def match(self, dialect: str, body: Fields) -> Match:
+        """Return the call that a request means."""
+        asked = Asked.of(dialect, self._redacted(dialect, body))
+        own = [number for number, call in enumerate(self.calls) if call.dialect == dialect]
+        alike = [number for number in own if asked.same_words(self.recorded[number])]
+        same = [n for n in alike if not self.calls[n].settings or self.recorded[n].prompt == asked.prompt]
+        if not same:
+            return Match(None, self._difference(asked, alike or own, dialect))
+        number = next((one for one in same if one not in self.made), same[-1])
+        call, recorded = self.calls[number], self.recorded[number]
+        warnings = tuple(_differing(recorded.rest, asked.rest)) if call.settings else ()
+        if warnings and self.strict:
+            return Match(None, f"{warnings[0]} (--strict)")
+        self.made.add(number)
+        return Match(call, warnings=warnings)
+
+    def _redacted(self, dialect: str, body: Fields) -> Fields:
+        masked: Fields = masked_settings(dialect, body)[0]
+        if self.redaction is None:
+            return masked
+        history = HISTORY[dialect][0]
+        rest = {name: value for name, value in masked.items() if name != history}
+        said = {history: self.redaction.value(masked[history])} if history in masked else {}
+        return {**self.redaction.request(rest), **said}
+
+    def _difference(self, asked: Asked, own: Sequence[int], dialect: str) -> str:
+        """Say how a request differs from the recorded one that is most like it."""
+        if not own:
+            has = ", ".join(sorted({call.dialect for call in self.calls})) or "none"
+            return f"the run made no call of {dialect}; its calls are of: {has}"
+        nearest = max(own, key=lambda number: _same_beginning(asked.said, self.recorded[number].said))
+        recorded, run = self.recorded[nearest], self.calls[nearest].run
+        name = f"call {nearest + 1} of {len(self.calls)} (run {run})"
+        if asked.same_words(recorded):
+            return f"the run made no such request; of {name}, {next(_differing(recorded.prompt, asked.prompt))}"
+        at = _same_beginning(asked.said, recorded.said)
+        was, now = [_shown(one.said[at]) if at < len(one.said) else "nothing" for one in (recorded, asked)]
+        return f"the run made no such request; of {name}, message {at + 1} was {was}, and is {now}"
+
+
+def _differing(before: Fields, after: Fields) -> Any:
+    """Yield what differs in the members of two requests."""
+    for name in sorted({*before, *after}):
+        was, now = before.get(name), after.get(name)
+        if was == now:
+            continue
+        if isinstance(was, list) and isinstance(now, list):
+            place, was, now = next((n, a, b) for n, (a, b) in enumerate(zip_longest(was, now)) if a != b)
+            name = f"{name}[{place}]"  # noqa: PLW2901  # the place within the list
+        was, now = _apart(*(one if isinstance(one, str) else json_text.dumps(one) for one in (was, now)))
+        yield f"{name} was {was}, and is {now}"
+
+
+def _apart(was: str, now: str) -> tuple[str, str]:
+    """Return two texts, shortened to where they differ."""
+    same = next((n for n, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
+    begin = max(0, same - SHOWN // 4)
+    cut: Callable[[str], str] = partial(_cut, begin=begin)
+    return cut(was), cut(now)
+
+
+def _cut(text: str, begin: int = 0) -> str:
+    shown = text[begin : begin + SHOWN]
+    return f"{'…' if begin else ''}{shown}{'…' if len(text) > begin + SHOWN else ''}"
+
+
+def _shown(one: Said) -> str:
+    calls = f", with the calls {', '.join(one.calls)}" if one.calls else ""
+    return f"{one.role}: {_cut(one.text)!r}{calls}"
+
+
+def _same_beginning(some: Sequence[Said], others: Sequence[Said]) -> int:
+    return next((n for n, (a, b) in enumerate(zip(some, others, strict=False)) if a != b), min(len(some), len(others)))

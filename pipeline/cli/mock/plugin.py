@@ -1,0 +1,77 @@
+"""The pytest plug-in: the fixture `turnmill_mock`, which serves a stored run, or a frozen one, during a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pipeline.cli.mock.matching import Tape
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A mock that serves. `url`: its address."""
+
+    url: str
+    tape: Tape
+
+    @property
+    def unused(self) -> list[str]:
+        """The recorded calls that were not made."""
+        return [f"a call of {call.dialect}, run {call.run}" for call in self.tape.unused]
+
+
+@pytest.fixture
+def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Served]]:
+    """Serve fixtures of `turnmill mock --freeze`, or stored threads, to the SDKs of this test.
+
+    `turnmill_mock("weather.json")` sets the addresses of OpenAI, Anthropic and Gemini, and keys, for the test.
+    `strict`: parameters must be equal, too. `speed`: a factor on the recorded pace.
+    """
+    with ExitStack() as stack:
+
+        def serve(*names: str, strict: bool = False, speed: float | None = None) -> Served:
+            served = stack.enter_context(_serving(tuple(map(str, names)), speed, strict=strict))
+            for name, path in {"OPENAI": "/v1", "ANTHROPIC": "", "GOOGLE_GEMINI": ""}.items():
+                monkeypatch.setenv(f"{name}_BASE_URL", served.url + path)
+            for key in KEYS:
+                monkeypatch.setenv(key, "turnmill-mock")
+            return served
+
+        yield serve
+
+
+@contextmanager
+def _serving(names: tuple[str, ...], speed: float | None, *, strict: bool) -> Iterator[Served]:
+    """Serve from a thread with a loop of its own: the test may block, or have one itself."""
+    import asyncio  # noqa: PLC0415  # whoever doesn't use the fixture loads nothing of this
+    from threading import Thread  # noqa: PLC0415
+
+    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415
+    from pipeline.cli.mock.matching import Tape  # noqa: PLC0415
+    from pipeline.cli.mock.serving import Mock  # noqa: PLC0415
+    from pipeline.settings import load  # noqa: PLC0415
+    from pipeline.worker.redaction_rules import redaction_of  # noqa: PLC0415
+
+    settings, loop = load(), asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        tape = Tape(load_calls(settings, names), strict, redaction_of(settings))
+        server = Mock(tape, speed).serving()
+        url = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+        try:
+            yield Served(url, tape)
+        finally:
+            asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

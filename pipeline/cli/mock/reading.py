@@ -1,0 +1,84 @@
+"""The calls of stored threads, read: from the store, and from the events topic what it still has of their runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from pipeline.cli.mock.calls import Call, as_recorded, calls_of
+from pipeline.cli.threads import find_thread
+from pipeline.kafka.reading import bounds_of, offsets_at, partition_of, read, reader
+from pipeline.settings import Settings
+from pipeline.stores.content import ContentStore
+from pipeline.stores.sql import ThreadStore
+from pipeline.turns.redaction import Redaction
+from pipeline.turns.requests import named_in
+from pipeline.turns.times import epoch_ms
+from topics.catalog import EVENTS
+from topics.json_text import Fields
+from topics.thread_key import ThreadKey
+from turnmill.envelope import decode
+from turnmill.errors import BrokerError, CallerError, InvalidRecord
+
+EARLIER_MS = 60_000  # clocks of publishers and of the broker differ
+
+
+async def calls_in(
+    settings: Settings, names: Sequence[str], tenant: str | None, redaction: Redaction | None
+) -> tuple[list[Call], str | None]:
+    """Return the calls of threads, and why none has its own events, if so. Raises CallerError, StoreError."""
+    found: list[Call] = []
+    why: str | None = None
+    async with await ThreadStore.open(settings.store_url) as store:
+        for name in names:
+            key = await find_thread(store, name, tenant)
+            stored = await store.thread(key)
+            assert stored is not None  # it was found
+            document = await ContentStore.of(settings).inlined(key, stored)
+            records = {one["turn_id"]: one for one in await store.records(key)}
+            calls = calls_of(document, records, await store.asked(named_in(document), key.tenant or ""))
+            if redaction is not None and redaction.paths:
+                why = "rules of redaction name paths, which events have not"
+            else:
+                try:
+                    runs = await events_of(settings, key, epoch_ms(document["created_at"]) or 0)
+                    hashes = {one["hash"] for one in records.values()}
+                    calls = as_recorded(
+                        calls, hashes, runs, lambda event: event if redaction is None else redaction.value(event)
+                    )
+                except BrokerError as error:
+                    why = str(error)
+            found += calls
+    if not found:
+        raise CallerError("no call of a provider's API is stored there (docs/mock.md)")
+    return found, why
+
+
+async def events_of(settings: Settings, key: ThreadKey, since: int) -> Mapping[str, list[Fields]]:
+    """Return the envelopes that the events topic has of a thread, by run. Raises BrokerError."""
+    found = defaultdict[str, list[Fields]](list)
+    bounds = await bounds_of(settings, EVENTS)
+    place = next(iter(bounds))
+    place = TopicPartition(place.topic, partition_of(key.thread_id, len(bounds)))
+    begin, end = bounds[place]
+    async with reader(settings) as consumer:
+        first = (await offsets_at(consumer, since - EARLIER_MS, {place: end}))[place]
+        async for _, records in read(consumer, {place: (max(begin, first), end)}):
+            for envelope in map(_read, records):
+                if envelope is not None and ThreadKey.of(envelope["thread_id"], envelope.get("tenant")) == key:
+                    found[envelope["run_id"]].append(envelope)
+    return found
+
+
+def _as_it_is(event: Any) -> Any:
+    return event
+
+
+def _read(record: Any) -> Fields | None:
+    try:
+        return decode(record.value)
+    except InvalidRecord:
+        return None
