@@ -344,8 +344,8 @@ class Settings(ClientSettings):
     gateway_proxy_idle: Seconds = Field(300.0, description="Silence in the middle of its answer that ends it.")
     webhooks: Annotated[SecretStr, AfterValidator(_webhooks)] | None = Field(
         None,
-        description="Who hears by HTTP of turns, deletions and budgets: a JSON list of {name, url, secret, events?, "
-        "tenant?}, or a file that holds it; `[]` where only the API sets webhooks up. By default there are none.",
+        description="Who hears by HTTP of turns, feedback, deletions and budgets: a JSON list of {name, url, secret, "
+        "events?, tenant?}, or a file that holds it; `[]` where only the API sets webhooks up. By default none.",
     )
     budgets: Annotated[str, AfterValidator(_budgets)] | None = Field(
         None,

@@ -222,7 +222,7 @@ async def read_thread(
         # In a slot until it is text: as values a long conversation takes ten times as much memory.
         async with gateway.reading.taken(bounded):
             found, document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
-            if feedback:
+            if feedback and gateway.settings.feedback:
                 judged = [shown_feedback(one) for one in (await (await gateway.store()).feedback_of([found]))[found]]
             if requests:
                 bodies = await (await gateway.store()).asked(named_in(document), bounded)

@@ -26,7 +26,15 @@ TURN_INTERRUPTED: Final = "turn.interrupted"
 THREAD_DELETED: Final = "thread.deleted"
 BUDGET_REACHED: Final = "budget.reached"
 COMMAND_UNANSWERED: Final = "command.unanswered"
-EVENTS: Final = (TURN_COMPLETED, TURN_INTERRUPTED, THREAD_DELETED, BUDGET_REACHED, COMMAND_UNANSWERED)
+FEEDBACK_GIVEN: Final = "feedback.given"
+EVENTS: Final = (
+    TURN_COMPLETED,
+    TURN_INTERRUPTED,
+    THREAD_DELETED,
+    BUDGET_REACHED,
+    COMMAND_UNANSWERED,
+    FEEDBACK_GIVEN,
+)
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the mark of a secret, and none itself
 SECRET_BYTES: Final = (24, 64)  # as the specification wants them
 MOST_SECRETS: Final = 2  # the newest first; both sign while receivers change over

@@ -14,6 +14,7 @@ from pipeline.stores.feedback import Said
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.burying import Burying
 from pipeline.worker.group_work import Group, GroupWork
+from pipeline.worker.webhook_role import feedback_taking
 from topics import catalog, feedback
 from turnmill.envelope import batch_refusal
 from turnmill.errors import InvalidRecord, Reason
@@ -28,6 +29,7 @@ class FeedbackWriter:
         self._topic = catalog.FEEDBACK.full_name(settings.topic_prefix)
         self._burying = Burying(settings, metrics, outbox, self._topic)
         self._store: ThreadStore | None = None
+        self._webhooks = feedback_taking(settings, metrics) if settings.webhooks is not None else None
 
     async def apply(self, group: Group) -> None:
         """Store a group; what is no feedback becomes a dead letter. Raises StoreError."""
@@ -42,6 +44,8 @@ class FeedbackWriter:
         if said:
             self._store = self._store or await ThreadStore.open(self._settings.store_url)
             await self._store.add_feedback(said)
+            if self._webhooks is not None:
+                await self._webhooks.tell(group)
         await self._burying.bury(refused)
         self._metrics.add(m.RECORDS_READ, len(said) + len(refused), topic=self._topic)
 

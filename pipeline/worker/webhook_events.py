@@ -1,4 +1,4 @@
-"""Records of the turns and notices topics -> the events that webhooks hear. Pure.
+"""Records of the turns, notices and feedback topics -> the events that webhooks hear. Pure.
 
 `id` is the same each time that a record comes, also by a replay: receivers drop what they know by it.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from pipeline.policies.webhooks import TURN_COMPLETED, TURN_INTERRUPTED, Event, body, lane_of
+from pipeline.policies.webhooks import FEEDBACK_GIVEN, TURN_COMPLETED, TURN_INTERRUPTED, Event, body, lane_of
 from pipeline.stores.keys import key_of
 from pipeline.turns.times import iso
 from topics import json_text
+from topics.feedback import FeedbackRecord
 from topics.notice import NoticeRecord
+from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 LARGEST_TURN: Final = 65_536  # bytes of a turn that travels in its event
@@ -47,6 +49,15 @@ def notice_event(record: NoticeRecord, place: tuple[str, int, int], at: int) -> 
     lane = lane_of(tenant, thread or str(record["data"].get("budget")))
     payload = _body(record["type"], record["at"], {**data, **record["data"]})
     return Event(record["id"], record["type"], tenant, lane, at, payload, place)
+
+
+def feedback_event(record: FeedbackRecord, place: tuple[str, int, int], at: int) -> Event:
+    """Return the event of what was said of a thread; a value of null takes it back."""
+    tenant, key = record.get("tenant"), ThreadKey.of(record["thread_id"], record.get("tenant"))
+    data = {name: value for name, value in record.items() if name != "v"}
+    digest = hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
+    payload = _body(FEEDBACK_GIVEN, at, data)
+    return Event(f"said_{digest[:32]}", FEEDBACK_GIVEN, tenant, lane_of(tenant, key.thread_id), at, payload, place, key)
 
 
 def _body(kind: str, at: int, data: dict[str, Any]) -> bytes:

@@ -24,8 +24,8 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.webhook_delivery import Deliverer
-from pipeline.worker.webhook_events import notice_event, turn_event
-from topics import catalog, notice, turn_record
+from pipeline.worker.webhook_events import feedback_event, notice_event, turn_event
+from topics import catalog, feedback, notice, turn_record
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
 
@@ -73,6 +73,11 @@ class Taking:
         self._warn = RepeatedWarning(log)
 
     async def apply(self, group: Group) -> None:
+        """Return when the store has the deliveries, and count the records. Raises StoreError."""
+        await self.tell(group)
+        self._metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self._topic)
+
+    async def tell(self, group: Group) -> None:
         """Return when the store has the deliveries. Raises StoreError."""
         known = await self._webhooks.known(now=True)  # one that was just set up hears of what comes next
         wanted: list[tuple[str, Event]] = []
@@ -81,7 +86,6 @@ class Taking:
                 event = self._event(record, (self._topic, partition, record.offset))
                 wanted += [(one.id, event) for one in known if event is not None and one.hears(event)]
         await (await self._webhooks.store()).enqueue(wanted, now_ms())
-        self._metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self._topic)
 
     def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
         try:
@@ -128,6 +132,17 @@ def notices_work(settings: Settings, metrics: Metrics, producer: Producer) -> Gr
     topic = catalog.NOTICES.full_name(settings.topic_prefix)
     taking = Taking(Webhooks(settings), topic, _notice, metrics)
     return GroupWork("notices", taking.apply, metrics)
+
+
+def feedback_taking(settings: Settings, metrics: Metrics) -> Taking:
+    """Return what tells webhooks of feedback; the role that stores it has it read already."""
+    within, topic = settings.webhooks_within * 1000, catalog.FEEDBACK.full_name(settings.topic_prefix)
+
+    def event(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+        late = now_ms() - record.timestamp > within  # a topic that is read anew says nothing new
+        return None if late else feedback_event(feedback.decode(record.value), place, record.timestamp)
+
+    return Taking(Webhooks(settings), topic, event, metrics)
 
 
 def _turn(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 from playwright.sync_api import Page, expect
 
 from tests.browser import forks, showcase
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage
+from tests.support.waiting import wait_for
 from turnmill.identity import thread_uuid
 
 FORKED = thread_uuid(forks.FORKED)[0]
@@ -53,6 +56,30 @@ def test_each_response_says_what_it_was_asked_and_what_changed(running: Stage, o
     expect(asked.last.locator("ins")).to_have_text("+ submit-message")
     asked.first.locator("summary").click()
     expect(asked.first.locator("pre")).to_contain_text('"trigger": "regenerate-message"')
+
+
+def test_a_turn_is_judged_with_a_thumb_and_a_comment_and_this_is_taken_back(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{LONG}")
+
+    def said() -> list[tuple[Any, Any]]:
+        found = httpx.get(f"{running.url}/v1/threads/{LONG}", params={"feedback": "true"}, trust_env=False).json()
+        return [(one["value"], one.get("comment")) for one in found["meta:feedback"]]
+
+    judged = page.locator(".turn.agent").last.get_by_label("Feedback")
+    judged.get_by_role("button", name="Helpful", exact=True).click()
+    expect(judged.get_by_role("button", name="Helpful", exact=True)).to_have_attribute("aria-pressed", "true")
+    judged.get_by_label("Comment").fill("to the point")
+    judged.get_by_role("button", name="Save comment").click()
+    wait_for(lambda: said() == [(True, "to the point")])
+    page.reload()
+    judged = page.locator(".turn.agent").last.get_by_label("Feedback")
+    expect(judged.get_by_label("Comment")).to_have_value("to the point")
+    judged.get_by_role("button", name="Helpful", exact=True).click()
+    wait_for(lambda: said() == [])
+    page.reload()
+    expect(page.locator(".turn.agent").last.get_by_role("button", name="Helpful", exact=True)).to_have_attribute(
+        "aria-pressed", "false"
+    )
 
 
 def test_a_long_thread_comes_in_parts(running: Stage, opened: Open) -> None:

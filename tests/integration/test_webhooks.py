@@ -21,7 +21,9 @@ from tests.support.turn_records import make_record
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
 from topics import dead_letter, notice, turn_record
-from topics.catalog import DEAD_LETTERS, NOTICES, TURNS
+from topics.catalog import DEAD_LETTERS, FEEDBACK, NOTICES, TURNS
+from turnmill.envelope import encode
+from turnmill.feedback_sender import made
 
 SECRET = secret_of(b"k" * 32)
 
@@ -44,6 +46,25 @@ async def put(settings: Settings, runs: range, chats: int) -> None:
 async def begin(settings: Settings) -> None:
     """Have the groups of webhooks begin with all that is there."""
     await begin_groups(settings, [ROLES["webhooks"], ROLES["notices"]], since=0)
+
+
+async def test_they_hear_what_is_said_of_threads(applied_settings: Settings) -> None:
+    async with receiving() as receiver:
+        settings = hearing(applied_settings, receiver)
+        await begin(settings)
+        said = [made("chat", None, {"id": "f", "name": "helpful", "value": value}) for value in (True, None)]
+        await publish(settings, FEEDBACK, [(one["thread_id"].encode(), encode(one)) for one in said])
+        worker = WorkerProcess(settings, roles="feedback,webhooks").start()
+        try:
+
+            async def both() -> bool:
+                return len(receiver.taken) >= 2
+
+            await until(both, worker.text)
+        finally:
+            worker.end()
+    assert {one["type"] for one in receiver.taken} == {"feedback.given"}
+    assert [one["data"]["value"] for one in receiver.taken] == [True, None]
 
 
 async def test_what_was_before_webhooks_is_history(applied_settings: Settings) -> None:

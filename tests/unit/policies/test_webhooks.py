@@ -112,6 +112,7 @@ def test_urls_and_events() -> None:
         "thread.deleted",
         "budget.reached",
         "command.unanswered",
+        "feedback.given",
     )
 
 

@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from pipeline.worker.webhook_delivery import FIRST_MS, LONGEST_MS, delay
-from pipeline.worker.webhook_events import LARGEST_TURN, notice_event, turn_event
+from pipeline.worker.webhook_events import LARGEST_TURN, feedback_event, notice_event, turn_event
 from tests.support.turn_records import make_record
+from topics.thread_key import ThreadKey
 
 PLACE = ("turns", 3, 7)
 AT = 1_768_900_000_000
@@ -74,3 +75,13 @@ def test_delays_grow_to_two_hours(jitter: float) -> None:
     assert found == sorted(found)
     assert 0.8 * FIRST_MS <= found[0] <= 1.2 * FIRST_MS
     assert 0.8 * LONGEST_MS <= found[-1] <= 1.2 * LONGEST_MS
+
+
+def test_feedback() -> None:
+    record = {"v": 1, "id": "f1", "thread_id": "t", "tenant": "acme", "name": "helpful", "value": True, "at": AT}
+    event, again = (feedback_event(record, place, AT) for place in (PLACE, ("feedback", 1, 9)))  # type: ignore[arg-type]
+    assert (event.type, event.tenant, event.id == again.id) == ("feedback.given", "acme", True)
+    assert event.thread == ThreadKey("t", "acme")
+    assert json.loads(event.payload)["data"] == {name: value for name, value in record.items() if name != "v"}
+    back = feedback_event({**record, "value": None}, PLACE, AT)  # type: ignore[typeddict-item]
+    assert (json.loads(back.payload)["data"]["value"], back.id == event.id) == (None, False)

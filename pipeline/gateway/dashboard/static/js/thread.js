@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { askedIn } from "./asked.js";
+import { judgedIn } from "./judged.js";
 import { asMarkdown } from "./as_markdown.js";
 import { copyButton, foldButton, saveButton } from "./buttons.js";
 import { questions } from "./control.js";
@@ -63,7 +64,7 @@ export async function thread(main, signal, query, state, id) {
   async function loadOnce() {
     try {
       const [found, tree, usage] = await Promise.all([
-        api.json(place, { ...whose, ...branch, ...wanted }, signal),
+        api.json(place, { ...whose, ...branch, ...wanted, feedback: true }, signal),
         api.json(`${place}/tree`, whose, signal).catch(() => null),
         api.json(`${place}/usage`, whose, signal).catch(() => ({ turns: {} })),
       ]);
@@ -95,6 +96,7 @@ export async function thread(main, signal, query, state, id) {
       signal,
       address: (turn) => address({ branch: here, turn }),
       asked: askedIn(found.turns, tenant, signal),
+      judged: judgedIn(found, place, tenant, signal),
       versions: versionsOf(found.turns, (run) => address({ branch: run })),
     };
     showTurns(turns, nested(found.turns).map((node) => turnView(node, view)));
