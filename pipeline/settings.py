@@ -366,6 +366,11 @@ class Settings(ClientSettings):
     webhooks_within: Seconds = Field(
         86_400.0, description="How long behind its record an event is tried again, until it is a dead letter."
     )
+    audit_retention: float = Field(
+        7_776_000.0,
+        ge=0,
+        description="How long the store keeps who changed something or read it out; 0: only the log has it.",
+    )
     log_level: str = Field(
         "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log line that is written."
     )

@@ -5,6 +5,7 @@
 | `thread.deleted` | thread_id | `reason`: `deleted`, by somebody; `expired`, as its retention is over |
 | `budget.reached` | the budget's name | a `BudgetReached` |
 | `command.unanswered` | thread_id | `command_id`, `kind` (stop, steer, answer), `by`, and `run_id` where it is known |
+| `audit.recorded` | its id | an `AuditRecorded`, where webhooks are on |
 
 Readers ignore types and fields that they do not know.
 """
@@ -23,10 +24,12 @@ VERSION: Final = notice.VERSION
 THREAD_DELETED: Final = "thread.deleted"
 BUDGET_REACHED: Final = "budget.reached"
 COMMAND_UNANSWERED: Final = "command.unanswered"
+AUDIT_RECORDED: Final = "audit.recorded"
 NEEDED: Final[dict[str, dict[str, type]]] = {  # type -> the fields of its data, and their kinds
     THREAD_DELETED: {"reason": str},
     COMMAND_UNANSWERED: {"command_id": str, "kind": str, "by": str},
     BUDGET_REACHED: {"budget": str, "level": int, "used": int, "limit": int, "unit": str, "start": int, "end": int},
+    AUDIT_RECORDED: dict.fromkeys(("who", "token", "address", "action", "subject", "outcome"), str),
 }
 
 
@@ -45,8 +48,19 @@ class BudgetReached(TypedDict):
     model: NotRequired[str]
 
 
+class AuditRecorded(TypedDict):
+    """`data` of audit.recorded: who did what, to what; ids and names, never contents."""
+
+    who: str  # "" of somebody unknown
+    token: str  # the id of their token or session, "" without one
+    address: str  # where they called from, "" on the command line
+    action: str
+    subject: str
+    outcome: str  # done | failed | refused
+
+
 class NoticeRecord(TypedDict):
-    """Value of the notices topic; the key is thread_id where there is one, else the budget's name."""
+    """Value of the notices topic; the key is thread_id where there is one, else the budget's name, or the id."""
 
     v: int
     id: str

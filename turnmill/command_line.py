@@ -60,6 +60,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "answer": Command("gateway", "Answer what a thread waits for."),
     "archive": Command("archive", "Look after the tables that TURNMILL_ARCHIVE=iceberg+… names."),
     "assemble": Command("tools", "Assemble recorded streams, without a broker."),
+    "audit": Command("worker", "Show who changed something or read it out."),
     "bench": Command("all", "Measure throughput, latency and memory on a local Kafka."),
     "convert": Command("tools", "Convert documents between versions of ThreadProtocol."),
     "demo": Command("demo", "See the whole pipeline at work on recorded runs."),

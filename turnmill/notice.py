@@ -17,8 +17,8 @@ VERSION: Final = 1
 class Notice:
     """A notice.
 
-    `id` is the same each time the notice comes. `type`: thread.deleted, budget.reached, command.unanswered; readers
-    ignore others.
+    `id` is the same each time the notice comes. `type`: thread.deleted, budget.reached, command.unanswered,
+    audit.recorded; readers ignore others.
     `thread_id` is there where it is about a thread; `data` is as the type has it (`docs/records.md`).
     """
 

@@ -16,9 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
+from pipeline.cli.recording import recorded
 from pipeline.cli.thread_view import plain
 from pipeline.kafka.redrive import Filed, filed_letters
 from pipeline.kafka.redrive import redrive as redrive_letters
+from pipeline.observability.audit import audit, local_user, of
+from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from pipeline.stores.sql import ThreadStore
 from topics.dead_letter import DeadLetter
@@ -94,7 +97,13 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
     """
     if bool(places) == bool(reason):
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
-    targets, left_out = asyncio.run(_redrive(load(), reason, {_place(text) for text in places}, dry_run=dry_run))
+    settings, chosen = load(), {_place(text) for text in places}
+    with recorded():
+        if not dry_run:
+            set_up(settings)
+            for one in places or [f"reason {reason}"]:
+                audit.info("dead letter %s redriven, by %s", one, local_user(), extra=of("dead-letter.redrive", one))
+        targets, left_out = asyncio.run(_redrive(settings, reason, chosen, dry_run=dry_run))
     where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())
     done = "would be published again" if dry_run else "published again"
     rest = "".join(f"; {number:,} {what} left out" for what, number in left_out.items() if number)

@@ -8,6 +8,7 @@ import sys
 import click
 
 from pipeline.cli.output import many
+from pipeline.cli.recording import recorded
 from pipeline.cli.thread_view import plain
 from pipeline.kafka.admin import describe_topics
 from pipeline.kafka.topic_plan import Found
@@ -56,7 +57,9 @@ def erase(name: str, *, yes: bool) -> None:
             await erase_tenant(settings, store, name, local_user(), done)
             return await what_is_left(settings, store, name)
 
-    _say(settings, name, asyncio.run(run()))
+    with recorded():
+        left = asyncio.run(run())
+    _say(settings, name, left)
 
 
 @tenants.command(short_help="Look for what is left of a tenant.")

@@ -19,10 +19,11 @@ from pipeline.assembly.format import Format, WrongOption
 from pipeline.cli.dataset_files import COLUMNS, DATASETS, DPO, PARQUET, Export, Lines, dataset
 from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
+from pipeline.cli.recording import recorded
 from pipeline.cli.thread_view import plain, short_time, view
 from pipeline.dialects import FORMATS
 from pipeline.dialects.training import needed
-from pipeline.observability.audit import about, audit, local_user
+from pipeline.observability.audit import about, audit, local_user, of
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.stores.content import ContentStore
@@ -43,6 +44,7 @@ from turnmill.errors import CallerError
 T = TypeVar("T")
 FILTERS: Final = ("agent", "model", "min_cost", "status", "search")
 SHOWN: Final = 10  # tenants that a message names
+EXPORTED: Final = "thread.export"
 
 one_of = click.option("--branch", metavar="RUN", help="Of a thread that forks, only the branch with this run.")
 whose = click.option("--tenant", help="Whose they are, where several tenants have such a thread; '': no tenant's.")
@@ -195,8 +197,8 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
                     click.echo(key.text)
         for key in [await find_thread(store, given, tenant) for given in ids]:
             changed = await (store.release(key) if release else store.hold(key))
-            what = "released" if release else "held"
-            audit.info("%s thread %s, by %s", what, key.text, local_user(), extra=about(key))
+            what, action = ("released", "thread.release") if release else ("held", "thread.hold")
+            audit.info("%s thread %s, by %s", what, key.text, local_user(), extra=about(key, action))
             done = ("released" if changed else "not held:") if release else ("held" if changed else "held already:")
             click.echo(f"{done} {key.thread_id}")
 
@@ -274,6 +276,8 @@ def export(
     contents = ContentStore.of(load()) if inline or form in DATASETS or not FORMATS[form].is_document else None
 
     async def run(store: ThreadStore, file: IO[bytes]) -> None:
+        if not ids:
+            audit.info("export of threads, by %s", local_user(), extra=of(EXPORTED, "*", tenant))
         found = _documents(store, ids, tenant) if ids else store.documents(ListQuery(tenant=tenant, **wanted))
         total = len(ids) or (None if filtered else (await store.counts()).threads)
         await _export(store, contents, found, total, chosen, file, tool)
@@ -357,7 +361,9 @@ async def _documents(
     store: ThreadStore, ids: Sequence[str], tenant: str | None
 ) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
     for given in ids:
-        yield await _document(store, given, tenant)
+        key, document = await _document(store, given, tenant)
+        audit.info("export of thread %s, by %s", key.text, local_user(), extra=about(key, EXPORTED))
+        yield key, document
 
 
 async def _document(store: ThreadStore, given: str, tenant: str | None) -> tuple[ThreadKey, dict[str, Any]]:
@@ -399,7 +405,8 @@ def _with_store(use: Callable[[ThreadStore], Awaitable[T]]) -> T:
         async with await ThreadStore.open(load().store_url) as store:
             return await use(store)
 
-    return asyncio.run(run())
+    with recorded():
+        return asyncio.run(run())
 
 
 commands = [threads, export]

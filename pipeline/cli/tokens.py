@@ -8,9 +8,10 @@ from typing import Final, TypeVar
 
 import click
 
+from pipeline.cli.recording import recorded
 from pipeline.cli.thread_view import plain
 from pipeline.gateway.security import SCOPES, hashed, made_token, networks, new_secret
-from pipeline.observability.audit import audit, local_user
+from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.stores.sql import ThreadStore
@@ -66,7 +67,8 @@ def make(
     secret, expires = new_secret(), None if days is None else now_ms() + days * DAY_MS
     made = made_token(secret, name, scopes, tenant, by=local_user(), expires_at=expires, rate=rate, addresses=where)
     _in_store(lambda store: store.add_token(made))
-    audit.info("token %s %r made, by %s", made.id, name, local_user(), extra={"tenant": tenant})
+    with recorded():
+        audit.info("token %s %r made, by %s", made.id, name, local_user(), extra=of("token.make", made.id, tenant))
     click.echo(f"{made.id}, which is not shown again:", err=True)
     click.echo(secret)
 
@@ -92,9 +94,11 @@ def rotate(token_id: str, overlap: int) -> None:
     The secret before is good for a while.
     """
     secret, now = new_secret(), now_ms()
-    if _in_store(lambda store: store.rotate_token(token_id, hashed(secret), now, now + overlap * 1000)) is None:
+    found = _in_store(lambda store: store.rotate_token(token_id, hashed(secret), now, now + overlap * 1000))
+    if found is None:
         raise _unknown(token_id)
-    audit.info("token %s rotated, by %s", token_id, local_user())
+    with recorded():
+        audit.info("token %s rotated, by %s", token_id, local_user(), extra=of("token.rotate", token_id, found.tenant))
     click.echo(secret)
 
 
@@ -104,7 +108,8 @@ def revoke(token_id: str) -> None:
     """Revoke a token: within a second no gateway lets it in."""
     if not _in_store(lambda store: store.revoke_token(token_id)):
         raise _unknown(token_id)
-    audit.info("token %s revoked, by %s", token_id, local_user())
+    with recorded():
+        audit.info("token %s revoked, by %s", token_id, local_user(), extra=of("token.revoke", token_id))
     click.echo(f"{token_id} is revoked")
 
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from pipeline.gateway import (
+    audit,
     budgets,
     docs_page,
     feedback,
@@ -28,6 +29,7 @@ from pipeline.gateway import (
     usage,
     webhooks,
 )
+from pipeline.gateway.auditing import refused
 from pipeline.gateway.connections import Gateway
 from pipeline.gateway.dashboard import dead_letters, ledger, live_figures, page, turn_usage
 from pipeline.gateway.facts import HEADERS
@@ -46,6 +48,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     requests.router,
     webhooks.router,
     tokens.router,
+    audit.router,
     budgets.router,
     live.router,
     usage.router,
@@ -89,6 +92,8 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         gateway.loop_watch.start()
         gateway.budgets.start()
+        if gateway.trail is not None:
+            gateway.trail.start()
         if proxy is not None:
             proxy.start()
         try:
@@ -115,7 +120,7 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
     app.state.gateway = gateway
     app.state.proxy = proxy
     app.state.dev = dev is not None
-    problems.add_handlers(app)
+    problems.add_handlers(app, refused)
     for router in ROUTERS:
         app.include_router(router)
     if settings.feedback:

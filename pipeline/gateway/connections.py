@@ -37,6 +37,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import READS, SEARCHES
 from pipeline.policies.slots import Slots
 from pipeline.settings import Settings
+from pipeline.stores.audit_trail import AuditTrail
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
@@ -153,6 +154,9 @@ class Gateway:
         self.rate = Rate(settings.gateway_rate)
         self.at_once = AtOnce(settings.gateway_caller_requests)
         self.metrics = Metrics(settings.metric_series)
+        self.trail = None
+        if settings.audit_retention:
+            self.trail = AuditTrail(self.store, self._count_lost, told=settings.webhooks is not None)
         self.loop_watch = LoopWatch(self.metrics)
         self.aside = Aside()
         # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.
@@ -223,6 +227,9 @@ class Gateway:
         """Count a live stream that was cut because its reader was too slow."""
         self.metrics.add(m.LIVE_CUT)
 
+    def _count_lost(self, entries: int) -> None:
+        self.metrics.add(m.AUDIT_LOST, entries)
+
     async def close(self) -> None:
         """Deliver the accepted records, and disconnect."""
         self.live.stop()
@@ -233,6 +240,8 @@ class Gateway:
         for one in (self._publisher.value, self._feedback.value, self._control.value):
             if one is not None:
                 await one.__aexit__(None, None, None)
+        if self.trail is not None:
+            await self.trail.close()
         if self._store.value is not None:
             await self._store.value.close()
 

@@ -54,6 +54,6 @@ async def release_thread(gateway: TheGateway, principal: Admin, thread_id: Threa
 
 
 def _held(principal: Principal, found: ThreadKey, *, held: bool, changed: bool) -> Hold:
-    done = "held" if held else "released"
-    audit.info("%s thread %s, by %s", done, found.text, principal.text, extra=about(found))
+    done, action = ("held", "thread.hold") if held else ("released", "thread.release")
+    audit.info("%s thread %s, by %s", done, found.text, principal.text, extra=about(found, action))
     return Hold(thread_id=found.thread_id, held=held, changed=changed)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -156,11 +157,14 @@ def only_problems(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Turn every error of the app and of the framework into a problem."""
+def add_handlers(app: FastAPI, refused: Callable[[Request], None]) -> None:
+    """Turn every error of the app and of the framework into a problem; `refused` hears of 401 and 403."""
 
-    async def problem(_: Request, error: Exception) -> Response:
-        return of(error).response()
+    async def problem(request: Request, error: Exception) -> Response:
+        found = of(error)
+        if found.kind in ("unauthorized", "forbidden"):
+            refused(request)
+        return found.response()
 
     for kind in (Problem, RequestValidationError, HTTPException, CallerError, InvalidRecord, BrokerError, StoreError):
         app.add_exception_handler(kind, problem)

@@ -26,7 +26,9 @@ from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.people import Cookie, People
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.token_memory import TokenMemory
+from pipeline.observability.audit import Actor, acting
 from pipeline.settings import LOOPBACK, Settings
+from pipeline.stores.audit_trail import AuditTrail
 from pipeline.stores.tokens import Token
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
@@ -310,6 +312,7 @@ class Admission(Protocol):
     authenticator: Authenticator
     rate: Rate
     at_once: AtOnce
+    trail: AuditTrail | None
 
 
 async def authenticated(
@@ -341,6 +344,10 @@ async def admitted(
     the caller may have open at once.
     """
     principal = await gateway.authenticator.principal(token, advice)
+    client = request.get("client")
+    if gateway.trail is not None:
+        address = client[0] if client else ""
+        acting.set(Actor(principal.name, principal.id, address, principal.tenant, gateway.trail.keep))
     if principal.scopes.isdisjoint(needs):
         challenge = f'Bearer realm="turnmill", error="insufficient_scope", scope="{needs[0]}"'
         lacking = " or ".join(f"{scope!r} ({MEANING[scope]})" for scope in needs)
@@ -349,7 +356,6 @@ async def admitted(
             f"the token {principal.name!r:.100} lacks the scope {lacking}",
             headers={"WWW-Authenticate": challenge},
         )
-    client = request.get("client")
     if principal.addresses and not (client and is_within([client[0]], principal.addresses)):
         raise Problem("forbidden", f"the token {principal.name!r:.100} may not be used from this address")
     if principal.limited:

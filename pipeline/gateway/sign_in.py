@@ -22,12 +22,13 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from joserfc.errors import JoseError
 from pydantic import BaseModel
 
+from pipeline.gateway.auditing import begun
 from pipeline.gateway.connections import Gateway, TheGateway
 from pipeline.gateway.json_web_tokens import ALGORITHMS, LEEWAY, JwtVerifier
 from pipeline.gateway.people import People
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.security import Reader, hashed, made_token, new_secret
-from pipeline.observability.audit import audit
+from pipeline.observability.audit import REFUSED, audit, of
 from pipeline.policies.sign_in import SCOPES, Provider, granted
 from pipeline.settings import Settings
 from pipeline.stores.tokens import Session
@@ -107,9 +108,9 @@ class _Routes:
     async def finish(self, request: Request, gateway: TheGateway, name: str) -> Response:
         """Take a provider's answer; begin a session for a person to whom a rule gives a role."""
         one = self._one(name)
-        begun = self._begun_name(request.query_params.get("state", ""))
+        attempt = self._begun_name(request.query_params.get("state", ""))
         try:
-            kept = jwt.decode(request.cookies.get(begun, ""), self._key(one), ["HS256"])
+            kept = jwt.decode(request.cookies.get(attempt, ""), self._key(one), ["HS256"])
             request.scope["session"] = {kept["key"]: {"data": kept["data"], "exp": kept["exp"]}}
             client = await self._client(one)
             answered = await client.authorize_access_token(
@@ -121,17 +122,21 @@ class _Routes:
         except jwt.PyJWTError as error:
             return self._failed("This sign-in was not begun in this browser, took too long, or is over already.", error)
         except FAILURES as error:
-            audit.warning("sign-in by %r refused: %s", name, type(error).__name__)
+            begun(gateway, request)
+            told = of("sign-in", name, outcome=REFUSED)
+            audit.warning("sign-in by %r refused: %s", name, type(error).__name__, extra=told)
             failed = self._failed(f"{one.title} did not sign you in.", error)
-            self._forget(failed, begun)
+            self._forget(failed, attempt)
             return failed
         who = column_text(str(claims.get("email") or claims.get("preferred_username") or claims["sub"])[:100]) or "?"
         grant = granted(claims, name, self._rules)
         if grant is None:
-            audit.warning("sign-in of %r by %r refused: no rule gives a role", who, name)
+            begun(gateway, request, who)
+            told = of("sign-in", name, outcome=REFUSED)
+            audit.warning("sign-in of %r by %r refused: no rule gives a role", who, name, extra=told)
             text = f"You are {who}, and no rule gives you a role here. Ask {self._settings.gateway_oidc_contact}."
             denied = _page(403, "You may not use this gateway", text)
-            self._forget(denied, begun)
+            self._forget(denied, attempt)
             return denied
         secret, until = new_secret(), now_ms() + int(self._settings.gateway_session_seconds * 1000)
         scopes, idle = SCOPES[grant.role], int(self._settings.gateway_session_idle * 1000)
@@ -141,9 +146,10 @@ class _Routes:
         await store.begin_session(replace(made, session=session), answered.get("id_token"), now_ms())
         await self._end(gateway, request)
         gateway.authenticator.made.renew()
-        audit.info("%r signed in by %r as %s", who, name, grant.role, extra={"tenant": grant.tenant})
+        begun(gateway, request, who, made.id)
+        audit.info("%r signed in by %r as %s", who, name, grant.role, extra=of("sign-in", name, grant.tenant))
         answer = RedirectResponse(f"/{kept['to']}", 303)
-        self._forget(answer, begun)
+        self._forget(answer, attempt)
         self._keep(answer, self._people.cookie, secret, int(self._settings.gateway_session_seconds))
         self._keep(answer, self._people.mark, "1", int(self._settings.gateway_session_seconds), seen=True)
         return answer
@@ -157,8 +163,12 @@ class _Routes:
     async def sign_out(self, request: Request, gateway: TheGateway) -> Response:
         """End the session here; return the address at which the provider ends its own."""
         self._people.check(request.method, request.headers)
+        whose = await gateway.authenticator.made.find(hashed(request.cookies.get(self._people.cookie, "")))
         ended = await self._end(gateway, request)
         to = "/"
+        if ended is not None and whose is not None:
+            begun(gateway, request, whose.name, whose.id)
+            audit.info("%r signed out", whose.name, extra=of("sign-out", ended[0].provider, whose.tenant))
         if ended is not None:
             session, id_token = ended
             one = self._providers.get(session.provider)
@@ -194,7 +204,8 @@ class _Routes:
         if not is_logout or "nonce" in claims or not (sub or sid):
             raise Problem("bad-request", "this is no logout token")
         count = await (await gateway.store()).end_sessions(name, sub, sid)
-        audit.info("%d sessions ended by %r", count, name)
+        begun(gateway, request)
+        audit.info("%d sessions ended by %r", count, name, extra=of("sign-out", f"{name}: {count} sessions"))
         return Response(status_code=200)
 
     async def _client(self, one: Provider) -> Any:

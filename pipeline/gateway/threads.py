@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from pipeline.assembly.format import WrongOption
 from pipeline.dialects import FORMATS
+from pipeline.gateway.auditing import read_out
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Reader
@@ -235,6 +236,8 @@ async def read_thread(
     headers = {**PRIVATE, "ETag": tag}
     if _matches(if_none_match, tag):
         return Response(status_code=304, headers=headers)
+    if not form.is_document:
+        read_out(gateway, "thread.export", found.thread_id, found.tenant or "")
     return Response(data, headers=headers, media_type=JSON)
 
 

@@ -23,7 +23,7 @@ from pipeline.gateway.security import (
     new_secret,
 )
 from pipeline.gateway.threads import Tenant as OfTenant
-from pipeline.observability.audit import audit
+from pipeline.observability.audit import audit, of
 from pipeline.stores.tokens import Token
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
@@ -108,7 +108,9 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
     if sum(one.tenant == made.tenant and one.session is None for one in await store.tokens()) >= TOKENS:
         raise Problem("conflict", f"there are {TOKENS:,} tokens already: revoke one")
     await store.add_token(made)
-    audit.info("token %s %r made, by %s", made.id, made.name, principal.text, extra={"tenant": made.tenant})
+    audit.info(
+        "token %s %r made, by %s", made.id, made.name, principal.text, extra=of("token.make", made.id, made.tenant)
+    )
     return Fresh(**_shown(made).model_dump(), token=secret)
 
 
@@ -135,7 +137,8 @@ async def rotate_token(
     rotated = await (await gateway.store()).rotate_token(token_id, hashed(secret), now, now + overlap * 1000)
     if rotated is None:
         raise _unknown(token_id)
-    audit.info("token %s %r rotated, by %s", token_id, rotated.name, principal.text, extra={"tenant": rotated.tenant})
+    done = of("token.rotate", token_id, rotated.tenant)
+    audit.info("token %s %r rotated, by %s", token_id, rotated.name, principal.text, extra=done)
     return Fresh(**_shown(rotated).model_dump(), token=secret)
 
 
@@ -144,7 +147,8 @@ async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId)
     """Revoke a token: within a second no gateway lets it in, and its live streams end."""
     found = await _found(gateway, principal, token_id)
     await (await gateway.store()).revoke_token(token_id)
-    audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra={"tenant": found.tenant})
+    done = of("token.revoke", token_id, found.tenant)
+    audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra=done)
 
 
 async def _found(gateway: Gateway, principal: Principal, token_id: str) -> Token:

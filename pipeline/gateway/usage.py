@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from pipeline.gateway.auditing import read_out
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader
@@ -67,6 +68,7 @@ async def read_usage(
     query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now)
     report = await (await gateway.store()).usage(query)
     if form == "csv":
+        read_out(gateway, "usage.export", "", bounded)
         headers = {**PRIVATE, "Content-Disposition": 'attachment; filename="usage.csv"'}
         return Response(report.csv(), headers=headers, media_type=f"{CSV}; charset=utf-8")
     return Response(json_text.dumps(report.document()), headers=PRIVATE, media_type=JSON)

@@ -13,8 +13,8 @@ from pipeline.gateway.connections import Gateway, TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal
 from pipeline.gateway.threads import Tenant
-from pipeline.observability.audit import audit
-from pipeline.policies.webhooks import EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
+from pipeline.observability.audit import audit, of
+from pipeline.policies.webhooks import DEFAULT, EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
 from turnmill.clock import now_ms
 from turnmill.limits import WEBHOOKS
 
@@ -30,7 +30,9 @@ class Wanted(BaseModel):
     """The wanted webhook."""
 
     url: str = Field(max_length=LONGEST_URL, description="`https://…`, at a public address.")
-    events: list[str] | None = Field(None, max_length=20, description=f"Any of {', '.join(EVENTS)}; all by default.")
+    events: list[str] | None = Field(
+        None, max_length=20, description=f"Any of {', '.join(EVENTS)}; by default the first {len(DEFAULT)}."
+    )
 
 
 class Shown(BaseModel):
@@ -71,7 +73,9 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
     now = now_ms()
     made = Webhook(f"wh_{uuid4().hex}", url, events, bound, (secret_of(secrets.token_bytes(KEY_BYTES)),), now)
     await (await gateway.store()).add_webhook(made)
-    audit.info("webhook %s at %s set up, by %s", made.id, made.host, principal.text, extra={"tenant": bound})
+    audit.info(
+        "webhook %s at %s set up, by %s", made.id, made.host, principal.text, extra=of("webhook.add", made.id, bound)
+    )
     return _fresh(made)
 
 
@@ -103,7 +107,8 @@ async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: Webho
     secret, now = secret_of(secrets.token_bytes(KEY_BYTES)), now_ms()
     if not await (await gateway.store()).rotate_webhook(found.id, secret, now, now + OLD_SECRET_MS):
         raise _missing(webhook_id)
-    audit.info("webhook %s has a new secret, by %s", found.id, principal.text, extra={"tenant": found.tenant})
+    done = of("webhook.rotate", found.id, found.tenant)
+    audit.info("webhook %s has a new secret, by %s", found.id, principal.text, extra=done)
     return _fresh(found, secret)
 
 
@@ -118,7 +123,9 @@ async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webh
     found = await _found(gateway, principal, webhook_id)
     if not await (await gateway.store()).drop_webhook(found.id):
         raise _missing(webhook_id)
-    audit.info("webhook %s deleted, by %s", found.id, principal.text, extra={"tenant": found.tenant})
+    audit.info(
+        "webhook %s deleted, by %s", found.id, principal.text, extra=of("webhook.delete", found.id, found.tenant)
+    )
 
 
 async def _all(gateway: Gateway) -> list[Webhook]:

@@ -311,6 +311,9 @@ PROXIED_BYTES: Final = Metric(
 PROXY_OPEN: Final = Metric("turnmill_gateway_proxy_open", "gauge", "Requests that are being passed on.")
 LIVE_READERS: Final = Metric("turnmill_gateway_live_readers", "gauge", "Live streams that are open.")
 LIVE_EVENTS: Final = Metric("turnmill_gateway_live_events_total", "counter", "Events sent on live streams.")
+AUDIT_LOST: Final = Metric(
+    "turnmill_gateway_audit_lost_total", "counter", "Entries of the audit log that are not in the store."
+)
 LIVE_CUT: Final = Metric(
     "turnmill_gateway_live_cut_total", "counter", "Live streams that were cut off, as their reader was too slow."
 )
@@ -340,7 +343,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(SPANS, SPANS_EXPORTED, SPANS_FAILED),
     *(REQUESTS, REQUEST_SECONDS, LOOP_HELD, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),
     *(PROXIED, PROXIED_BYTES, PROXY_OPEN),
-    *(LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD, LISTED_RUNS, SILENT_RUNS),
+    *(AUDIT_LOST, LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD, LISTED_RUNS, SILENT_RUNS),
 )
 
 

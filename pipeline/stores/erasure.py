@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from pipeline.observability.audit import about, audit
+from pipeline.observability.audit import FAILED, about, audit
 from pipeline.settings import Settings
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import HeldThread
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
+
+ERASE: Final = "thread.erase"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,14 @@ async def erase(settings: Settings, store: ThreadStore, key: ThreadKey, by: str)
     try:
         done = await erase_all(settings, store, [key], by)
     except Exception:
-        audit.error("deletion of thread %s, by %s, did not come to its end", key.text, by, extra=about(key))
+        audit.error(
+            "deletion of thread %s, by %s, did not come to its end", key.text, by, extra=about(key, ERASE, FAILED)
+        )
         raise
     counts = done.objects, done.segments
-    audit.info("deleted thread %s, %d objects, %d archived segments, by %s", key.text, *counts, by, extra=about(key))
+    audit.info(
+        "deleted thread %s, %d objects, %d archived segments, by %s", key.text, *counts, by, extra=about(key, ERASE)
+    )
     return Erasure(key in done.stored, done.objects, done.segments, done.threads[1:], done.held)
 
 
@@ -74,8 +81,8 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
     """
     family, held = await _marked(store, keys)
     for one in family:
-        with_it = "" if one in keys else ", a sub-agent's, with the one that started it"
-        audit.info("deleting thread %s%s, by %s", one.text, with_it, by, extra=about(one))
+        with_it, action = ("", None) if one in keys else (", a sub-agent's, with the one that started it", ERASE)
+        audit.info("deleting thread %s%s, by %s", one.text, with_it, by, extra=about(one, action))
     budgets = settings.budget_list
     contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
     for one in family:

@@ -13,12 +13,14 @@ from typing import Any, Final
 from sqlalchemy import Column, ColumnElement, and_, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.observability.audit import ERASURES
 from pipeline.stores import schema as s
+from pipeline.stores.audit import about_tenant
 from pipeline.stores.list_statements import of_tenant
 from pipeline.stores.unused_names import USED
 from pipeline.stores.usage_tallies import SPANS
 from pipeline.turns.column_text import column_text
-from topics.notice import THREAD_DELETED
+from topics.notice import AUDIT_RECORDED, THREAD_DELETED
 
 Count = Callable[[AsyncConnection, str], Awaitable[int]]
 
@@ -85,7 +87,9 @@ def sums_of(tenant: str) -> ColumnElement[bool]:
 
 
 def of_notice(record: Any) -> str | None:
-    """Whose usage a notice tells; None where it only says that a thread was deleted, or which is to know that."""
+    """Whose usage or actions a notice tells; None where it only says that something was deleted."""
+    if record.get("type") == AUDIT_RECORDED:
+        return None if record["data"].get("action") in ERASURES else record.get("tenant")
     return None if record.get("type") == THREAD_DELETED else record.get("tenant") or ""
 
 
@@ -204,6 +208,13 @@ TABLES: Final = (
             s.webhook_deliveries.c.seq,
             lambda _: exists().where(s.erased.c.thread_key == s.webhook_deliveries.c.thread_key),
         ),
+    ),
+    TablePlace(
+        "audit",
+        "`tenants erase` deletes a tenant's, but for those that tell of erasures",
+        "ids, and who acted, for TURNMILL_AUDIT_RETENTION; of erasures also those of erased tenants",
+        ("who", "token", "address", "action", "subject", "tenant", "outcome"),
+        left=_rows(s.audit.c.id, about_tenant),
     ),
     TablePlace("turn_requests", FOLLOWS, NOW),
     TablePlace(

@@ -415,5 +415,22 @@ webhook_deliveries = Table(
     Index("webhook_deliveries_lane", "lane", "webhook", "seq"),  # whether a lane waits, and what follows in it
 )
 
+# Who changed something or read it out (`pipeline.observability.audit.Entry`).
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Id, Identity(), primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("who", Name, nullable=False),
+    Column("token", Name, nullable=False),
+    Column("address", Name, nullable=False),
+    Column("action", Name, nullable=False),
+    Column("subject", Name, nullable=False),
+    Column("tenant", Name),  # null for what is of all, "" for threads without one
+    Column("outcome", Name, nullable=False),
+    Index("audit_at", "at", "id"),  # a page of all; those that expire
+    Index("audit_tenant_at", "tenant", "at", "id"),  # a page of a tenant's
+)
+
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.
 compatibility = Table("compatibility", metadata, Column("oldest", Name, primary_key=True))

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.policies.budgets import Budget
 from pipeline.policies.retention import Retention
 from pipeline.stores import deleted_usage, list_statements, statements, usage_query
+from pipeline.stores.audit import Audited
 from pipeline.stores.deleted_usage import DeletedUsage
 from pipeline.stores.deliveries import Delivering
 from pipeline.stores.documents import documents_of, keys_in, records_of, summaries_of, summary_of
@@ -47,7 +48,18 @@ THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 
 
 class ThreadStore(
-    OfTenants, Holding, Expiring, Searched, Asked, Feedback, Noticing, Delivering, Tokens, DeletedUsage, Scrubbing
+    OfTenants,
+    Holding,
+    Expiring,
+    Searched,
+    Asked,
+    Feedback,
+    Noticing,
+    Delivering,
+    Tokens,
+    Audited,
+    DeletedUsage,
+    Scrubbing,
 ):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.observability.audit import audit
+from pipeline.observability.audit import FAILED, audit, of
 from pipeline.settings import Settings
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
@@ -43,6 +43,20 @@ async def erase_tenant(
     With a held thread stays what its own sub-agents said. Raises StoreError; the same call then goes on where it
     stopped. `by`: who wants it, for the audit log. `done` is called with some at a time.
     """
+    audit.info("erasing the tenant %r, by %s", tenant, by, extra={"tenant": tenant})
+    try:
+        held = await _erase(settings, store, tenant, by, done)
+    except Exception:
+        told = of("tenant.erase", tenant, tenant, FAILED)
+        audit.error("the erasure of the tenant %r, by %s, did not come to its end", tenant, by, extra=told)
+        raise
+    audit.info("erased the tenant %r, by %s", tenant, by, extra=of("tenant.erase", tenant, tenant))
+    return tuple(sorted(held, key=lambda key: key.text))
+
+
+async def _erase(
+    settings: Settings, store: ThreadStore, tenant: str, by: str, done: Callable[[Erased], None]
+) -> set[ThreadKey]:
     held: set[ThreadKey] = set()
     some: list[ThreadKey] = []
 
@@ -52,7 +66,6 @@ async def erase_tenant(
         some.clear()
         done(erased)
 
-    audit.info("erasing the tenant %r, by %s", tenant, by, extra={"tenant": tenant})
     async for key in _threads(settings, store, tenant):
         some.append(key)
         if len(some) == AT_ONCE:
@@ -63,10 +76,11 @@ async def erase_tenant(
     await store.revoke_tokens(tenant)
     await store.forget_feedback(tenant)
     await store.forget_notices(tenant)
+    await store.forget_audit(tenant)
     await store.forget_sums(tenant)
     await store.forget_deleted_usage(tenant)
     await store.scrub()
-    return tuple(sorted(held, key=lambda key: key.text))
+    return held
 
 
 async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> Left:

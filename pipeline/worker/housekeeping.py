@@ -1,4 +1,4 @@
-"""The store role's work beside its own, in steps: sums of usage, words for searches, costs, budgets.
+"""The store role's work beside its own, in steps: sums of usage, words for searches, old audit entries, costs, budgets.
 
 Several workers may be at the same at once, unless a class says otherwise.
 """
@@ -26,6 +26,8 @@ SUM_UP_AGAIN: Final = 10.0  # after a failure
 INDEX: Final = 60.0  # where nothing was left: other store roles may have the other setting
 INDEX_MORE: Final = 0.6
 INDEX_BUSY: Final = 0.2  # which a step takes, some transactions long: others write in the pause behind it
+AUDIT: Final = 3600.0
+AUDIT_MORE: Final = 0.6
 SPENT: Final = 30.0
 BUDGETS: Final = 10.0
 BUDGETS_NONE: Final = 600.0  # without budgets, of which something may be left
@@ -81,6 +83,22 @@ class SearchBackfill:
         while done and loop.time() < end:
             done = await store.index_some()
         return INDEX_MORE if done else INDEX
+
+
+class AuditExpiry:
+    """Delete entries of the audit log that are older than `seconds`; 0: all that there are."""
+
+    def __init__(self, store: Opened, seconds: float) -> None:
+        self._store = store
+        self._ms = int(seconds * 1000)
+        self.steps = Steps(self._step, AUDIT, log, "old entries of the audit log wait to be deleted")
+
+    def step(self) -> None:
+        """Begin to delete some, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        return AUDIT_MORE if await (await self._store()).expire_audit(now_ms() - self._ms) else AUDIT
 
 
 class Spending:

@@ -29,6 +29,7 @@ VIEWS = {
     "pipeline": "#/pipeline",
     "dead letters": "#/dead-letters",
     "tokens": "#/tokens",
+    "audit": "#/audit",
 }
 
 
@@ -42,6 +43,7 @@ def ready(page: Page, view: str) -> None:
         "pipeline": "details.group",
         "dead letters": ".letter",
         "tokens": ".new-token",
+        "audit": ".controls",
     }
     expect(page.locator(shown[view]).first).to_be_attached()
 

@@ -359,6 +359,7 @@ async def _give(
     else:
         kind, does = ANSWER, "is answered"
     command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)
-    audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=about(key))
+    extra = about(key, f"run.{kind}")
+    audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=extra)
     await commands.give(command)
     return command.id

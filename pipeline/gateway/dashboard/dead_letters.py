@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
+from pipeline.gateway.auditing import read_out
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal
@@ -93,6 +94,7 @@ async def original(
     if begin <= offset < end:
         async with _reader(gateway.settings) as consumer:
             async for _, records in read(consumer, {place: (offset, offset + 1)}):
+                read_out(gateway, "dead-letter.read", f"{partition}:{offset}", None)
                 name = f"dead-letter-{partition}-{offset}.bin"
                 headers = {"Content-Disposition": f'attachment; filename="{name}"'}
                 return Response(records[0].value or b"", headers=headers, media_type="application/octet-stream")

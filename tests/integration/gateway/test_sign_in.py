@@ -22,6 +22,7 @@ from pipeline.policies.sign_in import SCOPES as OF_ROLE
 from pipeline.settings import Settings
 from pipeline.stores.schema import tokens
 from pipeline.stores.sql import ThreadStore
+from pipeline.stores.tokens import Token
 from tests.support.gateways import NOBODY, Running, running
 from tests.support.oidc import CLIENT, SECRET, Provider, providing
 from tests.support.waiting import PATIENCE, until
@@ -323,6 +324,43 @@ async def test_another_site_does_nothing(gateway: Running, provider: Provider, h
         assert (await one.post("/v1/tokens", json=body, headers=headers)).status_code == 403
         assert (await one.own("POST", "/v1/tokens", json=body)).status_code == 201
         assert (await one.get("/v1/threads", headers={"Sec-Fetch-Site": "cross-site"})).status_code == 403
+
+
+async def test_the_audit_log_has_who_came_and_went(gateway: Running, provider: Provider) -> None:
+    async with signed_in(gateway, provider, "readers") as one:
+        [session] = await sessions(gateway)
+        await one.own("POST", "/sign-out")
+    async with signed_in(gateway, provider, "operators") as ann:
+        provider.claims = {"sub": "eve", "email": "eve@acme.example"}
+        async with browser(gateway.url) as eve:
+            assert (await eve.sign_in()).status_code == 403
+        provider.wrong = {"aud": "another client"}
+        async with browser(gateway.url) as eve:
+            assert (await eve.sign_in()).status_code == 400
+
+        async def told() -> list[list[Any]]:
+            records = (await ann.get("/v1/audit", params={"what": "sign-in"})).json()["records"]
+            records += (await ann.get("/v1/audit", params={"what": "sign-out"})).json()["records"]
+            return [[row[name] for name in ("who", "action", "tenant", "outcome", "address")] for row in records]
+
+        async def all_there() -> bool:
+            return len(await told()) == 5
+
+        await until(all_there)
+        assert await told() == [
+            ["", "sign-in", None, "refused", "127.0.0.1"],
+            ["eve@acme.example", "sign-in", None, "refused", "127.0.0.1"],
+            ["operators@acme.example", "sign-in", None, "done", "127.0.0.1"],
+            ["readers@acme.example", "sign-in", "acme", "done", "127.0.0.1"],
+            ["readers@acme.example", "sign-out", "acme", "done", "127.0.0.1"],
+        ]
+        out = (await ann.get("/v1/audit", params={"what": "sign-out"})).json()["records"]
+        assert [row["token"] for row in out] == [session.id]
+
+
+async def sessions(gateway: Running) -> list[Token]:
+    async with await ThreadStore.open(gateway.settings.store_url) as store:
+        return await store.tokens()
 
 
 async def test_a_session_is_no_token_and_a_token_no_session(gateway: Running, provider: Provider) -> None:

@@ -21,6 +21,7 @@ from sqlalchemy import event
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import Event
 from pipeline.stores import schema, unused_names
+from pipeline.stores.audit import AuditQuery
 from pipeline.stores.expired_threads import RoundPosition
 from pipeline.stores.list_statements import ListQuery
 from pipeline.stores.search import SearchQuery
@@ -226,6 +227,9 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "whether a thread is held": (hold, "holds_pkey"),
     "what was said of a thread": (lambda s: s.feedback_of([KEY]), "feedback_pkey"),
     "what was said of a tenant's threads": (lambda s: s.forget_feedback("t7"), "feedback_tenant"),
+    "who did what": (lambda s: s.audit_page(AuditQuery(), 100, None), "audit_at"),
+    "who did what to a tenant's": (lambda s: s.audit_page(AuditQuery("t7"), 100, None), "audit_tenant_at"),
+    "entries that are too old": (lambda s: s.expire_audit(NOW), "audit_at"),
     "a thread that is deleted": (erase, "turns_named"),
     "a thread that expires": (lambda s: s.expire([GONE], KEPT, NOW), "turns_named"),
 }

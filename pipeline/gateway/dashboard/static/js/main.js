@@ -1,6 +1,7 @@
 // The page's frame: which view the address names, signing in, and the state of the connection.
 
 import { send, token, whenRefused } from "./api.js";
+import { audit } from "./audit.js";
 import { deadLetters } from "./dead_letters.js";
 import { fill, h } from "./dom.js";
 import { shortcuts } from "./keys.js";
@@ -26,8 +27,9 @@ const VIEWS = [
   [/^\/pipeline$/, "pipeline", pipeline],
   [/^\/dead-letters$/, "dead-letters", deadLetters],
   [/^\/tokens$/, "tokens", tokens],
+  [/^\/audit$/, "audit", audit],
 ];
-const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters", tokens: "Tokens" };
+const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters", tokens: "Tokens", audit: "Audit" };
 
 let view = null; // AbortController of what is shown
 let shown = null; // its path

@@ -7,7 +7,13 @@ import { fill, h } from "./dom.js";
 import { inFull, moment } from "./format.js";
 import { person } from "./person.js";
 
-const SCOPES = { read: "read threads, live streams and usage", publish: "send runs", admin: "delete and hold threads, read dead letters, make tokens" };
+const SCOPES = {
+  read: "read threads, live streams and usage",
+  publish: "send runs",
+  feedback: "say what you think of threads",
+  control: "stop runs",
+  admin: "delete and hold threads, read dead letters and the audit log, make tokens",
+};
 const DAYS = [["", "Never"], ["7", "In 7 days"], ["30", "In 30 days"], ["90", "In 90 days"], ["365", "In a year"]];
 const DAY_MS = 86_400_000;
 

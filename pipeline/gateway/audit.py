@@ -1,0 +1,65 @@
+"""The audit log over HTTP: who changed something or read it out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Admin
+from pipeline.gateway.threads import PRIVATE, Moment, Tenant
+from pipeline.stores.audit import AuditQuery
+from turnmill.errors import CallerError
+
+MOST: Final = 500
+
+router = APIRouter(prefix="/v1/audit", tags=["tokens"])
+
+
+class Recorded(BaseModel):
+    """An action: ids and names, never contents."""
+
+    at: int = Field(description="Epoch milliseconds.")
+    who: str = Field(description="The token's name, or the person's; empty of somebody unknown.")
+    token: str = Field(description="The id of the token or the session; empty for one of the settings.")
+    address: str = Field(description="Where the request came from.")
+    action: str
+    subject: str = Field(description="The id of what it was done to.")
+    tenant: str | None = Field(description="Whose that is; null for what is of all.")
+    outcome: str = Field(description="`done`, `failed` or `refused`.")
+
+
+class Page(BaseModel):
+    """Entries, the newest first; `next` asks for more."""
+
+    records: list[Recorded]
+    next: str | None
+
+
+@router.get("", summary="Who did what", responses=documented("bad-cursor", "bad-request", "forbidden", "conflict"))
+async def read_audit(
+    gateway: TheGateway,
+    principal: Admin,
+    response: Response,
+    tenant: Tenant = None,
+    who: Annotated[str | None, Query(max_length=500, description="Only of this name.")] = None,
+    what: Annotated[str | None, Query(max_length=100, description="Only this action; `token`: all of tokens.")] = None,
+    since: Annotated[Moment | None, Query(description="Then or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Before then.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST, description="Entries on a page.")] = 100,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+) -> Page:
+    """Return what people and tokens changed or read out, the newest first; an action is here within seconds."""
+    if gateway.trail is None:
+        raise Problem("conflict", "TURNMILL_AUDIT_RETENTION is 0: only the log has who did what")
+    wanted = AuditQuery(principal.bounded(tenant), who, what, since, until)
+    try:
+        found, more = await (await gateway.store()).audit_page(wanted, limit, cursor)
+    except CallerError as error:
+        raise Problem("bad-cursor", str(error)) from None
+    response.headers.update(PRIVATE)
+    return Page(records=[Recorded(**asdict(one)) for one in found], next=more)

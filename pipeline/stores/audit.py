@@ -1,0 +1,101 @@
+"""The audit table: who changed something or read it out. Rows are added, read in pages, and go with their age."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+from sqlalchemy import ColumnElement, delete, insert, select
+from sqlalchemy import tuple_ as row_of
+
+from pipeline.observability.audit import ERASURES, Entry
+from pipeline.stores.connections import Connected
+from pipeline.stores.notices import add
+from pipeline.stores.schema import audit
+from pipeline.stores.summaries import decode_cursor, encode_cursor
+from pipeline.turns.column_text import column_text
+from topics.notice import AUDIT_RECORDED, VERSION, NoticeRecord
+
+GONE_AT_ONCE: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """Which entries are wanted; None: any. `since` and `until` in epoch ms; `what`: an action, or `token` for all its.
+
+    `tenant`: "" for threads without one.
+    """
+
+    tenant: str | None = None
+    who: str | None = None
+    what: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+class Audited(Connected):
+    """A store with entries of the audit log. Every method raises StoreError."""
+
+    async def add_audit(self, entries: Sequence[Entry], *, told: bool) -> None:
+        """Keep entries; `told`: with a notice of each, for webhooks."""
+        async with self._writing() as connection:
+            await connection.execute(insert(audit), [_row(one) for one in entries])
+            if told:
+                await add(connection, [_notice(one) for one in entries])
+
+    async def audit_page(self, wanted: AuditQuery, limit: int, cursor: str | None) -> tuple[list[Entry], str | None]:
+        """Return entries, the newest first, and the cursor of the next page. Raises CallerError for a bad cursor."""
+        query = select(audit).where(*_conditions(wanted)).order_by(audit.c.at.desc(), audit.c.id.desc())
+        if cursor is not None:
+            query = query.where(row_of(audit.c.at, audit.c.id) < row_of(*decode_cursor(cursor)))
+        async with self._reading() as connection:
+            rows = (await connection.execute(query.limit(limit + 1))).all()
+        more = encode_cursor(rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None
+        return [Entry(*row[1:]) for row in rows[:limit]], more
+
+    async def expire_audit(self, before: int) -> int:
+        """Delete some entries from before then (epoch ms); return how many: 0 once there are none."""
+        old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(GONE_AT_ONCE)
+        async with self._writing() as connection:
+            return (await connection.execute(delete(audit).where(audit.c.id.in_(old)))).rowcount
+
+    async def forget_audit(self, tenant: str) -> None:
+        """Delete the entries about a tenant, "" for threads without one, but for those of erasures."""
+        async with self._writing() as connection:
+            await connection.execute(delete(audit).where(about_tenant(tenant)))
+
+
+def about_tenant(tenant: str) -> ColumnElement[bool]:
+    """Return the condition of the entries that go with a tenant."""
+    return (audit.c.tenant == column_text(tenant)) & audit.c.action.not_in(ERASURES)
+
+
+def _conditions(wanted: AuditQuery) -> list[ColumnElement[bool]]:
+    found = [
+        audit.c[name] == column_text(value)
+        for name in ("tenant", "who")
+        if (value := getattr(wanted, name)) is not None
+    ]
+    if wanted.what is not None:
+        what = column_text(wanted.what) or ""
+        found.append((audit.c.action == what) | audit.c.action.startswith(f"{what}.", autoescape=True))
+    if wanted.since is not None:
+        found.append(audit.c.at >= wanted.since)
+    if wanted.until is not None:
+        found.append(audit.c.at < wanted.until)
+    return found
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {name: column_text(value) if type(value) is str else value for name, value in asdict(entry).items()}
+
+
+def _notice(entry: Entry) -> NoticeRecord:
+    fields = asdict(entry)
+    at, tenant = fields.pop("at"), fields.pop("tenant")
+    record: NoticeRecord = {"v": VERSION, "id": str(uuid4()), "type": AUDIT_RECORDED, "at": at, "data": fields}
+    if tenant is not None:
+        record["tenant"] = tenant
+    return record

@@ -1,0 +1,87 @@
+"""Entries of the audit log on their way to the store: no request waits for them, and what is lost is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
+from typing import Final
+
+from pipeline.observability.audit import REFUSED, Entry
+from pipeline.stores.errors import StoreError
+from pipeline.stores.sql import ThreadStore
+
+EVERY: Final = 0.5  # seconds between two writes
+AT_ONCE: Final = 500
+MOST: Final = 10_000  # entries that wait while the store is away
+MINUTE_MS: Final = 60_000
+REPEATED: Final = 1_000  # different refusals and reads of a minute: whoever is refused by the thousand fills no table
+
+log = logging.getLogger(__name__)
+
+
+class AuditTrail:
+    """Keeps entries of one process. `told`: webhooks are, too; `lost` is called with how many are dropped."""
+
+    def __init__(self, store: Callable[[], Awaitable[ThreadStore]], lost: Callable[[int], None], *, told: bool) -> None:
+        self._store = store
+        self._lost = lost
+        self._told = told
+        self._waiting = deque[Entry]()
+        self._minute = 0
+        self._seen = set[Hashable]()
+        self._writing: asyncio.Task[None] | None = None
+
+    def keep(self, entry: Entry) -> None:
+        """Take an entry; the same refusal counts once a minute."""
+        once = entry.who, entry.token, entry.address, entry.action, entry.subject
+        if entry.outcome == REFUSED and not self.is_new(entry.at, once):
+            return
+        if len(self._waiting) >= MOST:
+            self._lost(1)
+        else:
+            self._waiting.append(entry)
+
+    def is_new(self, at: int, what: Hashable) -> bool:
+        """Return True if this was not seen in the minute of `at` (epoch ms) yet."""
+        if at // MINUTE_MS != self._minute:
+            self._minute, self._seen = at // MINUTE_MS, set()
+        if what in self._seen:
+            return False
+        if len(self._seen) >= REPEATED:
+            self._lost(1)
+            return False
+        self._seen.add(what)
+        return True
+
+    def start(self) -> None:
+        """Begin to write in the background."""
+        self._writing = asyncio.create_task(self._go_on())
+
+    async def close(self) -> None:
+        """Write what waits; what can't be written is lost."""
+        if self._writing is not None:
+            self._writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._writing
+        try:
+            await self.flush()
+        except StoreError as error:
+            log.warning("%d entries of the audit log are not in the store: %s", len(self._waiting), error)
+            self._lost(len(self._waiting))
+
+    async def flush(self) -> None:
+        """Write what waits. Raises StoreError: then it waits on."""
+        while self._waiting:
+            some = [self._waiting[place] for place in range(min(len(self._waiting), AT_ONCE))]
+            await (await self._store()).add_audit(some, told=self._told)
+            for _ in some:
+                self._waiting.popleft()
+
+    async def _go_on(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            with suppress(StoreError):  # it is said by whatever else needs the store
+                await self.flush()

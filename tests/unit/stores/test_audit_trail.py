@@ -1,0 +1,67 @@
+"""Entries on their way to the store: while it is away they wait, what is lost is counted, repeated ones count once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.observability.audit import Actor, Entry, acting, audit, of
+from pipeline.stores import audit_trail
+from pipeline.stores.audit_trail import AuditTrail
+from pipeline.stores.errors import StoreError
+
+ENTRY = Entry(1, "ann", "tk_1", "10.0.0.1", "token.make", "tk_2", "acme", "done")
+
+
+class Store:
+    """Takes entries, unless it is away."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.entries: list[Entry] = []
+
+    async def __call__(self) -> Any:
+        if self.away:
+            raise StoreError("it is away", transient=True)
+        return self
+
+    async def add_audit(self, entries: Sequence[Entry], *, told: bool) -> None:
+        assert told
+        assert len(entries) <= audit_trail.AT_ONCE
+        self.entries += entries
+
+
+async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> None:
+    store, lost = Store(), list[int]()
+    trail = AuditTrail(store, lost.append, told=True)
+    store.away = True
+    for _ in range(audit_trail.MOST + 3):
+        trail.keep(ENTRY)
+    await trail.close()
+    assert lost == [1, 1, 1, audit_trail.MOST]
+    store.away = False
+    await trail.close()
+    assert len(store.entries) == audit_trail.MOST
+
+
+def test_the_same_counts_once_a_minute_and_a_thousand_at_most() -> None:
+    lost = list[int]()
+    trail = AuditTrail(Store(), lost.append, told=True)
+    assert [trail.is_new(at, "x") for at in (0, 59_999, 60_000, 60_001)] == [True, False, True, False]
+    assert sum(trail.is_new(120_000, number) for number in range(5_000)) == audit_trail.REPEATED
+    assert sum(lost) == 5_000 - audit_trail.REPEATED
+
+
+def test_a_line_that_names_an_action_is_an_entry_of_who_acts() -> None:
+    kept = list[Entry]()
+    before = acting.set(Actor("ann", "tk_1", "10.0.0.1", "acme", kept.append))
+    try:
+        audit.info("made %s", "x", extra=of("token.make", "tk_2", "acme"))
+        audit.info("of no action", extra={"tenant": "acme"})
+        logging.getLogger("pipeline.other").warning("another log", extra=of("token.make", "tk_2"))
+    finally:
+        acting.reset(before)
+    audit.info("of nobody", extra=of("token.make", "tk_2"))
+    [entry] = kept
+    assert entry == Entry(entry.at, "ann", "tk_1", "10.0.0.1", "token.make", "tk_2", "acme", "done")
