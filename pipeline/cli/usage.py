@@ -113,6 +113,7 @@ def _cells(figures: Figures) -> list[Any]:
     counts = [f"{getattr(figures, name):,}" for name in COUNTS]
     cached = " / ".join(f"{getattr(figures, name):,}" for name in CACHED)
     cost = f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
+    cost += f" ≈{figures.estimated_cost_usd:,.4f}" if figures.estimated_tokens else ""
     return [*counts, cached, cost, _times(figures.ttft_ms), _times(figures.duration_ms)]
 
 

@@ -32,7 +32,8 @@ from sqlalchemy.dialects.postgresql import TSVECTOR
 metadata = MetaData()
 
 TOKENS = ("input_tokens", "output_tokens", "thinking_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens")
-COUNTED = ("requests", "turns", "interrupted", "errors", *TOKENS, "cost_nano_usd")
+ESTIMATED = ("estimated_tokens", "estimated_nano_usd")
+COUNTED = ("requests", "turns", "interrupted", "errors", *TOKENS, "cost_nano_usd", *ESTIMATED)
 SUMMED = (*COUNTED, "unpriced")  # the columns of a sum
 CHANGED = ("at", "names", *COUNTED, "ttft_ms", "duration_ms")
 
@@ -156,7 +157,8 @@ usage = Table(
     Column("errors", SmallInteger, nullable=False),  # likewise: those that were interrupted by an error
     *(Column(name, BigInteger) for name in TOKENS),
     Column("cost_nano_usd", BigInteger),  # an integer, so that sums are exact
-    Column("price_source", SmallInteger),  # of the cost, in `price_sources`
+    Column("price_source", SmallInteger),  # of the cost, or of its estimate, in `price_sources`
+    *(Column(name, BigInteger) for name in ESTIMATED),  # of what broke off before its usage came
     Column("ttft_ms", BigInteger),
     Column("duration_ms", BigInteger),
     PrimaryKeyConstraint("turn", "position"),

@@ -35,6 +35,7 @@ from pipeline.stores.schema import (
     erased,
     expired,
     links,
+    price_sources,
     thread_agents,
     threads,
     turn_requests,
@@ -160,8 +161,10 @@ def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
 
 
 def turn_usage(key: ThreadKey) -> Select[Any]:
-    """Return a query of turn_id, and rows of `usage` with their model, of a thread, by each turn's responses."""
-    query = select(turns.c.turn_id, usage, usage_names.c.model).join(turns, usage.c.turn == turns.c.id)
+    """Return a query of turn_id, and rows of `usage` with their model and price, of a thread, in their order."""
+    query = select(turns.c.turn_id, usage, usage_names.c.model, price_sources.c.source)
+    query = query.join(turns, usage.c.turn == turns.c.id)
+    query = query.outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
     query = query.join(usage_names, usage.c.names == usage_names.c.id).where(turns.c.thread == number_of(key))
     return query.order_by(usage.c.turn, usage.c.position)
 

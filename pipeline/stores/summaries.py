@@ -70,8 +70,9 @@ class StepUsage:
 class TurnUsage:
     """The usage of one turn.
 
-    `cost_usd` None where no price is known; `ttft_ms` of its first response. `steps`: its responses in order, where
-    they are several.
+    `cost_usd` None where no price is known; `ttft_ms` of its first response. `estimated_…`: of what broke off before
+    its usage came, beside the others. `prices`: where the costs come from. `steps`: its responses in order, where they
+    are several.
     """
 
     input_tokens: int
@@ -79,6 +80,9 @@ class TurnUsage:
     total_tokens: int
     cost_usd: float | None
     ttft_ms: int | None
+    estimated_tokens: int = 0
+    estimated_cost_usd: float | None = None
+    prices: tuple[str, ...] = ()
     steps: tuple[StepUsage, ...] = ()
 
 

@@ -15,11 +15,15 @@ from pipeline.turns.tokens import NANO
 def used_by(rows: Sequence[Row[Any]]) -> TurnUsage:
     """Return the usage of one turn's rows, which are in the order of its responses."""
     costs = [row.cost_nano_usd for row in rows if row.cost_nano_usd is not None]
+    guessed = [row.estimated_nano_usd for row in rows if row.estimated_nano_usd is not None]
     return TurnUsage(
         input_tokens=_sum(row.input_tokens for row in rows),
         output_tokens=_sum(row.output_tokens for row in rows),
         total_tokens=_sum(row.total_tokens for row in rows),
         cost_usd=_dollars(_sum(costs) if costs else None),
+        estimated_tokens=_sum(row.estimated_tokens for row in rows),
+        estimated_cost_usd=_dollars(_sum(guessed) if guessed else None),
+        prices=tuple(sorted({row.source for row in rows if row.source is not None})),
         ttft_ms=next((row.ttft_ms for row in rows if row.position == 0), None),
         steps=tuple(_step(row) for row in rows if row.requests) if len(rows) > 1 else (),
     )

@@ -10,16 +10,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pipeline.policies.prices import NONE, Prices
+from pipeline.stores.estimates import estimated
 from pipeline.stores.keys import key_of
 from pipeline.stores.prices import STREAM, cost_nano_usd
 from pipeline.turns.column_text import column_text
 from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.times import bounded, epoch_ms
-from pipeline.turns.tokens import COUNTS, counts
+from pipeline.turns.tokens import COST, COUNTS, counts
 from topics.turn_record import TurnRecord
 
 ERROR = "error"  # the reason of an interruption that the agent's failure caused, not the user or the network
+ESTIMATE: Final = "estimate by "  # before the price of what a run used that broke off
 IMPORT: Final = "import"  # the origin of what was told after the fact
 TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
@@ -31,7 +33,8 @@ def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
     `own`: prices that go before those of the package.
 
     Such tokens belong to responses that were cut off and not kept, or to wires that send only a total. Their row has
-    `requests` 0. An agent's turn without a kept response has such a row even without tokens.
+    `requests` 0. An agent's turn without a kept response has such a row even without tokens. Such a row also has the
+    estimate of what a turn used that broke off before its usage came.
     """
     turn = record["turn"] or {}
     if turn.get("turn_type") != "agent":
@@ -50,13 +53,16 @@ def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
     ]
     total = counts(turn.get("total_usage"))
     rest = remainder(total, rows)
-    if rest or not rows:
+    guessed = None if record["status"] == "complete" or rest or COST in total else estimated(turn)
+    if rest or guessed or not rows:
         last = responses[-1] if responses else {}
         at_end = {**last, "timestamp": None, "finish_reason": None}
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
     _mark_turn(rows[max(len(responses) - 1, 0)], record)
-    if "cost_nano_usd" not in total:  # else the stream holds the cost of the whole turn
+    if COST not in total:  # else the stream holds the cost of the whole turn
         _price(rows, own)
+    if guessed is not None:
+        _estimate(rows[-1], guessed, own)
     return rows
 
 
@@ -73,6 +79,12 @@ def _price(rows: Iterable[Row], own: Prices) -> None:
     for row in rows:
         if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, own)) is not None:
             row["cost_nano_usd"], row["price_source"] = cost
+
+
+def _estimate(row: Row, guessed: Mapping[str, int], own: Prices) -> None:
+    row["estimated_tokens"] = sum(guessed.values())
+    if (cost := cost_nano_usd({**row, **guessed}, own)) is not None:
+        row["estimated_nano_usd"], row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
 
 
 def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:
@@ -100,7 +112,9 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
         "errors": 0,
         "ttft_ms": None,
         "duration_ms": None,
-        "cost_nano_usd": known.get("cost_nano_usd"),
-        "price_source": STREAM if "cost_nano_usd" in known else None,
+        "cost_nano_usd": known.get(COST),
+        "price_source": STREAM if COST in known else None,
+        "estimated_tokens": None,
+        "estimated_nano_usd": None,
         **{name: known.get(name) for name in COUNTS},
     }

@@ -25,12 +25,11 @@ from pipeline.observability.metrics import UNKNOWN
 from pipeline.stores import usage_plan, usage_sums, usage_sums_query
 from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.keys import NO_TENANT
-from pipeline.stores.schema import threads, turns, usage, usage_names
+from pipeline.stores.schema import COUNTED, threads, turns, usage, usage_names
 from pipeline.stores.time_buckets import edges as bucket_edges
 from pipeline.stores.usage_groups import bucket_of, with_other
 from pipeline.stores.usage_report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.turns.column_text import column_text
-from pipeline.turns.tokens import COUNTS
 from turnmill.errors import CallerError
 from turnmill.limits import USAGE_ROWS
 
@@ -164,7 +163,7 @@ def _one_of(name: str, values: Sequence[str]) -> ColumnElement[bool]:
 
 
 def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
-    sums = [usage.c[name] for name in ("requests", "turns", "interrupted", "errors", *COUNTS, "cost_nano_usd", *TIMES)]
+    sums = [usage.c[name] for name in (*COUNTED, *TIMES)]
     unpriced = case((NO_PRICE, 1), else_=0).label("unpriced")
     groups = [GROUPS[name].label(f"group_{number}") for number, name in enumerate(query.group_by)]
     bucket = [bucket_of(usage.c.at, edges).label("bucket")] if edges else []

@@ -102,6 +102,8 @@ class Figures:
     cache_write_tokens: int  # of the input
     total_tokens: int
     cost_nano_usd: int  # of the responses with a known cost
+    estimated_tokens: int  # of responses that broke off before their usage came, beside all others
+    estimated_nano_usd: int  # what these cost
     unpriced: int  # responses with tokens and without a known cost
     ttft_ms: Percentiles
     duration_ms: Percentiles
@@ -111,8 +113,14 @@ class Figures:
         """The cost in US dollars."""
         return self.cost_nano_usd / NANO
 
+    @property
+    def estimated_cost_usd(self) -> float:
+        """The estimated cost in US dollars, which is not in `cost_usd`."""
+        return self.estimated_nano_usd / NANO
+
 
 SUMMED: Final = tuple(one.name for one in fields(Figures) if not one.name.endswith("_ms"))
+SAID_OTHERWISE: Final = ("cost_nano_usd", "estimated_nano_usd", "unpriced")  # in JSON and CSV
 ORDERS: Final = (*SUMMED[:-1], "cost_usd")
 
 
@@ -185,12 +193,13 @@ def _plain(cell: Any) -> Any:
 
 
 def _json(figures: Figures) -> dict[str, Any]:
-    counts = {name: getattr(figures, name) for name in SUMMED if name not in ("cost_nano_usd", "unpriced")}
+    counts = {name: getattr(figures, name) for name in SUMMED if name not in SAID_OTHERWISE}
     times = {
         name: {p: getattr(getattr(figures, name), p) for p in ("p50", "p95", "p99")}
         for name in ("ttft_ms", "duration_ms")
     }
-    return {**counts, "cost_usd": figures.cost_usd, "unpriced": figures.unpriced, **times}
+    costs = {name: getattr(figures, name) for name in ("cost_usd", "estimated_cost_usd", "unpriced")}
+    return {**counts, **costs, **times}
 
 
 def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:

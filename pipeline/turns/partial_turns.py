@@ -15,10 +15,11 @@ def with_partials(document: Fields) -> Fields:
 
     Such a turn is no longer what ThreadProtocol keeps of an interrupted run.
     """
-    return {**document, "turns": [_with_partial(turn) for turn in document["turns"]]}
+    return {**document, "turns": [with_partial(turn) for turn in document["turns"]]}
 
 
-def _with_partial(turn: Fields) -> Fields:
+def with_partial(turn: Fields) -> Fields:
+    """Return a turn with its `meta:partial` among its messages."""
     shown = turn.get(PARTIAL)
     told = shown.get("messages") if isinstance(shown, dict) else None
     messages = [message for message in told if isinstance(message, dict)] if isinstance(told, list) else []

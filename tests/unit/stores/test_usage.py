@@ -57,6 +57,8 @@ def test_one_row_per_response() -> None:
         "total_tokens": 50,
         "cost_nano_usd": None,
         "price_source": None,
+        "estimated_tokens": None,
+        "estimated_nano_usd": None,
         "ttft_ms": 120,
         "duration_ms": 900,
     }

@@ -27,7 +27,7 @@ NAMES = [
 
 def test_no_name_is_a_formula_in_csv_and_each_can_be_read_back() -> None:
     none = Percentiles(None, None, None)
-    figures = Figures(1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, none, none)
+    figures = Figures(1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, none, none)
     rows = tuple(UsageRow(None, {"model": name}, other=False, figures=figures) for name in NAMES)
     report = UsageReport(UsageQuery(("model",)), rows, figures, {})
     cells = [line[0] for line in list(csv.reader(io.StringIO(report.csv(), newline="")))[1:]]

@@ -159,7 +159,7 @@ export function overview(main, signal, query, state) {
       series: groups.map(([name, rows]) => named(name, rows.map((row, n) => (row ? value(row, seconds[n]) : 0)))),
     });
     draw(charts.tokens, (row, length) => row.total_tokens / length, `${count(total.total_tokens)} tokens`);
-    draw(charts.cost, (row) => row.cost_usd, cost(total.cost_usd, total.unpriced));
+    draw(charts.cost, (row) => row.cost_usd, cost(total.cost_usd, total.unpriced) + (total.estimated_cost_usd ? `, ≈ ${dollars(total.estimated_cost_usd)} broken off` : ""));
     draw(charts.turns, (row) => row.turns, exact(total.turns));
     if (by !== "total") {
       draw(charts.errors, (row) => row.interrupted, exact(total.interrupted));

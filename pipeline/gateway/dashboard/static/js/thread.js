@@ -8,7 +8,7 @@ import { copyButton, foldButton, saveButton } from "./buttons.js";
 import { questions } from "./control.js";
 import { fill, h } from "./dom.js";
 import { finder } from "./find.js";
-import { cost, count, exact, many, moment, nameOf } from "./format.js";
+import { cost, count, dollars, exact, many, moment, nameOf } from "./format.js";
 import { liveRuns } from "./live.js";
 import { showTree } from "./sub_agents.js";
 import { nested, reveal, showTurns, turnView } from "./turn_view.js";
@@ -120,6 +120,7 @@ export async function thread(main, signal, query, state, id) {
         h("span", many(found.turns.length + left, "turn")),
         h("span", `${count(summary?.tokens ?? total("total_tokens"))} tokens`),
         usage.some((one) => one.total_tokens > 0) && h("span", cost(total("cost_usd"), usage.filter((one) => one.cost_usd === null && one.total_tokens > 0).length)),
+        total("estimated_cost_usd") > 0 && h("span.muted", { title: "Of what broke off before its usage came" }, `≈ ${dollars(total("estimated_cost_usd"))} more`),
         h("span.muted", `updated ${moment(found.updated_at)}`),
       ),
       h(
