@@ -10,8 +10,13 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.cli.output import wide_console
+from pipeline.cli.options import Moment
+from pipeline.cli.output import many, wide_console
+from pipeline.cli.recording import recorded
 from pipeline.cli.thread_view import plain
+from pipeline.observability.audit import audit, local_user
+from pipeline.observability.audit import of as of_action
+from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import label
@@ -26,14 +31,17 @@ from pipeline.stores.usage_report import (
     UsageReport,
     UsageRow,
 )
+from pipeline.turns.times import iso
+from pipeline.turns.tokens import NANO
 from topics import json_text
 from turnmill.clock import now_ms
 
 COUNTS = ("requests", "turns", "interrupted", "errors", "input_tokens", "output_tokens", "thinking_tokens")
+RECOMPUTE = "usage.recompute"
 CACHED = ("cache_read_tokens", "cache_write_tokens")
 
 
-@click.command(short_help="Sum up tokens, cost, turns, errors and times.")
+@click.group(invoke_without_command=True, short_help="Sum up tokens, cost, turns, errors and times.")
 @click.option("--group-by", default="model", show_default=True, help=f"Any of {', '.join(GROUPS)}, or nothing.")
 @click.option("--bucket", type=click.Choice(BUCKETS), help="A line for each of these, too.")
 @click.option("--tz", default="UTC", show_default=True, help="Time zone of buckets, and of times without one.")
@@ -50,7 +58,10 @@ CACHED = ("cache_read_tokens", "cache_write_tokens")
 @click.option("--order", type=click.Choice(ORDERS), default="total_tokens", help="Which groups are the greatest.")
 @click.option("--json", "form", flag_value="json", help="Print a JSON object.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.pass_context
 def usage(
+    context: click.Context,
+    /,
     group_by: str,
     bucket: str | None,
     tz: str,
@@ -65,6 +76,8 @@ def usage(
 
     A turn, and its interruption or error, counts where its last response is; times are per response.
     """
+    if context.invoked_subcommand is not None:
+        return
     now = now_ms()
     query = UsageQuery.of([group_by], bucket, tz, (start, end), where, limit, order, now)
     report = asyncio.run(_report(query))
@@ -74,6 +87,39 @@ def usage(
         click.echo(report.csv(), nl=False)
     else:
         _show(report)
+
+
+@usage.command(short_help="Compute costs anew, by the prices of today.")
+@click.option("--since", type=Moment(), required=True, help="From then on: a time, or 7d, 12h ago.")
+@click.option("--until", type=Moment(), default="now", show_default=True, help="Before then.")
+@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+def recompute(since: int, until: int, *, dry_run: bool) -> None:
+    """Compute costs and estimates of some time anew, from the stored turns, by the prices of today.
+
+    For after TURNMILL_PRICES, or the package `genai-prices`, has changed. What a stream said stays as it is.
+    """
+    settings = load()
+    found: dict[tuple[str, str, str], list[int]] = {}
+
+    async def run() -> None:
+        async with await ThreadStore.open(settings.store_url, prices=settings.price_list) as store:
+            async for one in store.reprice(since, until, dry_run=dry_run):
+                of = one.model or "–", one.source_before or "no price", one.source_after or "no price"
+                sums = found.setdefault(of, [0, 0, 0])
+                found[of] = [n + more for n, more in zip(sums, (1, one.before or 0, one.after or 0), strict=True)]
+
+    with recorded():
+        if not dry_run:
+            set_up(settings)
+            stretch = f"{iso(since)} to {iso(until)}"
+            audit.info("costs from %s computed anew, by %s", stretch, local_user(), extra=of_action(RECOMPUTE, stretch))
+        asyncio.run(run())
+    for (model, before, after), (count, old, new) in sorted(found.items()):
+        told = f"${old / NANO:.9f} by {plain(before)} -> ${new / NANO:.9f} by {plain(after)}"
+        click.echo(f"{plain(model)}: {many(count, 'response')}, {told}")
+    count, old, new = (sum(some[place] for some in found.values()) for place in range(3))
+    done = "would change" if dry_run else "changed"
+    click.echo(f"{many(count, 'response')} {done}: ${old / NANO:.9f} -> ${new / NANO:.9f}")
 
 
 async def _report(query: UsageQuery) -> UsageReport:

@@ -27,6 +27,7 @@ from pipeline.stores.keys import id_and_tenant, thread_of, turn_text
 from pipeline.stores.list_statements import ALL, SORTS, UPDATED, ListQuery
 from pipeline.stores.lookups import certain
 from pipeline.stores.notices import Noticing, delete_turns
+from pipeline.stores.repricing import Repricing
 from pipeline.stores.requests import Asked
 from pipeline.stores.rows import record_rows
 from pipeline.stores.scrubbing import Scrubbing
@@ -59,6 +60,7 @@ class ThreadStore(
     Tokens,
     Audited,
     DeletedUsage,
+    Repricing,
     Scrubbing,
 ):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.

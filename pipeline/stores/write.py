@@ -205,7 +205,7 @@ async def _usage_rows(connection: AsyncConnection, placed: Iterable[tuple[int, i
     of_turns = [(id_, thread, _names(one, prompts), one) for id_, thread, rows in placed for one in rows.usage]
     names = await ids_of(connection, UsageNames, {name for _, _, name, _ in of_turns})
     sources = {one["price_source"] for _, _, _, one in of_turns} - {None}
-    prices = await _price_sources(connection, sources)
+    prices = await price_sources_of(connection, sources)
     return [
         {
             "turn": id_,
@@ -223,7 +223,7 @@ def _names(row: Row, prompts: Mapping[str, str | None]) -> UsageNames:
     return UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompt, row["origin"])
 
 
-async def _price_sources(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:
+async def price_sources_of(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:
     """Return the integers of these sources of prices; those that are missing are added."""
     if not wanted:
         return {}

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
+from pipeline.__main__ import cli
 from pipeline.policies.prices import parse
+from pipeline.stores.list_statements import ListQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from tests.support.turn_records import make_record
@@ -29,6 +36,60 @@ def response(chat: str, seconds: int, usage: dict[str, int | float], **more: Any
 
 def dollars(*parts: tuple[int, str]) -> Fraction:
     return sum((Fraction(tokens) * Fraction(price) / 1_000_000 for tokens, price in parts), Fraction(0))
+
+
+async def test_costs_are_computed_anew_on_purpose(store_url: str) -> None:
+    records = [
+        response("a", 60, {"input_tokens": 1_000, "output_tokens": 10}),
+        response("a", 7_300, {"input_tokens": 1_000, "output_tokens": 10}),
+        response("told", 7_400, {"input_tokens": 77, "output_tokens": 5, "cost": 0.5}),
+        broke_off("guessed", 8_100),
+    ]
+    async with await ThreadStore.open(store_url, migrate=True) as store:
+        await store.write(records)
+        assert (await store.usage(UsageQuery())).total.cost_nano_usd == 750_000_000, "nobody knows the house's prices"
+    noon = 1_768_910_400_000
+    async with await ThreadStore.open(store_url, prices=parse(json.dumps(PRICES))) as store:
+        seen = [one async for one in store.reprice(noon, noon + 86_400_000, dry_run=True)]
+        assert (await store.usage(UsageQuery())).total.cost_nano_usd == 750_000_000, "so far only looked at"
+        done = [one async for one in store.reprice(noon, noon + 86_400_000, dry_run=False)]
+        assert sorted(done) == sorted(seen)
+        source = f"own price: house-1 from {NOON}"
+        after, guessed = dollars((1_000, "0.9"), (10, "3.3")) * 10**9, dollars((152, "0.9"), (3, "3.3")) * 10**9
+        assert sorted(done, key=lambda one: one.after or 0) == [
+            ("house-1", None, None, round(guessed), f"estimate by {source}"),
+            ("house-1", None, None, round(after), source),
+        ]
+        for _ in range(2):  # from rows and changes, then from sums
+            total = (await store.usage(UsageQuery())).total
+            assert (total.cost_nano_usd, total.estimated_nano_usd) == (750_000_000 + round(after), round(guessed))
+            while await store.sum_up():
+                pass
+        assert [one async for one in store.reprice(noon, noon + 86_400_000, dry_run=False)] == []
+        [line] = (await store.threads(wanted=ListQuery(search="a", min_cost=0.0009))).threads[-1:]
+        assert line.cost_usd == round(after) / 10**9
+        assert len([one async for one in store.reprice(0, noon, dry_run=False)]) == 1
+
+
+def test_the_command_shows_what_changes(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNMILL_STORE", store_url)
+    monkeypatch.setenv("TURNMILL_HOME", str(tmp_path))
+
+    async def fill() -> None:
+        async with await ThreadStore.open(store_url, migrate=True) as store:
+            await store.write([response("a", 60, {"input_tokens": 1_000, "output_tokens": 10})])
+
+    asyncio.run(fill())
+    monkeypatch.setenv("TURNMILL_PRICES", json.dumps(PRICES))
+    given = ["usage", "recompute", "--since", "2026-01-01", "--until", "2026-02-01"]
+    for more, done in ((["--dry-run"], "would change"), ([], "changed")):
+        said = CliRunner().invoke(cli, [*given, *more], standalone_mode=False)
+        assert said.exception is None
+        assert said.stdout.splitlines() == [
+            "house-1: 1 response, $0.000000000 by no price -> $0.001133000 by own price: house-1",
+            f"1 response {done}: $0.000000000 -> $0.001133000",
+        ]
+    assert "usage.recompute" in CliRunner().invoke(cli, ["audit"], standalone_mode=False).stdout
 
 
 def broke_off(chat: str, seconds: int, **more: Any) -> Any:

@@ -1,0 +1,93 @@
+"""Costs that are computed anew, from the stored turns and the prices of today: for a stretch of time, on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.policies.prices import Prices
+from pipeline.stores import statements
+from pipeline.stores.connections import Connected
+from pipeline.stores.keys import thread_of
+from pipeline.stores.rows import record_of
+from pipeline.stores.schema import price_sources, threads, usage
+from pipeline.stores.usage import usage_rows
+from pipeline.stores.write import lock, price_sources_of
+
+AT_ONCE: Final = 200  # turns of a transaction
+PRICED: Final = ("cost_nano_usd", "price_source", "estimated_tokens", "estimated_nano_usd")
+
+
+class Repriced(NamedTuple):
+    """A row of usage whose cost, or its estimate, is another one: both in 10⁻⁹ US dollars, with their prices' names."""
+
+    model: str | None
+    before: int | None
+    source_before: str | None
+    after: int | None
+    source_after: str | None
+
+
+class Repricing(Connected):
+    """A store whose costs can be computed anew. Every method raises StoreError."""
+
+    async def reprice(self, since: int, until: int, *, dry_run: bool) -> AsyncIterator[Repriced]:
+        """Price the usage from `since` on and before `until` (epoch ms) anew, and yield what changes.
+
+        What a stream said a response cost stays. `dry_run` changes nothing. Sums follow; those of expired turns stay.
+        """
+        last = -1
+        while True:
+            mine = select(usage.c.turn).where(usage.c.at >= since, usage.c.at < until, usage.c.turn > last)
+            async with self._writing() as connection:
+                turns = list(await connection.scalars(mine.distinct().order_by(usage.c.turn).limit(AT_ONCE)))
+                changed = await _reprice(connection, turns, self._prices, (since, until), dry_run=dry_run)
+            for one in changed:
+                yield one
+            if len(turns) < AT_ONCE:
+                return
+            last = turns[-1]
+
+
+async def _reprice(
+    connection: AsyncConnection, turns: Sequence[int], prices: Prices, within: tuple[int, int], *, dry_run: bool
+) -> list[Repriced]:
+    of = select(*statements.NAME).where(threads.c.id.in_(select(usage.c.thread).where(usage.c.turn.in_(turns))))
+    if not dry_run:  # while no writer replaces a turn
+        await lock(connection, {thread_of(row) for row in await connection.execute(of)})
+    found = await connection.execute(statements.records_by_id(turns))
+    fresh = {(id_, row["position"]): row for id_, text in found for row in usage_rows(record_of(text), prices)}
+    query = select(usage, price_sources.c.source).outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
+    stored = (await connection.execute(query.where(usage.c.turn.in_(turns)))).mappings().all()
+    known = {(one["turn"], one["position"]): {**one, "price_source": one["source"]} for one in stored}
+    changes = {
+        place: fresh[place]
+        for place, one in known.items()
+        if place in fresh
+        and within[0] <= one["at"] < within[1]
+        and any(one[name] != fresh[place][name] for name in PRICED)
+    }
+    said = [
+        Repriced(row["model"], _cost(known[place]), known[place]["source"], _cost(row), row["price_source"])
+        for place, row in changes.items()
+    ]
+    if dry_run or not changes:
+        return said
+    sources = await price_sources_of(connection, {row["price_source"] for row in changes.values()} - {None})
+    put = update(usage).where(usage.c.turn == bindparam("of_turn"), usage.c.position == bindparam("at_position"))
+    values = [
+        {name: row[name] for name in PRICED}
+        | {"price_source": sources.get(row["price_source"]), "of_turn": turn, "at_position": position}
+        for (turn, position), row in changes.items()
+    ]
+    await connection.execute(put.values({name: bindparam(name) for name in PRICED}), values)
+    await connection.execute(statements.refresh_threads(sorted({known[place]["thread"] for place in changes})))
+    return said
+
+
+def _cost(row: Any) -> int | None:
+    cost: int | None = row["cost_nano_usd"] if row["cost_nano_usd"] is not None else row["estimated_nano_usd"]
+    return cost
