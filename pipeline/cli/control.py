@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -108,7 +109,7 @@ def _send(
         path, names = f"{path}?tenant={{}}", [*names, tenant]
     failed = asyncio.run(_follow(settings, path, names, {**body, "by": by or getpass.getuser()}, until, wait=wait))
     if failed:
-        raise click.exceptions.Exit(1)
+        sys.exit(1)
 
 
 async def _follow(

@@ -365,19 +365,31 @@ async def admitted(
     return principal
 
 
+async def _staying(
+    request: Request,
+    needs: SecurityScopes,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+) -> Principal:
+    """As `authenticated`, for a request that stays open in a pool of its own."""
+    gateway: Admission = request.app.state.gateway
+    token = gateway.authenticator.presented(request, credentials)
+    return await admitted(gateway, request.scope, token, needs.scopes, BEARER, stays=True)
+
+
 Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
+Listening = Annotated[Principal, Security(_staying, scopes=["publish"])]
 Reader = Annotated[Principal, Security(authenticated, scopes=["read"])]
 Controller = Annotated[Principal, Security(authenticated, scopes=["control"])]
 Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
 
 
-def _either(*scopes: Scope, stays: bool = False) -> Callable[[Request], Awaitable[Principal]]:
+def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
     """Return `authenticated` for any of these scopes. FastAPI knows no alternatives: see `alternatives`."""
 
     async def admit(request: Request) -> Principal:
         gateway: Admission = request.app.state.gateway
         token = gateway.authenticator.presented(request, await bearer(request))
-        return await admitted(gateway, request.scope, token, scopes, BEARER, stays=stays)
+        return await admitted(gateway, request.scope, token, scopes, BEARER)
 
     return admit
 
@@ -388,7 +400,6 @@ def alternatives(*scopes: Scope) -> dict[str, Any]:
 
 
 ReaderOrSender = Annotated[Principal, Depends(_either("read", "publish"))]
-Listening = Annotated[Principal, Depends(_either("publish", stays=True))]
 Judge = Annotated[Principal, Depends(_either("publish", "feedback"))]
 
 Still = Callable[[], Awaitable[bool]]

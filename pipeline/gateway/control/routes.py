@@ -13,7 +13,7 @@ from pipeline.gateway.connections import TheGateway, unknown_thread
 from pipeline.gateway.control.commands import Commands, new_command
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
-from pipeline.gateway.security import Controller, Listening, Principal, Sender, Standing, Still, alternatives
+from pipeline.gateway.security import Controller, Listening, Principal, Sender, Standing, Still
 from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability.audit import about, audit
 from pipeline.stores.waiting import Waiting, WaitingWanted
@@ -277,7 +277,6 @@ async def read_command(
 @router.get(
     "/control",
     summary="Commands for publishers",
-    openapi_extra=alternatives("publish"),
     response_class=Response,
     responses={
         200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 import turnmill
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from tests.support.commands import turnmill as commanded
 from tests.support.gateways import Running, Tokens, client, running
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
@@ -398,3 +399,24 @@ async def test_another_gateway_knows_what_became_of_it(served: tuple[Running, To
         await is_in_state(http, command_id, "ended")
     async with running(gateway.settings) as other, client(other.url, tokens.acme) as http:
         assert await state(http, command_id) == "ended"
+
+
+async def test_the_command_line_asks_a_gateway(served: tuple[Running, Tokens]) -> None:
+    gateway, tokens = served
+    given = {"TURNMILL_PUBLISH_TOKEN": tokens.acme}
+    async with Publisher(publishing(gateway, tokens, "http")) as publisher, client(gateway.url, tokens.acme) as http:
+        run = publisher.run(thread_id="chat", agent_id="a", dialect="vercel-ai", run_id="r1")
+        program = asyncio.create_task(goes_on(run))
+        await is_open(http, "r1")
+        done = await commanded(gateway.settings, "steer", "chat", "Hello?", "--gateway", gateway.url, **given)
+        assert done.returncode == 1, done.stderr
+        assert "refused: the program takes no messages while it runs" in done.stdout
+        done = await commanded(gateway.settings, "stop", "chat", "--by", "ann", "--gateway", gateway.url, **given)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1].endswith("ended: the run has ended")
+        with pytest.raises(RunStopped) as raised:
+            await program
+        assert raised.value.by == "ann"
+        done = await commanded(gateway.settings, "answer", "chat", "none", "true", "--gateway", gateway.url, **given)
+        assert done.returncode == 2
+        assert "nothing of this thread waits for the answer" in done.stderr

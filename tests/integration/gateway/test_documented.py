@@ -18,7 +18,7 @@ from tests.support.waiting import PATIENCE
 PAGE = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
 HERE = "http://127.0.0.1:8080"
 LINES = [line.strip() for line in PAGE.splitlines() if line.strip().startswith("curl ") and HERE in line]
-ENDLESS = ("/live", "/live?replay=none&wait=true", "/v1/figures/live")  # until Ctrl-C
+ENDLESS = ("/live", "/live?replay=none&wait=true", "/v1/figures/live", "/v1/control")  # until Ctrl-C
 LONG_ENOUGH = 10.0  # seconds for the first bytes of a stream that does not end
 TIMED_OUT = 28  # curl's exit status
 NOT_THERE = 22  # with --fail: an answer of 400 or more
@@ -55,8 +55,8 @@ async def test_each_line_does_what_it_says(gateway: Running, tmp_path: Path) -> 
 
 
 def status_of(line: str) -> int:
-    """Here is no dead letter, and no webhook, request or token of that name."""
-    return NOT_THERE if re.search("PARTITION|WEBHOOK|HASH|tokens/ID", path_of(line)) else 0
+    """Here is no dead letter, and no webhook, request, token, command or open run of that name."""
+    return NOT_THERE if re.search("PARTITION|WEBHOOK|HASH|THREAD|COMMAND|tokens/ID", path_of(line)) else 0
 
 
 async def check(line: str, url: str, folder: Path, seconds: float, expected: int) -> None:
