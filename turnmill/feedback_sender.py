@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from turnmill.clock import now_ms
@@ -21,8 +21,6 @@ from turnmill.identity import thread_uuid
 
 if TYPE_CHECKING:
     from turnmill.settings import ClientSettings
-
-WITHIN: Final = 30.0  # seconds for a gateway's answer
 
 Value = float | str | bool | None
 
@@ -97,20 +95,10 @@ async def _send(name: str, record: dict[str, Any], settings: ClientSettings | No
 
 
 async def _post(settings: ClientSettings, name: str, record: dict[str, Any]) -> None:
-    from urllib.parse import quote  # noqa: PLC0415  # for those who publish over HTTP
-
-    import httpx  # noqa: PLC0415  # as above
-
-    from turnmill.credentials import secret, trusting  # noqa: PLC0415
+    from turnmill.gateway_call import call  # noqa: PLC0415  # for those who publish over HTTP
 
     said = {key: value for key, value in record.items() if key not in ("v", "at", "thread_id", "tenant")}
-    token = secret(settings, "publish_token")
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        async with httpx.AsyncClient(verify=trusting(settings.ssl_ca_file), timeout=WITHIN, trust_env=False) as http:
-            url = f"{settings.publish_url}/v1/threads/{quote(name, safe='')}/feedback"
-            answer = await http.post(url, json=said, headers=headers)
-    except httpx.HTTPError as error:
-        raise BrokerError(f"{settings.publish_url} does not answer: {error}") from None
-    if answer.status_code != httpx.codes.CREATED:
-        raise BrokerError(f"{settings.publish_url} did not take it: {answer.status_code} {answer.text:.300}")
+        await call(settings, "POST", "/v1/threads/{}/feedback", name, json=said)
+    except CallerError as error:
+        raise BrokerError(f"{settings.publish_url} did not take it: {error}") from None

@@ -34,7 +34,7 @@ async def call(settings: ClientSettings, method: str, path: str, *names: str, js
         found: dict[str, Any] = answer.json()
         return found
     wrong = BrokerError if answer.is_server_error else CallerError
-    raise wrong(f"{settings.publish_url} says {answer.status_code}: {_said(answer)}")
+    raise wrong(f"{answer.status_code} {_said(answer)}")
 
 
 def _said(answer: Any) -> str:

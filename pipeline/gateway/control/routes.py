@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from pipeline.gateway.connections import TheGateway, unknown_thread
+from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.control.commands import Commands, new_command
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
@@ -25,6 +26,7 @@ from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS, STEER_CHARACTERS
 
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
+OF_THREAD: Final = ("unknown-thread", "forbidden")
 AGAIN: Final = {"Retry-After": str(RETRY_AFTER)}
 WAITING_THREADS: Final = 100  # with one name, of several tenants
 
@@ -111,45 +113,69 @@ def commands_of(request: Request) -> Commands:
 TheCommands = Annotated[Commands, Depends(commands_of)]
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, and the thread that is meant: by its name, whose it is, and as a key."""
+
+    gateway: Gateway
+    commands: Commands
+    principal: Principal
+    name: str
+    tenant: str | None
+    key: ThreadKey
+
+    async def open_runs(self) -> list[str]:
+        """Return the thread's open runs."""
+        runs = await self.gateway.run_watch.open_runs()
+        return [run.key.run_id for run in runs if run.thread == self.key]
+
+    async def waiting(self) -> list[Waiting]:
+        """Return the thread where it waits for an answer; of several tenants, where nobody said whose is meant."""
+        wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
+        return await (await self.gateway.store()).waiting(wanted, WAITING_THREADS)
+
+    async def give(self, run_id: str, said: Wanted | Message) -> Given:
+        """Give a command to a run, which may be over already."""
+        command_id = await _give(self, self.key, run_id, said)
+        stored = await (await self.gateway.store()).run_events(self.key)
+        if run_id in stored and run_id not in await self.open_runs():
+            await self.commands.over(command_id, "the run was over")
+        return Given(command_id=command_id)
+
+    async def give_all(self, said: Wanted | Message) -> AllGiven:
+        """Give a command to each open run. Raises Problem where there is none."""
+        ids = [await _give(self, self.key, run_id, said) for run_id in await self.open_runs()]
+        if not ids:
+            raise unknown_thread(self.name)
+        return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
+
+
+async def _caller(
+    gateway: TheGateway, commands: TheCommands, principal: Controller, thread_id: ThreadId, tenant: Whose = None
+) -> Caller:
+    bounded = principal.bounded(tenant)
+    await commands.ready()
+    key = ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
+    return Caller(gateway, commands, principal, thread_id, bounded, key)
+
+
 @router.post(
-    "/threads/{thread_id}/runs/{run_id}/stop",
-    status_code=202,
-    summary="Stop a run",
-    responses=documented("forbidden"),
+    "/threads/{thread_id}/runs/{run_id}/stop", status_code=202, summary="Stop a run", responses=documented("forbidden")
 )
-async def stop_run(
-    gateway: TheGateway,
-    commands: TheCommands,
-    principal: Controller,
-    thread_id: ThreadId,
-    run_id: RunId,
-    wanted: Wanted | None = None,
-    tenant: Whose = None,
-) -> Given:
+async def stop_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, wanted: Wanted | None = None) -> Given:
     """Tell a run to stop, which may begin within ten minutes yet, and the runs that it started.
 
     It has stopped when GET /v1/commands/ID says `ended`.
     """
-    said = wanted or Wanted()
-    return await _to_run(gateway, commands, principal, _key(principal, thread_id, tenant), run_id, said)
+    return await caller.give(run_id, wanted or Wanted())
 
 
 @router.post(
-    "/threads/{thread_id}/stop",
-    status_code=202,
-    summary="Stop a thread's runs",
-    responses=documented("unknown-thread", "forbidden"),
+    "/threads/{thread_id}/stop", status_code=202, summary="Stop a thread's runs", responses=documented(*OF_THREAD)
 )
-async def stop_thread(
-    gateway: TheGateway,
-    commands: TheCommands,
-    principal: Controller,
-    thread_id: ThreadId,
-    wanted: Wanted | None = None,
-    tenant: Whose = None,
-) -> AllGiven:
+async def stop_thread(caller: Annotated[Caller, Depends(_caller)], wanted: Wanted | None = None) -> AllGiven:
     """Tell each open run of a thread to stop."""
-    return await _to_open_runs(gateway, commands, principal, thread_id, tenant, wanted or Wanted())
+    return await caller.give_all(wanted or Wanted())
 
 
 @router.post(
@@ -158,38 +184,23 @@ async def stop_thread(
     summary="Give a run a message",
     responses=documented("forbidden"),
 )
-async def steer_run(
-    gateway: TheGateway,
-    commands: TheCommands,
-    principal: Controller,
-    thread_id: ThreadId,
-    run_id: RunId,
-    message: Message,
-    tenant: Whose = None,
-) -> Given:
+async def steer_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, message: Message) -> Given:
     """Give a run a user's message, which it takes up between two tools: then it is a part of the conversation.
 
     GET /v1/commands/ID says `acknowledged` then, and `refused` where the program takes no messages.
     """
-    return await _to_run(gateway, commands, principal, _key(principal, thread_id, tenant), run_id, message)
+    return await caller.give(run_id, message)
 
 
 @router.post(
     "/threads/{thread_id}/steer",
     status_code=202,
     summary="Give a thread's runs a message",
-    responses=documented("unknown-thread", "forbidden"),
+    responses=documented(*OF_THREAD),
 )
-async def steer_thread(
-    gateway: TheGateway,
-    commands: TheCommands,
-    principal: Controller,
-    thread_id: ThreadId,
-    message: Message,
-    tenant: Whose = None,
-) -> AllGiven:
+async def steer_thread(caller: Annotated[Caller, Depends(_caller)], message: Message) -> AllGiven:
     """Give each open run of a thread a user's message."""
-    return await _to_open_runs(gateway, commands, principal, thread_id, tenant, message)
+    return await caller.give_all(message)
 
 
 @router.post(
@@ -199,13 +210,9 @@ async def steer_thread(
     responses=documented("not-found", "too-large", "forbidden"),
 )
 async def answer(
-    gateway: TheGateway,
-    commands: TheCommands,
-    principal: Controller,
-    thread_id: ThreadId,
+    caller: Annotated[Caller, Depends(_caller)],
     answer_id: Annotated[str, Path(max_length=100, description="As `GET /v1/runs?status=waiting` gives it.")],
     reply: Reply,
-    tenant: Whose = None,
 ) -> Given:
     """Answer an approval or a question. The first answer counts: others are `refused`, and told whose it was.
 
@@ -213,23 +220,19 @@ async def answer(
     """
     if len(encode(reply.value)) > ANSWER_BYTES:
         raise Problem("too-large", f"an answer has at most {ANSWER_BYTES:,} bytes of JSON")
-    await commands.ready()
-    waiting = await _waiting(gateway, thread_id, principal.bounded(tenant))
-    found = [(one, asked) for one in waiting for asked in one.asked if asked["answer_id"] == answer_id]
-    key, run_id, payload = _key(principal, thread_id, tenant), "", {"answer_id": answer_id, "value": reply.value}
+    found = [(one, asked) for one in await caller.waiting() for asked in one.asked if asked["answer_id"] == answer_id]
+    key, run_id, payload = caller.key, "", {"answer_id": answer_id, "value": reply.value}
     if found:
         (one, asked) = found[0]
         key, run_id = one.thread, one.run_id
         payload |= {"asked": asked, "dialect": one.dialect}
-    elif not await _open_runs(gateway, key):
+    elif not await caller.open_runs():
         raise Problem("not-found", f"nothing of this thread waits for the answer {answer_id!r:.100}")
-    return Given(command_id=await _give(commands, principal, key, run_id, reply, payload))
+    return Given(command_id=await _give(caller, key, run_id, reply, payload))
 
 
 @router.get(
-    "/threads/{thread_id}/answers",
-    summary="Answers for who goes on with a thread",
-    responses=documented("forbidden"),
+    "/threads/{thread_id}/answers", summary="Answers for who goes on with a thread", responses=documented("forbidden")
 )
 async def open_answers(
     gateway: TheGateway, commands: TheCommands, principal: Sender, thread_id: ThreadId, tenant: Whose = None
@@ -238,8 +241,7 @@ async def open_answers(
 
     A run that takes one up says so among its events.
     """
-    await commands.ready()
-    waiting = await _waiting(gateway, thread_id, principal.bounded(tenant))
+    waiting = await (await _caller(gateway, commands, principal, thread_id, tenant)).waiting()
     open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
     given = [one for of in waiting for one in commands.open_answers(of.thread.tenant, of.thread_id)]
     return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
@@ -299,57 +301,14 @@ async def _frames(commands: Commands, tenant: str | None, still: Still) -> Async
         yield comment("nothing new") if value is None else frame(value, name="command")
 
 
-def _key(principal: Principal, thread_id: str, tenant: str | None) -> ThreadKey:
-    bounded = principal.bounded(tenant)
-    return ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
-
-
-async def _waiting(gateway: TheGateway, thread_id: str, tenant: str | None) -> list[Waiting]:
-    named = (thread_uuid(thread_id, tenant)[0], thread_id)
-    return await (await gateway.store()).waiting(WaitingWanted(tenant=tenant, thread=named), WAITING_THREADS)
-
-
-async def _open_runs(gateway: TheGateway, key: ThreadKey) -> list[str]:
-    runs = await gateway.run_watch.open_runs()
-    return [run.key.run_id for run in runs if ThreadKey.of(run.key.thread_id, run.key.tenant) == key]
-
-
-async def _to_run(
-    gateway: TheGateway, commands: Commands, principal: Principal, key: ThreadKey, run_id: str, said: Wanted | Message
-) -> Given:
-    await commands.ready()
-    command_id = await _give(commands, principal, key, run_id, said)
-    stored = await (await gateway.store()).run_events(key)
-    if run_id in stored and run_id not in await _open_runs(gateway, key):
-        await commands.over(command_id, "the run was over")
-    return Given(command_id=command_id)
-
-
-async def _to_open_runs(
-    gateway: TheGateway,
-    commands: Commands,
-    principal: Principal,
-    thread_id: str,
-    tenant: str | None,
-    said: Wanted | Message,
-) -> AllGiven:
-    await commands.ready()
-    key = _key(principal, thread_id, tenant)
-    runs = await _open_runs(gateway, key)
-    if not runs:
-        raise unknown_thread(thread_id)
-    ids = [await _give(commands, principal, key, run_id, said) for run_id in runs]
-    return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
-
-
 async def _give(
-    commands: Commands,
-    principal: Principal,
+    caller: Caller,
     key: ThreadKey,
     run_id: str,
     said: Wanted | Message | Reply,
     payload: dict[str, Any] | None = None,
 ) -> str:
+    principal = caller.principal
     mode, by = NOW, said.by or principal.name
     if isinstance(said, Wanted):
         kind, does, mode = STOP, "is told to stop", said.mode
@@ -360,5 +319,5 @@ async def _give(
     command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)
     extra = about(key, f"run.{kind}")
     audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=extra)
-    await commands.give(command)
+    await caller.commands.give(command)
     return command.id
