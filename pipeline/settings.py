@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr
 
 from pipeline.policies import budgets, prices, sign_in, webhooks
-from pipeline.policies.budgets import Budget
+from pipeline.policies.budgets import Budget, Enforce
 from pipeline.policies.prices import Prices
 from pipeline.policies.retention import Retention
 from pipeline.policies.webhooks import Webhook
@@ -338,7 +338,7 @@ class Settings(ClientSettings):
         "`NAME=https://host/path` for any other server. By default none.",
     )
     gateway_proxy_budgets: bool = Field(
-        False, description="Calls to models for which a budget is used up are refused, and not passed on."
+        False, description="What budgets do that do not say it: calls of the proxy are refused where one is used up."
     )
     gateway_proxy_first_byte: Seconds = Field(900.0, description="Time in which such a server must begin to answer.")
     gateway_proxy_idle: Seconds = Field(300.0, description="Silence in the middle of its answer that ends it.")
@@ -349,7 +349,8 @@ class Settings(ClientSettings):
     )
     budgets: Annotated[str, AfterValidator(_budgets)] | None = Field(
         None,
-        description="What may be used: a JSON list of {name, tokens or usd, per, tenant?, agent?, model?}, or a file "
+        description="What may be used: a JSON list of {name, tokens or usd, per, tenant?, agent?, model?, "
+        "enforce?}, or a file "
         "that holds it; `per` is `hour`, `day` or `month`. By default there are no budgets.",
     )
     prices: Annotated[str, AfterValidator(_prices)] | None = Field(
@@ -448,7 +449,8 @@ class Settings(ClientSettings):
     @property
     def budget_list(self) -> tuple[Budget, ...]:
         """The budgets of the setting."""
-        return () if self.budgets is None else budgets.parse(_text_or_file(self.budgets))
+        default: Enforce = "refuse" if self.gateway_proxy_budgets else "notice"
+        return () if self.budgets is None else budgets.parse(_text_or_file(self.budgets), default)
 
     @property
     def price_list(self) -> Prices:

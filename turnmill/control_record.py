@@ -15,6 +15,7 @@ VERSION: Final = 1
 EVENT: Final = "turnmill.control"  # the type of an acknowledgement among a run's events
 STOP, STEER, ANSWER, STATE = "stop", "steer", "answer", "state"
 NOW, AFTER_TURN = "now", "after_turn"
+BUDGET: Final = "budget"  # who stops a run whose budget is used up
 NEEDED: Final = ("id", "thread_id", "kind", "by")
 TEXTS: Final = (*NEEDED, "tenant", "run_id", "mode")
 PAYLOAD: Final = {STEER: {"text": STEER_CHARACTERS}, ANSWER: {"answer_id": NAMED_CHARACTERS}}  # texts that it must have

@@ -16,8 +16,10 @@ from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.text import join, mend
 from pipeline.turns.times import bounded, iso
 from topics.json_text import Fields
+from turnmill.control_record import BUDGET
 
 REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected": "network_failure"}
+STOPPED_BY: Final = "meta:stopped_by"
 PLACE: Final = "meta:after_part"
 ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
 UNFINISHED: Final = "meta:unfinished"
@@ -41,8 +43,9 @@ def agent_turn(
     if complete:
         document["completed_at"] = iso(turn.last_at)
     else:
+        stopped_by = turn.turn_fields.get(STOPPED_BY, {}).get("by") if turn.end == "aborted" else None
         document["interruption"] = {
-            "reason": REASONS.get(turn.end, turn.end),
+            "reason": BUDGET if stopped_by == BUDGET else REASONS.get(turn.end, turn.end),
             "interrupted_at": iso(turn.last_at),
             **({"detail": turn.error_text} if turn.error_text else {}),
         }

@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from pipeline.assembly.agent_turn import STOPPED_BY
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect, Handler, Violation
 from pipeline.assembly.parts import Message, Part
 from topics.json_text import Fields
 from turnmill.control_record import ANSWER, EVENT, STEER
 
-STOPPED_BY: Final = "meta:stopped_by"
 STEERED_BY: Final = "meta:steered_by"  # of a part
 ANSWERED_BY: Final = "meta:answered_by"
 

@@ -37,6 +37,7 @@ from pipeline.gateway.headers import Guard
 from pipeline.gateway.live import routes as live
 from pipeline.gateway.proxy.path_token import PathToken
 from pipeline.settings import Settings
+from turnmill.errors import CallerError
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     ingest.router,
@@ -88,17 +89,29 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
 
         proxy = Proxy(gateway, commands)
 
+    stops = None
+    if any(one.enforce == "stop" for one in settings.budget_list):
+        if commands is None:
+            raise CallerError("a budget stops runs (`enforce`), which TURNMILL_CONTROL must allow")
+        from pipeline.gateway.budget_stops import BudgetStops  # noqa: PLC0415  # where none stops, not loaded
+
+        stops = BudgetStops(gateway, commands)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         gateway.loop_watch.start()
         gateway.budgets.start()
         if gateway.trail is not None:
             gateway.trail.start()
+        if stops is not None:
+            stops.start()
         if proxy is not None:
             proxy.start()
         try:
             yield
         finally:
+            if stops is not None:
+                await stops.stop()
             if proxy is not None:
                 await proxy.close()
             if commands is not None:

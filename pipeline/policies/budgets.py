@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -18,8 +18,10 @@ LEVELS: Final = (80, 100)  # per cent of which a notice is given
 NANO: Final = 1_000_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 DATED: Final = re.compile(r"[-@](?:latest|[0-9][0-9-]{3,})")
-KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per")
+KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per", "enforce")
 
+Enforce = Literal["notice", "refuse", "stop"]
+ENFORCES: Final = ("notice", "refuse", "stop")
 Per = Literal["hour", "day", "month"]
 PERIODS: Final = ("hour", "day", "month")
 
@@ -28,7 +30,8 @@ PERIODS: Final = ("hour", "day", "month")
 class Budget:
     """A limit of `unit` (tokens, or nano_usd: 10⁻⁹ US dollars) in each hour, day or month of UTC.
 
-    `tenant` ("" for what has none), `agent` and `model`: what counts; None is all.
+    `tenant` ("" for what has none), `agent` and `model`: what counts; None is all. `enforce`: what happens where it is
+    used up: a notice; and new calls of the proxy are refused; and open runs are stopped.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Budget:
     tenant: str | None = None
     agent: str | None = None
     model: str | None = None
+    enforce: Enforce = "notice"
 
     @property
     def scope(self) -> str:
@@ -99,6 +103,11 @@ class State:
         parts = [used if name in (own, None) else min(used, most) for name, used in self.by_tenant.items()]
         return (sum(parts) if parts else self.used) >= self.budget.limit
 
+    def with_more(self, more: Mapping[str, int]) -> State:
+        """Return the state with what tenants ("" for none) have used beside that."""
+        by = {name: self.by_tenant.get(name, 0) + more.get(name or "", 0) for name in {*self.by_tenant, *more}}
+        return replace(self, used=self.used + sum(more.values()), by_tenant=by if self.budget.tenant is None else {})
+
     def over(self, now: int) -> bool:
         """Return True if its window is over, and another one has begun."""
         return now >= self.end
@@ -144,10 +153,10 @@ class Verdict:
     exhausted: tuple[State, ...] = ()
 
 
-def parse(text: str) -> tuple[Budget, ...]:
-    """Return the budgets of a JSON list of {"name", "tokens" or "usd", "per", "tenant"?, "agent"?, "model"?}.
+def parse(text: str, enforce: Enforce = "notice") -> tuple[Budget, ...]:
+    """Return the budgets of a JSON list of objects with KEYS, of which `name`, `per`, and `tokens` or `usd` are needed.
 
-    Raises ValueError that names the entry.
+    `enforce`: of those that do not say it. Raises ValueError that names the entry.
     """
     try:
         rows = json.loads(text)
@@ -158,7 +167,7 @@ def parse(text: str) -> tuple[Budget, ...]:
     found: dict[str, Budget] = {}
     for number, row in enumerate(rows, 1):
         try:
-            one = _budget(row)
+            one = _budget(row, enforce)
         except ValueError as error:
             raise ValueError(f"entry {number}: {error}") from None
         if one.name in found:
@@ -167,7 +176,7 @@ def parse(text: str) -> tuple[Budget, ...]:
     return tuple(found.values())
 
 
-def _budget(row: Any) -> Budget:
+def _budget(row: Any, default: Enforce) -> Budget:
     if type(row) is not dict or row.keys() - {*KEYS}:
         raise ValueError(f"an object with {', '.join(KEYS)} is expected")
     name, per = row.get("name"), row.get("per")
@@ -178,6 +187,9 @@ def _budget(row: Any) -> Budget:
     for key in ("tenant", "agent", "model"):
         if type(row.get(key, "")) is not str:
             raise ValueError(f"{key!r} is a string; leave it out for all")
+    enforce = row.get("enforce", default)
+    if enforce not in ENFORCES:
+        raise ValueError(f"'enforce' is one of {', '.join(ENFORCES)}")
     if ("tokens" in row) == ("usd" in row):
         raise ValueError("either 'tokens' or 'usd' is expected")
     unit: Literal["tokens", "nano_usd"] = "tokens" if "tokens" in row else "nano_usd"
@@ -185,7 +197,7 @@ def _budget(row: Any) -> Budget:
     if type(amount) not in ((int,) if unit == "tokens" else (int, float)) or not 0 < amount < 10**15:
         raise ValueError("'tokens' is an integer, 'usd' a number, and more than 0")
     limit: int = amount if unit == "tokens" else round(amount * NANO)
-    return Budget(name, unit, max(1, limit), per, row.get("tenant"), row.get("agent"), row.get("model"))
+    return Budget(name, unit, max(1, limit), per, row.get("tenant"), row.get("agent"), row.get("model"), enforce)
 
 
 def _alike(one: str, other: str) -> bool:

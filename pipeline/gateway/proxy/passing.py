@@ -78,6 +78,7 @@ class Proxy:
         control = None if commands is None else Control(to_brokers, values=commands.values)
         self._publishing = Publishing(gateway.publisher, self.conversations, control)
         self._sharing = Sharing(gateway.settings, self.conversations)
+        self._enforces = any(one.enforce != "notice" for one in gateway.settings.budget_list)
         self._room = Room(BODIES.size)
         self._session: aiohttp.ClientSession | None = None
         self._open = 0
@@ -119,7 +120,7 @@ class Proxy:
         except NoSuchPath as error:
             raise Problem("bad-request", str(error)) from None
         dialect, passed, read = upstream.dialect(scope["method"], path), upward(headers), asyncio.Event()
-        counting = settings.gateway_proxy_budgets and scope["method"] == "POST"
+        counting = self._enforces and scope["method"] == "POST"
         if dialect is None:
             if counting:  # it isn't read, so nobody knows which model it is for
                 self._check_used_up(principal, self._counting(_told(scope, principal), principal, ()))
@@ -177,7 +178,8 @@ class Proxy:
         return await self._gateway.aside.run(principal.tenant, read, call)
 
     def _counting(self, headers: Mapping[str, str], principal: Principal, models: Collection[str] | None) -> Budgets:
-        return self._gateway.budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
+        counting = self._gateway.budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
+        return tuple(one for one in counting if one.enforce != "notice")
 
     def _check_budgets(self, call: Call, reading: Reading, principal: Principal) -> bool:
         """Return whether a budget counts this call. Raise Problem where one is used up, or might be bypassed.

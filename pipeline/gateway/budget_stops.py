@@ -1,0 +1,170 @@
+"""Stops the open runs of budgets that are used up, of which what open runs have used already is a part."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from pipeline.assembly.run_list import ListedRun
+from pipeline.gateway.control.commands import EXPIRES_MS, Commands
+from pipeline.gateway.follower import Offsets
+from pipeline.kafka.reading import offsets_since
+from pipeline.observability.audit import about, audit
+from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.observability.telemetry_meter import MODEL, Seen
+from pipeline.policies.budgets import State
+from pipeline.settings import Settings
+from pipeline.stores.prices import cost_nano_usd
+from pipeline.turns import tokens
+from pipeline.turns.reading import Reading
+from topics import telemetry
+from topics.catalog import TELEMETRY
+from topics.state import RunKey
+from topics.telemetry import TelemetryRecord
+from turnmill.clock import now_ms
+from turnmill.control_record import BUDGET, NOW, STOP, Command
+from turnmill.ending import ended
+from turnmill.errors import InvalidRecord, TurnmillError
+from turnmill.limits import LISTED_RUNS
+
+if TYPE_CHECKING:
+    from pipeline.gateway.connections import Gateway
+
+EVERY: Final = 0.5  # seconds between two looks at the store
+BACK: Final = 3_600.0  # seconds: what runs have used that began before this gateway
+COUNTED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+log = logging.getLogger(__name__)
+
+Used = dict[str | None, Counter[str]]  # by model: tokens, nano_usd
+
+
+class OpenUse:
+    """What open runs have used, as far as their streams say so while they go on. A listener of the follower."""
+
+    name = "what open runs have used"
+    topics = (TELEMETRY,)
+    runs: Final = "none"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._seen = Seen(LISTED_RUNS)
+        self.used: dict[RunKey, Used] = {}
+
+    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+        """Return where the reading begins."""
+        return await offsets_since(self._settings, consumer, self.topics, BACK)
+
+    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+        """Take records of the telemetry topic; malformed ones are others' affair."""
+        for record in records:
+            with suppress(InvalidRecord, ValueError, TypeError, KeyError):
+                self.add(telemetry.decode(record.value))
+
+    def add(self, record: TelemetryRecord) -> None:
+        """Add what a response has used. What is derived at the end of a run is stored in the same moment."""
+        data = record["data"]
+        is_use = record["type"] == "data-sys-usage" and isinstance(data, dict) and not record.get("derived")
+        if not is_use or not self._seen.first(record):
+            return
+        reading, tenant = Reading(data), record.get("tenant")
+        known, model = tokens.read(reading), reading.text(MODEL) or record.get("model_name")
+        row: dict[str, Any] = {name: known.get(name) for name in COUNTED}
+        row |= {"model": model, "provider": record.get("provider_name"), "tenant": tenant or "", "at": record["ts"]}
+        cost = cost_nano_usd(row, self._settings.price_list)
+        spent = known.get("total_tokens", known.get("input_tokens", 0) + known.get("output_tokens", 0))
+        key = RunKey(tenant, record["thread_id"], record["run_id"])
+        by_model = self.used.setdefault(key, {}).setdefault(model, Counter())
+        by_model.update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
+
+    def keep(self, runs: Iterable[RunKey]) -> None:
+        """Forget the runs that are not open any more: the store has them, or will."""
+        still = {*runs}
+        self.used = {key: used for key, used in self.used.items() if key in still}
+
+
+def to_stop(
+    states: Iterable[State], runs: Sequence[ListedRun], used: Mapping[RunKey, Used], now: int
+) -> list[tuple[State, ListedRun]]:
+    """Return the open runs of budgets that are used up, with what open runs have used. Pure."""
+    found = []
+    for state in states:
+        if state.over(now):
+            continue
+        budget, more = state.budget, Counter[str]()
+        for run in runs:
+            for model, spent in used.get(run.key, {}).items():
+                if budget.counts(run.key.tenant, run.agent_id, model):
+                    more[run.key.tenant or ""] += spent[budget.unit]
+        whole = state.with_more(more)
+        found += [
+            (state, run)
+            for run in runs
+            if not run.imported
+            and budget.counts(run.key.tenant, run.agent_id, run.model)
+            and whole.exhausted(run.key.tenant)
+        ]
+    return found
+
+
+class BudgetStops:
+    """Looks at the budgets that stop, twice a second."""
+
+    def __init__(self, gateway: Gateway, commands: Commands) -> None:
+        self._gateway = gateway
+        self._commands = commands
+        self._open_use = OpenUse(gateway.settings)
+        self._stopped: set[str] = set()  # commands
+        self._task: asyncio.Task[None] | None = None
+        self._warn = RepeatedWarning(log)
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._gateway.follower.listen(self._open_use)
+        self._task = asyncio.create_task(self._watch(), name="budgets that stop")
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            await ended(self._task)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except TurnmillError as error:
+                self._warn("stops", "runs of budgets that are used up can't be stopped now: %s", error)
+            except Exception:
+                log.exception("budgets: stopping runs failed")
+            await asyncio.sleep(EVERY)
+
+    async def _look(self) -> None:
+        budgets, runs = self._gateway.budgets, list(await self._gateway.run_watch.open_runs())
+        await self._commands.ready()
+        await budgets.renew()
+        self._open_use.keep(run.key for run in runs)
+        stopping = [state for state in budgets.states.values() if state.budget.enforce == "stop"]
+        for state, run in to_stop(stopping, runs, self._open_use.used, now_ms()):
+            command = _command(state, run)
+            if command.id not in self._stopped:
+                await self._commands.give(command)
+                self._stopped.add(command.id)
+                said = about(run.thread)
+                audit.info("run %s is told to stop, by budget %s", run.key.run_id, state.budget.name, extra=said)
+        if len(self._stopped) > LISTED_RUNS:  # a command that is given again is the same one
+            self._stopped.clear()
+
+
+def _command(state: State, run: ListedRun) -> Command:
+    """Return the command to stop a run: the same one, whichever gateway gives it."""
+    tenant, thread_id, run_id = run.key
+    named = uuid5(NAMESPACE_URL, f"{state.budget.name} {state.start} {tenant or ''} {thread_id} {run_id}")
+    now = now_ms()
+    return Command(str(named), thread_id, run_id, tenant, STOP, NOW, BUDGET, now, now + EXPIRES_MS)
