@@ -81,7 +81,7 @@ def claude_client(
     given.query = spoken.prompted(given.query)
     given.receive_messages = spoken.heard(given.receive_messages)
     given.disconnect = spoken.left(given.disconnect)
-    spoken.interrupt = given.interrupt
+    spoken.interrupt = getattr(given, "interrupt", None)
     return client
 
 

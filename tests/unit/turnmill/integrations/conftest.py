@@ -27,7 +27,8 @@ class Heard:
     def turns(self) -> list[dict[str, Any]]:
         """What is assembled of it: nothing is refused."""
         found, refused = assemble(
-            DIALECTS[self.first["dialect"]], [{**self.first, "events": self.events, "end": self.end}]
+            DIALECTS[self.first["dialect"]],
+            [{**self.first, "events": self.events, "dt": [0] * len(self.events), "end": self.end}],
         )
         assert refused == []
         return [record["turn"] for record in found if record["turn"]]

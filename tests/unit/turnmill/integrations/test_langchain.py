@@ -72,7 +72,7 @@ def spoken_by(
 
 def test_a_chain_with_tools(heard: Runs, langchain: ContextVar[Any]) -> None:
     handler = turnmill.langchain_handler(tenant="acme")
-    assert (handler.run_inline, handler.raise_error) == (True, False)
+    assert (handler.run_inline, handler.raise_error) == (True, True)
     root, tool = uuid4(), uuid4()
     question = Message("human", "Rain?")
     handler.on_chain_start(None, {"question": "Rain?"}, run_id=root, name="RunnableSequence", metadata={})
