@@ -72,7 +72,7 @@ def stage(home: Path, **options: object) -> Iterator[Stage]:
     )
     with local.running(settings):
         in_a_thread(apply_topics(settings))
-        worker = WorkerProcess(settings).start()
+        worker = WorkerProcess(settings, roles="assemble,metrics,store,feedback").start()
         try:
             in_a_thread(worker.url(within=180))
             with serving(settings) as url:
