@@ -117,8 +117,7 @@ async def test_an_sdk_shows_how_its_request_differs(sdk: str, tmp_path: Path) ->
     calls, _, _ = stored(settings)
     member = "contents" if sdk == "gemini" else "input" if sdk == "responses" else "messages"
     for call in calls:
-        words = call.request[member][-1 if sdk == "ai-chat" else 0]
-        words.update({"parts": [{"text": "Rain?"}]} if sdk == "gemini" else {"content": "Rain?"})
+        call.request[member][0].update({"parts": [{"text": "Rain?"}]} if sdk == "gemini" else {"content": "Rain?"})
     async with Mock(Tape(calls)).serving() as url:
         said, _ = await spoken(tmp_path / "again", url, command(sdk))
     assert said["status"] == 400

@@ -66,7 +66,7 @@ def chat() -> str:
             answer = stream.get_final_completion().choices[0].message
         if not answer.tool_calls:
             return answer.content or ""
-        said.append(answer.model_dump(exclude_none=True, include={"role", "content", "tool_calls"}))
+        said.append({"role": "assistant", **answer.model_dump(exclude_none=True, include={"content", "tool_calls"})})
         for call in answer.tool_calls:
             output = weather(**json.loads(call.function.arguments))
             said.append({"role": "tool", "tool_call_id": call.id, "content": output})

@@ -60,7 +60,7 @@ def items(parts: Sequence[Fields]) -> Iterator[Fields]:
             while place < len(parts) and _is_of(parts[place], own):
                 place += 1
         elif kind in ("tool-call", "builtin-tool-call"):
-            yield {**identity, **meta, **call(part, meta), **_named(part)}
+            yield {**identity, "status": "completed", **meta, **call(part, meta), **_named(part)}
         elif kind == "builtin-tool-return":
             output = {"call_id": part["tool_call_id"], "output": part.get("content")}
             yield {**identity, "type": "shell_call_output", **meta, **output}
