@@ -121,6 +121,9 @@ NAME_CHARACTERS: Final = 200
 WEBHOOKS: Final = 100
 """Webhooks of one tenant: each turn is offered to all of them."""
 
+VIEWS: Final = 500
+"""Saved views of one tenant: a page of the dashboard lists all of them."""
+
 TOKENS: Final = 1000
 """Tokens of one tenant that the API makes: each gateway holds all of them."""
 

@@ -27,6 +27,7 @@ from pipeline.gateway import (
     threads,
     tokens,
     usage,
+    views,
     webhooks,
 )
 from pipeline.gateway.auditing import refused
@@ -53,6 +54,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     budgets.router,
     live.router,
     usage.router,
+    views.router,
     status.router,
     docs_page.router,
     turn_usage.router,

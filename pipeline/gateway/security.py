@@ -37,7 +37,7 @@ Scope = Literal["publish", "feedback", "read", "control", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
 MEANING: Final = {
     "publish": "send runs",
-    "feedback": "say what you think of threads",
+    "feedback": "say what you think of threads, save views",
     "read": "read threads, live streams and usage",
     "control": "stop, steer and answer runs",
     "admin": "delete and hold threads, read dead letters",
@@ -379,6 +379,7 @@ async def _staying(
 Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
 Listening = Annotated[Principal, Security(_staying, scopes=["publish"])]
 Reader = Annotated[Principal, Security(authenticated, scopes=["read"])]
+Editor = Annotated[Principal, Security(authenticated, scopes=["feedback"])]
 Controller = Annotated[Principal, Security(authenticated, scopes=["control"])]
 Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
 

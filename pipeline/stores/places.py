@@ -210,6 +210,13 @@ TABLES: Final = (
         ),
     ),
     TablePlace(
+        "views",
+        "`tenants erase` deletes a tenant's",
+        "until they are deleted",
+        ("id", "owner", "tenant", "name", "address"),
+        left=_rows(s.views.c.id, lambda tenant: s.views.c.tenant == column_text(tenant)),
+    ),
+    TablePlace(
         "audit",
         "`tenants erase` deletes a tenant's, but for those that tell of erasures",
         "ids, and who acted, for TURNMILL_AUDIT_RETENTION; of erasures also those of erased tenants",

@@ -434,5 +434,19 @@ audit = Table(
     Index("audit_tenant_at", "tenant", "at", "id"),  # a page of a tenant's
 )
 
+# Views of the dashboard that somebody has saved: addresses with filters.
+views = Table(
+    "views",
+    metadata,
+    Column("id", Name, primary_key=True),
+    Column("owner", Name, nullable=False),  # the name of a token or a person
+    Column("tenant", Name),  # theirs; null for all
+    Column("name", Name, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("shared", Boolean, nullable=False),  # with all of that tenant
+    Column("made_at", BigInteger, nullable=False),
+    Index("views_tenant", "tenant"),
+)
+
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.
 compatibility = Table("compatibility", metadata, Column("oldest", Name, primary_key=True))

@@ -38,6 +38,7 @@ from pipeline.stores.tenants import OfTenants
 from pipeline.stores.tokens import Tokens
 from pipeline.stores.turn_usage import used_by
 from pipeline.stores.usage_report import UsageQuery, UsageReport
+from pipeline.stores.views import Viewed
 from pipeline.stores.waiting import Waiting, WaitingWanted, waiting
 from pipeline.stores.write import FOREVER, compare, lives_by, lock, mark_erased, write
 from topics.thread_key import ThreadKey
@@ -61,6 +62,7 @@ class ThreadStore(
     Audited,
     DeletedUsage,
     Repricing,
+    Viewed,
     Scrubbing,
 ):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.

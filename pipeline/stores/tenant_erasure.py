@@ -77,6 +77,7 @@ async def _erase(
     await store.forget_feedback(tenant)
     await store.forget_notices(tenant)
     await store.forget_audit(tenant)
+    await store.forget_views(tenant)
     await store.forget_sums(tenant)
     await store.forget_deleted_usage(tenant)
     await store.scrub()

@@ -14,6 +14,7 @@ import { themeButton } from "./theme.js";
 import { thread } from "./thread.js";
 import { threads } from "./threads.js";
 import { tokens } from "./tokens.js";
+import { savedViews } from "./views.js";
 
 const main = document.getElementById("main");
 const connection = document.getElementById("connection");
@@ -29,6 +30,7 @@ const VIEWS = [
   [/^\/tokens$/, "tokens", tokens],
   [/^\/audit$/, "audit", audit],
 ];
+const SAVED = new Set([overview, threads, search]); // those whose filters can be saved
 const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters", tokens: "Tokens", audit: "Audit" };
 
 let view = null; // AbortController of what is shown
@@ -50,6 +52,7 @@ function show() {
   const focused = document.activeElement?.dataset?.focus; // what was chosen in this view is drawn anew
   main.className = "";
   draw(main, view.signal, new URLSearchParams(query ?? ""), state, match?.[1] && decoded(match[1]));
+  if (SAVED.has(draw)) main.querySelector(".controls")?.after(savedViews(view.signal));
   if (shown !== null && shown !== path) {
     scrollTo(0, 0);
     main.focus({ preventScroll: true });
