@@ -117,6 +117,36 @@ def test_the_provider_signs_somebody_out(addresses: tuple[str, str], context: Br
     assert refused(gateway, secret)
 
 
+def test_an_operator_sees_who_did_what_and_saves_a_view(addresses: tuple[str, str], context: BrowserContext) -> None:
+    gateway, _ = addresses
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    sign_in(page, gateway, "operators", "#/audit?what=sign-in")
+    expect(page.get_by_text("by operators@acme.example").first).to_be_visible()
+    page.get_by_label("Who").fill("nobody of this name")
+    expect(page.get_by_text("There is nothing of that")).to_be_visible()
+    page.goto(f"{gateway}/#/threads?status=interrupted")
+    page.get_by_text("Views", exact=True).click()
+    expect(page.get_by_text("None is saved yet")).to_be_visible()
+    page.get_by_label("Save this view as").fill("failed ones")
+    page.get_by_label("for my team").check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("link", name="failed ones")).to_have_attribute("href", "#/threads?status=interrupted")
+    for width in (390, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, "nothing sticks out"
+    page.goto(f"{gateway}/#/search")
+    page.get_by_text("Views", exact=True).click()
+    page.get_by_role("link", name="failed ones").click()
+    expect(page).to_have_url(f"{gateway}/#/threads?status=interrupted")
+    page.get_by_text("Views", exact=True).click()
+    page.get_by_role("button", name="Delete the view failed ones").click()
+    expect(page.get_by_text("None is saved yet")).to_be_visible()
+    assert faults == []
+
+
 def test_a_viewer_sees_why_a_control_is_off(addresses: tuple[str, str], context: BrowserContext) -> None:
     page = context.new_page()
     sign_in(page, addresses[0], "readers")
