@@ -111,12 +111,14 @@ class Publisher:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._linger_is_over()
-        if self._control is not None:
-            await self._control.close()
+        # Beside what is sent: where the broker is away, both take some seconds.
+        deaf = None if self._control is None else asyncio.ensure_future(self._control.close())
         delivery, self._delivery = self.delivery, None
         keep_after = KEEP_AFTER if self._keep_after is None else self._keep_after
         within = keep_after if self._spool else FLUSH_WITHIN
         left = await delivery.close(within)
+        if deaf is not None:
+            await deaf
         if self._spool and (kept := self.counts.unconfirmed - left):
             log.warning("%d records are in %s: the next publisher there sends them", kept, self._spool.folder)
         if not left:
