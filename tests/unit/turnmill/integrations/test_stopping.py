@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -157,6 +158,33 @@ async def test_agents_sdk(heard: Runs, begun: list[PublishedRun], mode: str) -> 
     assert result.mode == ("immediate" if mode == NOW else "after_turn")
     processor.on_span_end(agent)
     processor.on_trace_end(trace)
+    check(heard)
+
+
+@pytest.mark.parametrize("mode", [NOW, AFTER_TURN])
+async def test_langchain(heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Now: at the next token; after the turn: at the next call of a model."""
+    callbacks = ModuleType("langchain_core.callbacks")
+    monkeypatch.setattr(callbacks, "BaseCallbackHandler", object, raising=False)
+    monkeypatch.setitem(sys.modules, "langchain_core", ModuleType("langchain_core"))
+    monkeypatch.setitem(sys.modules, callbacks.__name__, callbacks)
+    handler = turnmill.langchain_handler(thread_id="t")
+    root, model = uuid4(), uuid4()
+    handler.on_chain_start(None, {}, run_id=root, name="chain", metadata={})
+    asked = [{"type": "human", "content": "Rain?", "id": "h1"}]
+    handler.on_chat_model_start({"name": "model"}, [asked], run_id=model, parent_run_id=root)
+    await tell(begun, mode)
+    piece = SimpleNamespace(message={"type": "AIMessageChunk", "content": "No", "id": "m1"})
+
+    def goes_on() -> None:
+        handler.on_llm_new_token("", chunk=piece, run_id=model, parent_run_id=root)
+        assert mode == AFTER_TURN
+        handler.on_chat_model_start({"name": "model"}, [asked], run_id=uuid4(), parent_run_id=root)
+
+    with pytest.raises(RunStopped) as raised:
+        goes_on()
+    handler.on_llm_error(raised.value, run_id=model, parent_run_id=root)
+    handler.on_chain_error(raised.value, run_id=root)
     check(heard)
 
 
