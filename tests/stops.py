@@ -1,7 +1,7 @@
 """How long a model goes on after its run was told to stop: `python -m tests.stops [--stops N]`.
 
 A provider on this machine says a token every 10 ms, and notes when. For each way, N runs are stopped over HTTP, one by
-one. Measured is the time from the request to stop until the newest token that the provider sent, and how many these were.
+one. Measured are the time from the request to stop until the newest token that the provider sent, and these tokens.
 """
 
 from __future__ import annotations
