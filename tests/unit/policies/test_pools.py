@@ -34,6 +34,7 @@ WAITS: Final = {"to_thread", "run_in_executor", "deque", "OrderedDict"}  # what 
 # Modules of gateway and worker that have one, or compare a length with a bound, and no pool of the registry.
 NO_POOL: Final = {
     "pipeline/gateway/connections.py": "the answers of the store: it is asked again for one that was forgotten",
+    "pipeline/gateway/budget_stops.py": "a run whose command is forgotten is given the same one again",
     "pipeline/gateway/dev.py": "a machine with one caller",
     "pipeline/gateway/dashboard/intake.py": "a forgotten turn that comes again is counted twice in figures",
     "pipeline/gateway/dashboard/figures.py": "a tenth of the series, a tenant has in any case",

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -185,6 +186,34 @@ async def test_langchain(heard: Runs, begun: list[PublishedRun], monkeypatch: py
         goes_on()
     handler.on_llm_error(raised.value, run_id=model, parent_run_id=root)
     handler.on_chain_error(raised.value, run_id=root)
+    check(heard)
+
+
+@pytest.mark.parametrize("mode", [NOW, AFTER_TURN])
+async def test_adk(heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Now: by an exception, at the next event; after the turn: by ADK's own word for it."""
+    plugins = ModuleType("google.adk.plugins.base_plugin")
+    monkeypatch.setattr(plugins, "BasePlugin", type("Base", (), {"__init__": lambda *_, **__: None}), raising=False)
+    monkeypatch.setitem(sys.modules, plugins.__name__, plugins)
+    monkeypatch.delitem(sys.modules, "turnmill.integrations.google_adk", raising=False)
+    plugin = import_module("turnmill.integrations.google_adk").AdkPlugin()
+
+    class Context(SimpleNamespace):
+        """ADK's, of which weak references are made."""
+
+    session = SimpleNamespace(id="s", app_name="app", user_id="u", events=[])
+    context = Context(session=session, agent=SimpleNamespace(name="a"), invocation_id="i", end_invocation=False)
+    said = {"id": "e1", "author": "a", "invocationId": "i", "partial": True, "content": {"parts": [{"text": "No"}]}}
+    event = SimpleNamespace(is_final_response=lambda: False, partial=True, model_dump=lambda **_: said)
+    await plugin.before_run_callback(invocation_context=context)
+    await tell(begun, mode)
+    if mode == NOW:
+        with pytest.raises(RunStopped):
+            await plugin.on_event_callback(invocation_context=context, event=event)
+    else:
+        await plugin.on_event_callback(invocation_context=context, event=event)
+        assert context.end_invocation
+    await plugin.after_run_callback(invocation_context=context)
     check(heard)
 
 
