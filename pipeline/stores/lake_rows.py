@@ -19,6 +19,7 @@ from pipeline.stores import lake_merge, segments
 from pipeline.stores.archive_records import Entry, Expired, Refusal, never
 from pipeline.stores.lake_merge import Key, Rank
 from pipeline.stores.rows import RecordRows, Row
+from pipeline.turns.requests import prompt_of
 from topics.thread_key import ThreadKey
 
 TIME: Final = pa.timestamp("us", tz="UTC")  # Iceberg has no milliseconds
@@ -34,6 +35,8 @@ OF_RESPONSE: Final = (
     *(name for name in segments.SUMS if name != "requests"),
     *("cost_nano_usd", "price_source", "ttft_ms", "duration_ms"),
 )
+PROMPT: Final = "prompt"  # the hash of system prompt and tools, as reports of usage have it
+
 TEXTS: Final = ("agent_id", "model", "provider", "finish_reason", "price_source")
 USAGE: Final = pa.schema(
     [
@@ -42,6 +45,7 @@ USAGE: Final = pa.schema(
             pa.field(name, pa.string() if name in TEXTS else TIME if name == "at" else pa.int64())
             for name in OF_RESPONSE
         ),
+        pa.field(PROMPT, pa.string()),
     ]
 )
 
@@ -97,10 +101,13 @@ def _tables(found: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> 
 
     Each record is tried by itself only where they fail together.
     """
+    bodies = {name: body for _, parts in found for name, body in parts.requests.items()}
     try:
+        prompts = {name: prompt_of(body) for name, body in bodies.items()}
         turns = pa.Table.from_pylist([turn for turn, _ in found], schema=segments.SCHEMA).cast(TURNS)
         return turns, pa.Table.from_pylist(
-            [_usage(turn, row) for turn, parts in found for row in parts.usage], schema=USAGE
+            [_usage(turn, row) | {PROMPT: prompts.get(row["request"])} for turn, parts in found for row in parts.usage],
+            schema=USAGE,
         )
     except Exception as error:  # of a type or size that Arrow has no place for
         if len(found) == 1:

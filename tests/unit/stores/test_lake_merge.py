@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pipeline.stores import lake_merge, lake_offsets, lake_rows
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.lake_offsets import Source
+from pipeline.turns.requests import digest, prompt_of
 from pipeline.turns.thread_document import newest, rank
 from tests.support.turn_records import make_record
 from topics import turn_record
@@ -65,6 +66,14 @@ def test_turns_of_two_tenants_with_the_same_ids_are_two() -> None:
     found = batch([make_record(tenant="a"), make_record(tenant="b"), make_record(tenant=None)])
     assert sorted(tenant for _, tenant, _ in found.ranks) == ["", "a", "b"]
     assert lake_merge.doubles(found.turns) == {}
+
+
+def test_a_response_names_the_prompt_that_it_answers() -> None:
+    body = {"model": "m", "instructions": "Be brief."}
+    asked = make_record(requests={digest(body): body})
+    asked["turn"]["messages"][0]["meta:request"] = {"sha256": digest(body)}
+    found = batch([asked, make_record("other")])
+    assert found.usage["prompt"].to_pylist() == [prompt_of(body), None]
 
 
 def test_what_no_column_takes_is_refused_alone() -> None:
