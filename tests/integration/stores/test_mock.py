@@ -1,4 +1,4 @@
-"""The calls of a stored thread: with the events that the topic has of it, else rebuilt; and `turnmill mock --freeze`."""
+"""The calls of a stored thread: with the events that the topic has of it, else rebuilt; and frozen into a file."""
 
 from __future__ import annotations
 
