@@ -204,6 +204,7 @@ class _Routes:
         if not is_logout or "nonce" in claims or not (sub or sid):
             raise Problem("bad-request", "this is no logout token")
         count = await (await gateway.store()).end_sessions(name, sub, sid)
+        gateway.authenticator.made.renew()
         begun(gateway, request)
         audit.info("%d sessions ended by %r", count, name, extra=of("sign-out", f"{name}: {count} sessions"))
         return Response(status_code=200)
@@ -238,7 +239,11 @@ class _Routes:
 
     async def _end(self, gateway: Gateway, request: Request) -> tuple[Session, str | None] | None:
         secret = request.cookies.get(self._people.cookie)
-        return await (await gateway.store()).end_session(hashed(secret)) if secret else None
+        if not secret:
+            return None
+        ended = await (await gateway.store()).end_session(hashed(secret))
+        gateway.authenticator.made.renew()
+        return ended
 
     def _one(self, name: str) -> Provider:
         if name not in self._providers:

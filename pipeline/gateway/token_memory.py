@@ -35,7 +35,7 @@ class TokenMemory:
         self._lock = asyncio.Lock()
 
     def renew(self) -> None:
-        """Look at the store before the next answer: something was added here."""
+        """Look at the store before the next answer: something was added or ended here."""
         self._asked = -HELD
 
     async def find(self, digest: str, *, wait: bool = False) -> Token | None:

@@ -147,6 +147,7 @@ async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId)
     """Revoke a token: within a second no gateway lets it in, and its live streams end."""
     found = await _found(gateway, principal, token_id)
     await (await gateway.store()).revoke_token(token_id)
+    gateway.authenticator.made.renew()
     done = of("token.revoke", token_id, found.tenant)
     audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra=done)
 
