@@ -34,5 +34,6 @@ def estimated(turn: Mapping[str, Any]) -> dict[str, int] | None:
 
 
 def _characters(parts: Any) -> int:
-    values = [part.get(name) for part in parts if isinstance(part, dict) for name in ("content", "args")]
+    some = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    values = [part.get(name) for part in some for name in ("content", "args")]
     return sum(len(one if type(one) is str else json_text.dumps(one)) for one in values if one is not None)

@@ -39,7 +39,8 @@ USAGE = {"usage": {"input_tokens": 100, "output_tokens": 20}}
             [message("response", None, 1, parts=[{"part_kind": "tool-call", "args": {"a": 1}}])],
             {"input_tokens": 0, "output_tokens": 2},
         ),
-        ([None, message("response", 7, 1, parts=None or [])], ["x"], None),
+        ([None, message("response", 7, 1, parts=None), {"message_type": "response"}], ["x"], None),
+        ([message("response", 7, 1, parts=5), message("response", "abcd", 1, parts=["x", None])], [], None),
     ],
 )
 def test_the_rule(messages: list[Any], partial: list[Any], expected: dict[str, int] | None) -> None:
