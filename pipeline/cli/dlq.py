@@ -99,11 +99,11 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
     settings, chosen = load(), {_place(text) for text in places}
     with recorded():
+        targets, left_out = asyncio.run(_redrive(settings, reason, chosen, dry_run=dry_run))
         if not dry_run:
             set_up(settings)
             for one in places or [f"reason {reason}"]:
                 audit.info("dead letter %s redriven, by %s", one, local_user(), extra=of("dead-letter.redrive", one))
-        targets, left_out = asyncio.run(_redrive(settings, reason, chosen, dry_run=dry_run))
     where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())
     done = "would be published again" if dry_run else "published again"
     rest = "".join(f"; {number:,} {what} left out" for what, number in left_out.items() if number)

@@ -18,7 +18,7 @@ from pipeline.stores.summaries import decode_cursor, encode_cursor
 from pipeline.turns.column_text import column_text
 from topics.notice import AUDIT_RECORDED, VERSION, NoticeRecord
 
-GONE_AT_ONCE: Final = 5_000
+GONE_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ class Audited(Connected):
         """Delete some entries from before then (epoch ms); return how many: 0 once there are none."""
         old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(GONE_AT_ONCE)
         async with self._writing() as connection:
-            return (await connection.execute(delete(audit).where(audit.c.id.in_(old)))).rowcount
+            ids = (await connection.scalars(old)).all()  # as values: Postgres would read the table for a subquery
+            return (await connection.execute(delete(audit).where(audit.c.id.in_(ids)))).rowcount if ids else 0
 
     async def forget_audit(self, tenant: str) -> None:
         """Delete the entries about a tenant, "" for threads without one, but for those of erasures."""

@@ -20,7 +20,7 @@ from tests.support.waiting import PATIENCE
 
 # Trusts nobody, as no gateway here speaks TLS: to read the authorities takes a tenth of a second for each client.
 NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-ALL: tuple[Scope, ...] = ("publish", "read", "control", "admin")
+ALL: tuple[Scope, ...] = ("publish", "feedback", "read", "control", "admin")
 
 
 class Running:

@@ -55,8 +55,8 @@ async def test_each_line_does_what_it_says(gateway: Running, tmp_path: Path) -> 
 
 
 def status_of(line: str) -> int:
-    """Here is no dead letter, and no webhook, request, token, command or open run of that name."""
-    return NOT_THERE if re.search("PARTITION|WEBHOOK|HASH|THREAD|COMMAND|tokens/ID", path_of(line)) else 0
+    """Here is no dead letter, and no webhook, request, token, view, command or open run of that name."""
+    return NOT_THERE if re.search("PARTITION|WEBHOOK|HASH|THREAD|COMMAND|(tokens|views)/ID", path_of(line)) else 0
 
 
 async def check(line: str, url: str, folder: Path, seconds: float, expected: int) -> None:

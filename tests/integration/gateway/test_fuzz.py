@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.support.gateways import Running
 from tests.support.loop_time import longest_callback
 
-ENDLESS = ("/v1/figures/live", "/v1/threads/{thread_id}/live")  # read by other tests
+ENDLESS = ("/v1/control", "/v1/figures/live", "/v1/threads/{thread_id}/live")  # read by other tests
 LOOP = 0.2
 MEMORY = 256 * 1024 * 1024
 

@@ -42,9 +42,11 @@ TURNS: Final = 30_000  # of as many threads, over 300 hours, of 50 tenants and 6
 GROWING: Final = {
     *("threads", "turns", "thread_agents", "links", "usage", "usage_sums", "turn_words", "erased"),
     *("holds", "expired", "notices", "webhook_deliveries", "requests", "request_values", "request_members"),
-    *("turn_requests", "feedback"),
+    *("turn_requests", "feedback", "audit", "views"),
 }
-ASKED: Final = json.dumps(dict.fromkeys(("turn_id", "run_id", "agent_id", "agent_name", "dialect", "since", "asked")))
+ASKED: Final = json.dumps(
+    {**dict.fromkeys(("turn_id", "run_id", "agent_id", "agent_name", "dialect", "since")), "asked": []}
+)
 RECORD: Final = json.dumps({"agent_id": "a7", "turn": {"turn_type": "user", "parts": []}})
 INDEXES: Final = {index.name for table in schema.metadata.tables.values() for index in table.indexes}
 ALIASES: Final = {"t": "turns", "holders": "threads"}
@@ -72,6 +74,9 @@ FILL: Final = (
     "INSERT INTO erased SELECT 'gone-' || n, 0 FROM numbers n",
     """INSERT INTO holds SELECT 'held-' || n, '["x", null]', 0 FROM numbers n""",
     """INSERT INTO feedback SELECT 'thread-' || n, 'a', 't' || n % 50, '{}', n, n FROM numbers n""",
+    f"""INSERT INTO audit (at, who, token, address, action, subject, tenant, outcome)
+    SELECT {AT}, 'ann', '', '', 'thread.erase', 'thread-' || n, 't' || n % 50, 'done' FROM numbers n""",
+    """INSERT INTO views SELECT 'v' || n, 'ann', 't' || n % 50, 'mine', '#/threads', false, n FROM numbers n""",
     """INSERT INTO expired SELECT 'gone-' || n, '["x", null]', 0, 0, 0, n FROM numbers n""",
     """INSERT INTO requests
     SELECT 1000 + n, decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), 't' || n % 50, '{}' FROM numbers n""",
@@ -230,6 +235,7 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "who did what": (lambda s: s.audit_page(AuditQuery(), 100, None), "audit_at"),
     "who did what to a tenant's": (lambda s: s.audit_page(AuditQuery("t7"), 100, None), "audit_tenant_at"),
     "entries that are too old": (lambda s: s.expire_audit(NOW), "audit_at"),
+    "the saved views of a tenant": (lambda s: s.views("ann", "t7"), "views_tenant"),
     "a thread that is deleted": (erase, "turns_named"),
     "a thread that expires": (lambda s: s.expire([GONE], KEPT, NOW), "turns_named"),
 }
