@@ -19,7 +19,7 @@ from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability.audit import about, audit
 from pipeline.stores.waiting import Waiting, WaitingWanted
 from topics.thread_key import ThreadKey
-from turnmill.control_record import ANSWER, NOW, STEER, STOP
+from turnmill.control_record import ANSWER, BUDGET, NOW, STEER, STOP
 from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
 from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS, STEER_CHARACTERS
@@ -310,6 +310,8 @@ async def _give(
 ) -> str:
     principal = caller.principal
     mode, by = NOW, said.by or principal.name
+    if by == BUDGET:
+        raise Problem("bad-request", f"{BUDGET!r} is the name of budgets that stop runs: say who wants it, as `by`")
     if isinstance(said, Wanted):
         kind, does, mode = STOP, "is told to stop", said.mode
     elif isinstance(said, Message):

@@ -152,6 +152,8 @@ async def test_a_program_without_a_loop_is_stopped(served: tuple[Running, Tokens
             return any(run["run_id"] == "sync" for run in runs)
 
         await until(is_open)
+        refused = await http.post("/v1/threads/chat/stop", json={"by": "budget"})
+        assert (refused.status_code, refused.json()["type"]) == (400, "/docs#bad-request")
         answer = await http.post("/v1/threads/chat/stop", json={"by": "bob"})
         assert answer.status_code == 202
         assert len(answer.json()["command_ids"]) == 1

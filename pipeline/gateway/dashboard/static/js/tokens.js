@@ -11,7 +11,7 @@ const SCOPES = {
   read: "read threads, live streams and usage",
   publish: "send runs",
   feedback: "say what you think of threads",
-  control: "stop runs",
+  control: "stop, steer and answer runs",
   admin: "delete and hold threads, read dead letters and the audit log, make tokens",
 };
 const DAYS = [["", "Never"], ["7", "In 7 days"], ["30", "In 30 days"], ["90", "In 90 days"], ["365", "In a year"]];
