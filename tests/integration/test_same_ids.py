@@ -46,6 +46,18 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("get", "/v1/threads/{thread_id}/live"): "own",
     ("get", "/v1/threads/{thread_id}/usage"): "own",
     ("post", "/v1/threads/{thread_id}/feedback"): "off",  # whose it is: tests/integration/gateway/test_feedback.py
+    ("post", "/v1/threads/{thread_id}/runs/{run_id}/stop"): "off",  # whose run it is: gateway/test_control.py
+    ("post", "/v1/threads/{thread_id}/runs/{run_id}/steer"): "off",
+    ("post", "/v1/threads/{thread_id}/stop"): "off",
+    ("post", "/v1/threads/{thread_id}/steer"): "off",
+    ("get", "/v1/threads/{thread_id}/answers"): "nothing",
+    ("post", "/v1/threads/{thread_id}/answers/{answer_id}"): "off",
+    ("get", "/v1/commands/{command_id}"): "unknown",
+    ("get", "/v1/control"): "nothing",
+    ("get", "/v1/audit"): "nothing",  # whose entries are whose: tests/integration/gateway/test_audit.py
+    ("get", "/v1/views"): "nothing",  # whose views are whose: tests/integration/gateway/test_views.py
+    ("post", "/v1/views"): "off",
+    ("delete", "/v1/views/{view_id}"): "unknown",
     ("get", "/v1/usage"): "own list",
     ("get", "/v1/figures/live"): "own list",
     ("get", "/v1/search"): "own list",
@@ -77,6 +89,9 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "replay": ("--thread", SHARED, "--json"),
     "rerun": (SHARED,),
     "runs": ("--thread", SHARED, "--json"),
+    "answer": (SHARED, "a", "true"),
+    "steer": (SHARED, "on"),
+    "stop": (SHARED,),
     "threads delete": (SHARED, "--yes"),
     "threads hold": (SHARED,),
     "threads show": (SHARED,),
@@ -85,6 +100,9 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
 ASKS: Final = ("threads show", "threads delete", "threads hold", "export", "rerun")  # whose it is, of several
 WITHOUT_IDS: Final = {
     *(
+        "audit",
+        "mock",  # of a thread that is found as that of `export` is
+        "usage recompute",
         "archive compact",
         "archive expire",
         "assemble",
