@@ -115,6 +115,7 @@ WITHOUT_IDS: Final = {
         "dlq show",
         "doctor",
         "down",
+        "gateway",
         "gateway token",
     ),
     *("hash", "run", "schema", "search", "settings", "store check", "store expire", "store index", "store migrate"),
@@ -314,6 +315,8 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tup
     """(command, names of its parameters) of each command that does something."""
     if isinstance(command, click.Group):
         context = click.Context(command)
+        if command.invoke_without_command and path:
+            yield " ".join(path), {parameter.name or "" for parameter in command.params}
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             assert found is not None
