@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
 
+from pipeline.observability.audit import user_name
 from pipeline.settings import Settings, load
 from topics import json_text
 from turnmill.gateway_call import call
@@ -107,7 +107,7 @@ def _send(
         settings = settings.model_copy(update={"publish_url": (gateway or here).rstrip("/")})
     if tenant is not None:
         path, names = f"{path}?tenant={{}}", [*names, tenant]
-    failed = asyncio.run(_follow(settings, path, names, {**body, "by": by or getpass.getuser()}, until, wait=wait))
+    failed = asyncio.run(_follow(settings, path, names, {**body, "by": by or user_name() or None}, until, wait=wait))
     if failed:
         sys.exit(1)
 

@@ -18,7 +18,7 @@ HERE = "command line"
 
 @contextmanager
 def recorded() -> Iterator[None]:
-    """Keep what the block tells the audit log, whatever becomes of the block."""
+    """Store the audit entries of the block when it ends, also where it fails."""
     settings, entries = load(), list[Entry]()
     before = acting.set(Actor(user_name(), address=HERE, keep=entries.append if settings.audit_retention else None))
 

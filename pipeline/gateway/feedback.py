@@ -16,7 +16,6 @@ from topics.thread_key import ThreadKey
 from turnmill.envelope import encode
 from turnmill.errors import InvalidRecord
 from turnmill.feedback_sender import made
-from turnmill.identity import thread_uuid
 from turnmill.limits import COMMENT_CHARACTERS, FEEDBACK_CHARACTERS, NAMED_CHARACTERS
 
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
@@ -70,7 +69,7 @@ async def give_feedback(
     except InvalidRecord as error:
         raise Problem("bad-request", error.detail) from None
     value = encode(record)
-    key = ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
+    key = ThreadKey.of(record["thread_id"], bounded)
     try:
         erased = await (await gateway.store()).erased([key])
     except StoreError:  # nothing is known against it, and a worker looks again

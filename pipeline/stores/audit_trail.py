@@ -7,11 +7,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from pipeline.observability.audit import REFUSED, Entry
 from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
+from turnmill.ending import ended
 
 EVERY: Final = 0.5  # seconds between two writes
 AT_ONCE: Final = 500
@@ -63,9 +65,7 @@ class AuditTrail:
     async def close(self) -> None:
         """Write what waits; what can't be written is lost."""
         if self._writing is not None:
-            self._writing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._writing
+            await ended(self._writing)
         try:
             await self.flush()
         except StoreError as error:
@@ -75,7 +75,7 @@ class AuditTrail:
     async def flush(self) -> None:
         """Write what waits. Raises StoreError: then it waits on."""
         while self._waiting:
-            some = [self._waiting[place] for place in range(min(len(self._waiting), AT_ONCE))]
+            some = list(islice(self._waiting, AT_ONCE))
             await (await self._store()).add_audit(some, told=self._told)
             for _ in some:
                 self._waiting.popleft()

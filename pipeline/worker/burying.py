@@ -7,14 +7,24 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from aiokafka import ConsumerRecord
+
 from pipeline.assembly.records import Refused
 from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from turnmill.envelope import batch_refusal
+from turnmill.errors import Reason
 
 PAUSE: Final = 0.5  # seconds before dead letters that were not delivered are sent again
+
+
+def refusal(record: ConsumerRecord, reason: Reason, detail: str) -> Refused:
+    """Return why a record is refused; of one that stands for a whole batch, why that was."""
+    batch = batch_refusal(record.headers)
+    return Refused(record, reason, detail) if batch is None else Refused(record, Reason.TOO_LARGE, batch)
 
 
 class Burying:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from aiokafka import ConsumerRecord
-
 from pipeline.assembly.records import Refused
 from pipeline.kafka.dead_letters import without_value
 from pipeline.kafka.outbox import Outbox, Producer
@@ -12,12 +10,11 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.feedback import Said
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.burying import Burying
+from pipeline.worker.burying import Burying, refusal
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.webhook_role import feedback_taking
 from topics import catalog, feedback
-from turnmill.envelope import batch_refusal
-from turnmill.errors import InvalidRecord, Reason
+from turnmill.errors import InvalidRecord
 
 
 class FeedbackWriter:
@@ -40,7 +37,7 @@ class FeedbackWriter:
                 try:
                     said.append(Said(feedback.decode(record.value), record.timestamp, record.offset))
                 except InvalidRecord as error:
-                    refused.append((partition, _refused(record, error)))
+                    refused.append((partition, refusal(record, error.reason, error.detail)))
         if said:
             self._store = self._store or await ThreadStore.open(self._settings.store_url)
             await self._store.add_feedback(said)
@@ -53,9 +50,3 @@ class FeedbackWriter:
 def feedback_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:
     """Return the work of this role."""
     return GroupWork("feedback", FeedbackWriter(settings, metrics, Outbox(producer, without_value)).apply, metrics)
-
-
-def _refused(record: ConsumerRecord, error: InvalidRecord) -> Refused:
-    if (batch := batch_refusal(record.headers)) is not None:
-        return Refused(record, Reason.TOO_LARGE, batch)
-    return Refused(record, error.reason, error.detail)

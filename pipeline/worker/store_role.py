@@ -16,14 +16,13 @@ from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import StoreError, UnstorableData
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.burying import Burying
+from pipeline.worker.burying import Burying, refusal
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.housekeeping import AuditExpiry, BudgetWatch, SearchBackfill, Spending, Summing
 from pipeline.worker.notifying import Notifying
 from topics import catalog, turn_record
 from turnmill.clock import now_ms
-from turnmill.envelope import batch_refusal
 from turnmill.errors import InvalidRecord, Reason
 
 Placed = tuple[int, ConsumerRecord]  # the partition, and a record of it
@@ -95,12 +94,10 @@ def _late(record: ConsumerRecord) -> Refused:
 
 
 def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
-    if (batch := batch_refusal(record.headers)) is not None:
-        return Refused(record, Reason.TOO_LARGE, batch)
     if isinstance(error, InvalidRecord):
-        return Refused(record, error.reason, f"not a turn record: {error.detail}")
+        return refusal(record, error.reason, f"not a turn record: {error.detail}")
     detail = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-    return Refused(record, Reason.UNPROCESSABLE, f"can't be stored: {detail}")
+    return refusal(record, Reason.UNPROCESSABLE, f"can't be stored: {detail}")
 
 
 class Housekeeper(Protocol):

@@ -52,13 +52,13 @@ def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ser
 def _serving(names: tuple[str, ...], speed: float | None, *, strict: bool) -> Iterator[Served]:
     """Serve from a thread with a loop of its own: the test may block, or have one itself."""
     import asyncio  # noqa: PLC0415  # whoever doesn't use the fixture loads nothing of this
-    from threading import Thread  # noqa: PLC0415
+    from threading import Thread  # noqa: PLC0415  # as above
 
-    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415
-    from pipeline.cli.mock.matching import Tape  # noqa: PLC0415
-    from pipeline.cli.mock.serving import Mock  # noqa: PLC0415
-    from pipeline.settings import load  # noqa: PLC0415
-    from pipeline.worker.redaction_rules import redaction_of  # noqa: PLC0415
+    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415  # as above
+    from pipeline.cli.mock.matching import Tape  # noqa: PLC0415  # as above
+    from pipeline.cli.mock.serving import Mock  # noqa: PLC0415  # as above
+    from pipeline.settings import load  # noqa: PLC0415  # as above
+    from pipeline.worker.redaction_rules import redaction_of  # noqa: PLC0415  # as above
 
     settings, loop = load(), asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)

@@ -73,10 +73,6 @@ async def events_of(settings: Settings, key: ThreadKey, since: int) -> Mapping[s
     return found
 
 
-def _as_it_is(event: Any) -> Any:
-    return event
-
-
 def _read(record: Any) -> Fields | None:
     try:
         return decode(record.value)

@@ -32,7 +32,7 @@ from turnmill.limits import PROXIED_BYTES
 from turnmill.stopping import RunStopped, Stopping
 
 ANTHROPIC: Final = "api.anthropic.com"
-OF_HOST: Final = {"chatgpt.com": "openai"}  # providers of hosts that only programs of theirs know
+OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only a provider's own program calls
 NOT_PASSED: Final = HOP | {"host", "content-length", "expect"}
 
 
@@ -94,7 +94,7 @@ class ProgramProxy:
         return Target(scheme, host, path)
 
     def known(self, method: str, target: Target) -> Known | None:
-        """Return the provider and wire of a request; a host that nobody has named is its own provider."""
+        """Return the provider and wire of a request; a host that no setting names is its own provider."""
         host, _, port = target.host.partition(":")
         path = unquote(target.path.partition("?")[0])
         found = self._providers.known(method, host, int(port) if port.isdigit() else None, path)

@@ -28,7 +28,7 @@ WITHIN: Final = 600.0  # seconds of one answer
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came of a request: events with their times (epoch ms), and how the run ended."""
+    """The events of an answer with their times (epoch ms), and how the run ended."""
 
     run_id: str
     events: Sequence[tuple[int, Fields]]

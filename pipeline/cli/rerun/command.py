@@ -39,7 +39,7 @@ AT_ONCE: Final = 4  # requests to a provider
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is changed in each request."""
+    """The changes to each request."""
 
     model: str | None
     system: str | None

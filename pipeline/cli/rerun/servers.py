@@ -1,4 +1,4 @@
-"""Where requests go again: the providers' addresses, paths and keys. Pure."""
+"""The address, path and key of each provider, to which a request is sent again. Pure."""
 
 from __future__ import annotations
 
