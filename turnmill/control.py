@@ -162,14 +162,9 @@ class Control:
     async def _of_gateway(self) -> AsyncIterator[bytes]:
         import httpx  # noqa: PLC0415  # for those who publish over HTTP
 
-        from turnmill.credentials import secret, trusting  # noqa: PLC0415
+        from turnmill.gateway_call import client  # noqa: PLC0415  # as above
 
-        token = secret(self._settings, "publish_token")
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        timeout = httpx.Timeout(None, connect=10.0)
-        secure = str(self._settings.publish_url).startswith("https:")  # to load certificates takes a while
-        tls = trusting(self._settings.ssl_ca_file) if secure else False
-        async with httpx.AsyncClient(verify=tls, headers=headers, timeout=timeout, trust_env=False) as http:
+        async with client(self._settings, httpx.Timeout(None, connect=10.0)) as http:
             while True:
                 try:
                     async with http.stream("GET", f"{self._settings.publish_url}/v1/control") as answer:

@@ -8,9 +8,27 @@ from urllib.parse import quote
 from turnmill.errors import BrokerError, CallerError
 
 if TYPE_CHECKING:
+    import httpx
+
     from turnmill.settings import ClientSettings
 
 WITHIN: Final = 30.0  # seconds for an answer
+
+
+def client(settings: ClientSettings, timeout: Any) -> httpx.AsyncClient:
+    """Return a client for the gateway of TURNMILL_PUBLISH_URL. Raises CallerError for settings that can't be read."""
+    import httpx  # noqa: PLC0415  # for those who speak to a gateway
+
+    from turnmill.credentials import secret, trusting  # noqa: PLC0415  # it loads pydantic
+
+    token = secret(settings, "publish_token")
+    secure = str(settings.publish_url).startswith("https:")  # to load certificates takes a while
+    return httpx.AsyncClient(
+        headers={} if token is None else {"Authorization": f"Bearer {token}"},
+        timeout=timeout,
+        verify=trusting(settings.ssl_ca_file) if secure else False,
+        trust_env=False,
+    )
 
 
 async def call(settings: ClientSettings, method: str, path: str, *names: str, json: Any = None) -> dict[str, Any]:
@@ -18,16 +36,12 @@ async def call(settings: ClientSettings, method: str, path: str, *names: str, js
 
     Raises CallerError where it refuses the call, BrokerError where it does not answer.
     """
-    import httpx  # noqa: PLC0415  # for those who speak to a gateway
+    import httpx  # noqa: PLC0415  # as above
 
-    from turnmill.credentials import secret, trusting  # noqa: PLC0415  # it loads pydantic
-
-    token = secret(settings, "publish_token")
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     url = f"{settings.publish_url}{path.format(*(quote(name, safe='') for name in names))}"
     try:
-        async with httpx.AsyncClient(verify=trusting(settings.ssl_ca_file), timeout=WITHIN, trust_env=False) as http:
-            answer = await http.request(method, url, json=json, headers=headers)
+        async with client(settings, WITHIN) as http:
+            answer = await http.request(method, url, json=json)
     except httpx.HTTPError as error:
         raise BrokerError(f"{settings.publish_url} does not answer: {error!r}") from None
     if answer.is_success:
