@@ -55,6 +55,17 @@ class Audited(Connected):
         more = encode_cursor(rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None
         return [Entry(*row[1:]) for row in rows[:limit]], more
 
+    async def audit_from(self, since: int) -> int | None:
+        """Return when the first entry from `since` on is of (epoch ms); None where there is none."""
+        async with self._reading() as connection:
+            return await connection.scalar(select(audit.c.at).where(audit.c.at >= since).order_by(audit.c.at).limit(1))
+
+    async def audit_between(self, since: int, until: int) -> list[Entry]:
+        """Return the entries of a stretch that is short, the oldest first."""
+        query = select(audit).where(audit.c.at >= since, audit.c.at < until).order_by(audit.c.at, audit.c.id)
+        async with self._reading() as connection:
+            return [Entry(*row[1:]) for row in (await connection.execute(query)).all()]
+
     async def expire_audit(self, before: int) -> int:
         """Delete some entries from before then (epoch ms); return how many: 0 once there are none."""
         old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(GONE_AT_ONCE)

@@ -264,6 +264,13 @@ OTHERS: Final = (
     Place("large values", "with the thread: objects, and records of packs", READ, NOW, ("content",)),
     Place("archive", "with the thread: rows of objects, or of tables", READ, NOW, ("archive", "archive_catalog")),
     Place(
+        "archive's audit log",
+        "`tenants erase` deletes a tenant's, but for those that tell of erasures",
+        READ,
+        "as the table `audit`",
+        ("archive",),
+    ),
+    Place(
         "files of the store",
         "SQLite: what was deleted is overwritten, the index of words merged, the log emptied",
         LEFT_OUT,

@@ -9,12 +9,13 @@ from typing import Final
 from pipeline.observability.audit import FAILED, audit, of
 from pipeline.settings import Settings
 from pipeline.stores.archives import archive_of
+from pipeline.stores.audit_archive import AuditArchive
 from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import Erased, erase_all
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 
-VALUES, ARCHIVE = "large values", "objects of the archive"
+VALUES, ARCHIVE, AUDIT = "large values", "objects of the archive", "objects of the archive's audit log"
 AT_ONCE: Final = 2_000  # threads that are marked, and looked for in the archive, together
 
 
@@ -77,6 +78,8 @@ async def _erase(
     await store.forget_feedback(tenant)
     await store.forget_notices(tenant)
     await store.forget_audit(tenant)
+    if (audited := AuditArchive.of(settings)) is not None:
+        await audited.forget(tenant)
     await store.forget_views(tenant)
     await store.forget_sums(tenant)
     await store.forget_deleted_usage(tenant)
@@ -92,7 +95,9 @@ async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> L
     for key in await contents.threads_of(tenant):
         objects += len(await contents.objects_of(key))
     segments = await archive_of(settings, store.erased).holding(tenant) if settings.archive is not None else 0
-    found = {**await store.rows_left(tenant), VALUES: objects, ARCHIVE: segments}
+    audited = AuditArchive.of(settings)
+    entries = await audited.holding(tenant) if audited is not None else 0
+    found = {**await store.rows_left(tenant), VALUES: objects, ARCHIVE: segments, AUDIT: entries}
     return Left(tuple(sorted(held, key=lambda key: key.text)), found)
 
 

@@ -1,4 +1,4 @@
-"""The store role's work beside its own, in steps: sums of usage, words for searches, old audit entries, costs, budgets.
+"""The store role's work beside its own, in steps: sums of usage, words for searches, audit entries, costs, budgets.
 
 Several workers may be at the same at once, unless a class says otherwise.
 """
@@ -13,6 +13,7 @@ from typing import Final
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.audit_archive import AuditArchive
 from pipeline.stores.budgeting import states
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.tokens import NANO
@@ -85,20 +86,37 @@ class SearchBackfill:
         return INDEX_MORE if done else INDEX
 
 
-class AuditExpiry:
-    """Delete entries of the audit log that are older than `seconds`; 0: all that there are."""
+class AuditKeeping:
+    """Copy entries of the audit log to the archive, and delete those older than TURNMILL_AUDIT_RETENTION; 0: all."""
 
-    def __init__(self, store: Opened, seconds: float) -> None:
+    def __init__(self, settings: Settings, store: Opened) -> None:
         self._store = store
-        self._ms = int(seconds * 1000)
-        self.steps = Steps(self._step, AUDIT, log, "old entries of the audit log wait to be deleted")
+        self._archive = AuditArchive.of(settings)
+        self._since: int | None = None  # entries from then on (epoch ms) may not be in the archive yet
+        self._ms = int(settings.audit_retention * 1000)
+        self.steps = Steps(self._step, AUDIT, log, "the audit log waits to be archived, and old entries to be deleted")
 
     def step(self) -> None:
-        """Begin to delete some, if it is time to."""
+        """Begin to do some, if it is time to."""
         self.steps.begin()
 
     async def _step(self) -> float:
-        return AUDIT_MORE if await (await self._store()).expire_audit(now_ms() - self._ms) else AUDIT
+        store, now = await self._store(), now_ms()
+        if self._archive is not None:
+            await self._copy(self._archive, store, now)
+        if await store.expire_audit(now - self._ms):
+            return AUDIT_MORE
+        if self._archive is not None:
+            await self._archive.expire(now - self._ms)
+        return AUDIT
+
+    async def _copy(self, archive: AuditArchive, store: ThreadStore, now: int) -> None:
+        since = await archive.newest() if self._since is None else self._since
+        while (at := await store.audit_from(since)) is not None:
+            hour = at - at % HOUR_MS
+            await archive.write(hour, store.audit_between)
+            since = self._since = hour + HOUR_MS
+        self._since = now - now % HOUR_MS - HOUR_MS  # entries may have waited for the store
 
 
 class Spending:

@@ -19,7 +19,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.burying import Burying, refusal
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
-from pipeline.worker.housekeeping import AuditExpiry, BudgetWatch, SearchBackfill, Spending, Summing
+from pipeline.worker.housekeeping import AuditKeeping, BudgetWatch, SearchBackfill, Spending, Summing
 from pipeline.worker.notifying import Notifying
 from topics import catalog, turn_record
 from turnmill.clock import now_ms
@@ -134,7 +134,7 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
         Summing(writer.opened, wanted=settings.usage_sums),
         Expiring(settings, writer.opened, metrics),
         SearchBackfill(writer.opened),
-        AuditExpiry(writer.opened, settings.audit_retention),
+        AuditKeeping(settings, writer.opened),
         spending,
         Notifying(settings, writer.opened, metrics),
         BudgetWatch(settings, writer.opened, metrics),

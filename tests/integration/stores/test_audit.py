@@ -12,8 +12,13 @@ from click.testing import CliRunner
 
 from pipeline.__main__ import cli
 from pipeline.observability.audit import Entry, user_name
+from pipeline.settings import LAKE, load
 from pipeline.stores.audit import AuditQuery
+from pipeline.stores.audit_archive import AuditArchive
 from pipeline.stores.sql import ThreadStore
+from pipeline.stores.tenant_erasure import AUDIT as ARCHIVED
+from pipeline.stores.tenant_erasure import erase_tenant, what_is_left
+from pipeline.worker.housekeeping import AUDIT, AuditKeeping
 from turnmill.errors import CallerError
 
 
@@ -118,3 +123,78 @@ def test_commands_are_recorded(store_url: str, tmp_path: Path, record: Any, monk
     assert run("threads", "hold").exception is None
     assert run("tenants", "erase", "--yes", "acme").exit_code == 0
     assert len(run("audit").stdout.splitlines()) == 2
+
+
+HOUR = 3_600_000
+LATE = 100 * 24 * HOUR  # the retention, of 90 days, is over for what is of the first hours
+
+
+def lines(folder: Path) -> dict[str, list[str]]:
+    """File -> the subjects of its entries."""
+    files = sorted((folder / "audit").rglob("*.jsonl"))
+    return {
+        f"{file.parent.name}/{file.name}": [json.loads(line)["subject"] for line in file.read_text().splitlines()]
+        for file in files
+    }
+
+
+@pytest.mark.parametrize("kind", ["", LAKE])
+async def test_the_archive_has_a_copy_of_each_hour(
+    store: ThreadStore, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    folder = tmp_path / "with space"
+    settings = load({}, home=tmp_path, store=store_url, archive=kind + folder.as_uri())
+    clock = LATE
+
+    async def opened() -> ThreadStore:
+        return store
+
+    async def step(keeping: AuditKeeping) -> None:
+        while await keeping._step() != AUDIT:
+            pass
+
+    monkeypatch.setattr("pipeline.worker.housekeeping.now_ms", lambda: clock)
+    first, second = LATE - 3 * HOUR, LATE - HOUR
+    await store.add_audit([entry(first), entry(first + 1, tenant=None), entry(second)], told=False)
+    keeping = AuditKeeping(settings, opened)
+    await step(keeping)
+    expected = {
+        "day=1970-04-10/1970-04-10T21.jsonl": [f"subject {first}", f"subject {first + 1}"],
+        "day=1970-04-10/1970-04-10T23.jsonl": [f"subject {second}"],
+    }
+    assert lines(folder) == expected
+    await store.add_audit([entry(second + 5), entry(LATE, "thread.erase")], told=False)  # one came late
+    for one in (keeping, AuditKeeping(settings, opened)):  # one that was started anew writes the same
+        await step(one)
+        assert lines(folder) == expected | {
+            "day=1970-04-10/1970-04-10T23.jsonl": [f"subject {second}", f"subject {second + 5}"],
+            "day=1970-04-11/1970-04-11T00.jsonl": [f"subject {LATE}"],
+        }
+    assert (await what_is_left(settings, store, "acme")).found[ARCHIVED] == 2
+    await erase_tenant(settings, store, "acme", "a test", lambda _: None)
+    assert (await what_is_left(settings, store, "acme")).nothing
+    remaining = {
+        "day=1970-04-10/1970-04-10T21.jsonl": [f"subject {first + 1}"],
+        "day=1970-04-11/1970-04-11T00.jsonl": [f"subject {LATE}"],
+    }
+    assert lines(folder) == remaining
+    clock += 90 * 24 * HOUR - HOUR
+    await step(keeping)
+    assert lines(folder) == {"day=1970-04-11/1970-04-11T00.jsonl": [f"subject {LATE}"]}
+    clock += 2 * HOUR
+    await step(keeping)
+    assert lines(folder) == {}
+
+
+async def test_an_erasure_while_an_hour_is_written_wins(store: ThreadStore, tmp_path: Path) -> None:
+    archive = AuditArchive(tmp_path.as_uri())
+    await store.add_audit([entry(1), entry(2, tenant="globex")], told=False)
+
+    async def entries(since: int, until: int) -> list[Entry]:
+        found = await store.audit_between(since, until)
+        await store.forget_audit("acme")  # behind each reading
+        await archive.forget("acme")
+        return found
+
+    await archive.write(0, entries)
+    assert lines(tmp_path) == {"day=1970-01-01/1970-01-01T00.jsonl": ["subject 2"]}

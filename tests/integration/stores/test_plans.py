@@ -234,6 +234,8 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "what was said of a tenant's threads": (lambda s: s.forget_feedback("t7"), "feedback_tenant"),
     "who did what": (lambda s: s.audit_page(AuditQuery(), 100, None), "audit_at"),
     "who did what to a tenant's": (lambda s: s.audit_page(AuditQuery("t7"), 100, None), "audit_tenant_at"),
+    "the first entry of then or later": (lambda s: s.audit_from(NOW - 1000), "audit_at"),
+    "the entries of an hour": (lambda s: s.audit_between(NOW - 1000, NOW), "audit_at"),
     "entries that are too old": (lambda s: s.expire_audit(NOW), "audit_at"),
     "the saved views of a tenant": (lambda s: s.views("ann", "t7"), "views_tenant"),
     "a thread that is deleted": (erase, "turns_named"),
