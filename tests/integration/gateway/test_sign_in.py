@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import update
+from sqlalchemy import event, update
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.gateway import json_web_tokens
@@ -24,7 +26,7 @@ from pipeline.stores.schema import tokens
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tokens import Token
 from tests.support.endpoints import let_in, operations
-from tests.support.gateways import NOBODY, Running, running
+from tests.support.gateways import NOBODY, Running, Tokens, client, running
 from tests.support.oidc import CLIENT, SECRET, Provider, providing
 from tests.support.waiting import PATIENCE, until
 
@@ -386,3 +388,73 @@ async def test_each_endpoint_asks_who_it_is(gateway: Running, provider: Provider
     async with signed_in(gateway, provider, "readers") as viewer, browser(gateway.url) as nobody:
         assert [wrong for one in every for wrong in await let_in(one, nobody, viewer, gateway.url)] == []
     assert len(every) > 20
+
+
+async def test_each_provider_has_rules_of_its_own(tmp_path: Path, provider: Provider) -> None:
+    async with providing() as other:
+        known = [
+            {"name": name, "issuer": one.url, "client_id": CLIENT, "client_secret": SECRET, "title": title}
+            for name, one, title in (("staff", provider, "Staff"), ("guests", other, "Guests"))
+        ]
+        rules = [
+            {"role": "operator", "claim": "groups", "value": "operators", "tenant": "*", "provider": "staff"},
+            {"role": "viewer", "claim": "groups", "value": "operators", "tenant": "acme", "provider": "guests"},
+        ]
+        for one in (provider, other):
+            one.claims = {"sub": "ann", "email": "ann@acme.example", "groups": ["operators"]}
+        settings = settings_of(tmp_path, provider).model_copy(
+            update={
+                "gateway_oidc": SecretStr(json.dumps(known)),
+                "gateway_oidc_client_id": None,
+                "gateway_oidc_client_secret": None,
+                "gateway_oidc_roles": json.dumps(rules),
+            }
+        )
+        async with running(settings) as gateway:
+            for name, role in (("staff", "operator"), ("guests", "viewer")):
+                async with browser(gateway.url) as mine:
+                    refused = await mine.get("/v1/threads")
+                    assert refused.json()["sign_in"] == {"staff": "Staff", "guests": "Guests"}
+                    await mine.sign_in(provider=name)
+                    assert (await mine.get("/v1/session")).json()["role"] == role
+            async with browser(gateway.url) as mixed:  # what one provider answers is nothing to the other
+                begun = await mixed.get("/sign-in", params={"provider": "guests"})
+                answer = await mixed.get(begun.headers["location"])
+                came = await mixed.get(answer.headers["location"].replace("/sign-in/guests/", "/sign-in/staff/"))
+                assert came.status_code == 400
+                assert await status(mixed) == 401
+
+
+async def test_who_has_none_of_it_asks_the_store_nothing_more(gateway_settings: Settings, tokens: Tokens) -> None:
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
+        sent.append(sql)
+
+    async def asked(settings: Settings, token: str | None) -> list[str]:
+        async with running(settings) as gateway, client(gateway.url, token) as http:
+            assert (await http.get("/v1/threads")).status_code == 200  # the first one opens the store
+            engine = (await gateway.app.state.gateway.store())._engine.sync_engine
+            event.listen(engine, "before_cursor_execute", note)
+            sent.clear()
+            for _ in range(3):
+                assert (await http.get("/v1/threads")).status_code == 200
+            event.remove(engine, "before_cursor_execute", note)
+            return list(sent)
+
+    def alone(settings: Settings) -> Settings:
+        return settings.model_copy(update={"audit_retention": 0.0, "control": False, "feedback": False})
+
+    guarded = gateway_settings.model_copy(update={"gateway_tokens": SecretStr(tokens.setting)})
+    least = await asked(alone(gateway_settings), None)
+    assert [sql for sql in least if "FROM threads" in sql]
+    assert await asked(gateway_settings, None) == least
+    assert await asked(guarded, tokens.operator) == least
+
+
+def test_who_has_none_of_it_loads_nothing_of_it() -> None:
+    program = (
+        "import sys; from pipeline.gateway.app import create_app; from pipeline.settings import Settings; "
+        "create_app(Settings()); assert not {'authlib', 'joserfc', 'pipeline.gateway.sign_in'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
