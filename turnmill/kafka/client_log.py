@@ -1,4 +1,4 @@
-"""Filters for the log lines of client libraries: our own errors say the same, or the lines come without end."""
+"""Filters for log lines that come without end while something is away: of client libraries, and our own."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ LOGGERS: Final = (
 # reach a collector that is away.
 QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins", "opentelemetry")
 REPEAT_AFTER: Final = 60.0  # seconds
+REMEMBERED: Final = 1_000  # lines that differ; then all are forgotten
 AWAY: Final = (  # in the lines that say, each in its own words, that a broker does not answer
     *("Unable connect", "Unable to update metadata", "Unable to request metadata", "NodeNotReady"),
     *("KafkaConnectionError", "Marking the coordinator dead"),
@@ -57,10 +58,11 @@ def _passing(record: logging.LogRecord) -> bool:
 
 
 class Chatter(logging.Filter):
-    """Drops the lines of libraries that help nobody.
+    """Drops lines that help nobody.
 
     A client library's line passes once in `REPEAT_AFTER`, with the number of those like it that were dropped since:
-    while the broker is away, aiokafka writes 250 lines a second, of eight kinds, which count as one here. Services of
+    while the broker is away, aiokafka writes 250 lines a second, of eight kinds, which count as one here. So does a
+    warning of anybody else that says the very same, as each part does at each try while the store is away. Services of
     Faust announce each start and stop under the names of our own modules: these lines are dropped. So is the complaint
     about a consumer group that does not exist yet.
     """
@@ -74,13 +76,17 @@ class Chatter(logging.Filter):
         """Return True if the line is to be written."""
         if record.levelno <= logging.INFO and str(record.msg).startswith("[^"):
             return False
-        if record.name.partition(".")[0] not in QUIET:
+        ours = record.name.partition(".")[0] not in QUIET
+        if ours and (record.levelno < logging.WARNING or record.name == "pipeline.audit"):
             return True
         text = record.getMessage()
         if record.name == "aiokafka.consumer.group_coordinator" and "GroupCoordinatorNotAvailable" in text:
             return False
-        away = any(words in text for words in AWAY)
-        now, line = time.monotonic(), ("away", "") if away else (record.name, str(record.msg))
+        away = not ours and any(words in text for words in AWAY)
+        now, line = time.monotonic(), ("away", "") if away else (record.name, text if ours else str(record.msg))
+        if len(self._last) >= REMEMBERED:
+            self._last.clear()
+            self._dropped.clear()
         if now - self._last.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
             self._dropped[line] += 1
             return False

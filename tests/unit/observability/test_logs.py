@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.observability import logs
+from pipeline.observability.audit import audit
 from pipeline.settings import Settings
 from turnmill.kafka import client_log
 from turnmill.log_ids import log_ids
@@ -33,20 +34,51 @@ def test_a_client_library_repeats_itself_rarely(
     monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
     logs.set_up(Settings())
     library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.worker.stage")
-    for _ in range(50):
+    for n in range(50):
         library.error("Unable connect to node with id %s", 1)
         library.error("Failed fetch messages from %s: NodeNotReadyError", 1)
         library.error("Topic %s not authorized", "t")
-        ours.warning("dead letter")
+        ours.warning("dead letter %d", n)
     now += client_log.REPEAT_AFTER
     library.error("Unable connect to node with id %s", 2)
     lines = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert [line for line in lines if line != "dead letter"] == [
+    assert [line for line in lines if not line.startswith("dead letter")] == [
         "Unable connect to node with id 1",
         "Topic t not authorized",
         "Unable connect to node with id 2 (99 more like this since the last line)",
     ]
-    assert lines.count("dead letter") == 50
+    assert len(lines) == 53
+
+
+def test_each_part_of_an_outage_is_told_once_a_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
+    logs.set_up(Settings())
+    ours = logging.getLogger("pipeline.worker.housekeeping")
+    for _ in range(180):  # three minutes
+        for part in ("sums", "costs"):
+            ours.warning("%s wait: %s", part, "the store is away")
+        ours.info("a step")
+        audit.warning("a thread is erased")
+        now += 1
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    told = [line for line in lines if "wait" in line]
+    again = " (59 more like this since the last line)"
+    parts = "sums", "costs"
+    assert told == [f"{part} wait: the store is away{more}" for more in ("", again, again) for part in parts]
+    assert (lines.count("a step"), lines.count("a thread is erased")) == (180, 180)
+
+
+def test_lines_that_differ_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
+    chatter = client_log.Chatter()
+    for n in range(10_000):
+        assert chatter.filter(logging.LogRecord("pipeline", logging.WARNING, "", 1, "line %d", (n,), None))
+        now += 0.1
+    assert len(chatter._last) <= client_log.REMEMBERED
 
 
 def test_json_lines_hold_the_error(capsys: pytest.CaptureFixture[str]) -> None:
