@@ -54,6 +54,6 @@ async def test_it_publishes_and_says_so_once(tmp_path: Path, caplog: pytest.LogC
                             return any("hear nothing from elsewhere" in line for line in caplog.messages)
 
                         await until(refused)
-        told = [record for record in caplog.records if record.name.startswith(("turnmill", "aiokafka"))]
+        told = [record for record in caplog.records if record.name.startswith(("turnmill.control", "aiokafka"))]
         assert len(told) == 1, caplog.messages
         assert len(await read_all(settings, EVENTS)) >= 2

@@ -192,6 +192,9 @@ def filled(path: str, thread: str) -> str:
     return path
 
 
+ENDLESS = {"/v1/control"}  # what is known already comes at once, and then what is new
+
+
 async def answer_of(http: httpx.AsyncClient, method: str, path: str, query: dict[str, Any]) -> tuple[int, str]:
     """Status and text, without the marks of hits; of a stream without an end what comes within some seconds."""
     content = sse(said("intruder")) if method == "post" else None
@@ -199,7 +202,7 @@ async def answer_of(http: httpx.AsyncClient, method: str, path: str, query: dict
     asked = {"follow": "false", "group_by": "agent,model,thread", "by": "agent", **query}
     async with http.stream(method.upper(), path, params=asked, content=content) as answer:
         with suppress(TimeoutError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(1 if path in ENDLESS else 10):
                 async for chunk in answer.aiter_text():
                     text += chunk
         return answer.status_code, text.replace("<mark>", "").replace("</mark>", "")

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.devbroker.ports import free_ports
 
-WITHIN = 180.0  # seconds
+WITHIN = 360.0  # seconds: it starts four programs, and a worker anew
 
 
 class Dev:

@@ -133,7 +133,7 @@ def _fit(variables: Mapping[str, str]) -> bool:
     """Whether a process that differs from this one in these variables needs no interpreter of its own."""
     measured = any(name.startswith("COVERAGE_") for name in os.environ)
     differing = {name for name, _ in {*variables.items()} ^ {*os.environ.items()}}
-    return not measured and all(name.startswith(PREFIX) for name in differing)
+    return not measured and all(name.startswith((PREFIX, "OPENAI_")) for name in differing)
 
 
 # ---- in the server

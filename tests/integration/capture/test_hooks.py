@@ -27,6 +27,7 @@ from pipeline.settings import Settings
 from tests.support.places import ROOT
 from tests.support.scripted_upstream import TEXT, upstream
 from tests.support.spools import away, spooled
+from tests.support.waiting import PATIENCE
 from tests.support.workers import environment
 
 PROGRAM = ROOT / "tests" / "support" / "speaking_program.py"
@@ -60,7 +61,7 @@ def start(settings: Settings, *command: str | Path, **more: str) -> subprocess.P
 
 
 def output(process: subprocess.Popen[str], status: int = 0) -> str:
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status, errors
     return out
 
@@ -234,7 +235,7 @@ def ended(process: subprocess.Popen[str], by: signal.Signals) -> int:
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.send_signal(by)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     return process.returncode
 
 
@@ -291,11 +292,11 @@ before = signal.signal(signal.SIGTERM, handler)
 def test_what_is_wrong_is_said_and_the_program_goes_on(address: str, tmp_path: Path) -> None:
     """A command that is not there; settings that are wrong where nobody looks at them before."""
     process = start(captured(tmp_path), *RUN, "no-such-program")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "no-such-program" in errors) == (2, True)
     program = f"import turnmill.auto\n{SPEAK}\nprint(speak('x'), speak('y'))"
     alone = start(captured(tmp_path), sys.executable, "-c", program, address, TURNMILL_BROKERS="nonsense")
-    out, errors = alone.communicate(timeout=60)
+    out, errors = alone.communicate(timeout=PATIENCE)
     assert (alone.returncode, out) == (0, "200 200\n")
     assert errors.count("model calls are not captured") == 1
 
@@ -310,5 +311,5 @@ def test_a_program_that_ends_without_a_broker_ends(address: str, tmp_path: Path)
     """It waits some seconds at most, and what it has said is on the disk."""
     settings = captured(tmp_path)
     process = start(settings, *RUN, sys.executable, "-c", f"{SPEAK}\nspeak('last words')", address)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     assert runs(settings)["last words"][-1]["end"] == "complete"

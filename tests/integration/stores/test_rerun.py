@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -14,9 +13,9 @@ import pytest
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.stores.sql import ThreadStore
+from tests.support.commands import turnmill
 from tests.support.spools import away, spooled
 from tests.support.upstream import Answering, Asked, Upstream, chat_answer, chat_chunks, playing
-from tests.support.workers import environment
 from turnmill.identity import thread_uuid
 
 KEY = "sk-of-the-caller-0123456789"
@@ -62,18 +61,16 @@ async def upstream() -> AsyncIterator[Upstream]:
 
 
 @pytest.fixture
-def rerun(store_url: str, tmp_path: Path, upstream: Upstream) -> Any:
+def rerun(store_url: str, tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> Any:
     settings = away(tmp_path / "home", store=store_url)
+    monkeypatch.chdir(tmp_path)
 
     async def run(*arguments: str, status: int = 0, **more: str) -> tuple[str, Any]:
-        variables = {**environment(settings), "OPENAI_BASE_URL": f"{upstream.url}/v1", "OPENAI_API_KEY": KEY, **more}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "pipeline", "rerun"), *arguments, env=variables, cwd=tmp_path, stdout=-1, stderr=-1
-        )
-        out, problems = await process.communicate()
-        assert process.returncode == status, problems.decode()
-        assert KEY not in out.decode() + problems.decode()
-        return (out if status == 0 else problems).decode(), settings
+        variables = {"OPENAI_BASE_URL": f"{upstream.url}/v1", "OPENAI_API_KEY": KEY, **more}
+        done = await turnmill(settings, "rerun", *arguments, **variables)
+        assert done.returncode == status, done.stderr
+        assert KEY not in done.stdout + done.stderr
+        return done.stdout if status == 0 else done.stderr, settings
 
     return run
 
