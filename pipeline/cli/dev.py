@@ -38,7 +38,7 @@ LOOK_EVERY: Final = 0.2  # seconds
 
 @click.command(short_help="Run everything on this machine, with the dashboard.")
 @click.option("--fleet", is_flag=True, help="Have recorded agents talk, so that the dashboard has something to show.")
-@click.option("--mine", is_flag=True, help="Import what Claude Code and Codex have on this disk, and follow it.")
+@click.option("--mine", is_flag=True, help="Import what Claude Code, Codex and Gemini CLI have here, and follow it.")
 @click.option("--open", "browser", is_flag=True, help="Open the dashboard in a browser.")
 def dev(*, fleet: bool, mine: bool, browser: bool) -> None:
     """Start a broker, the topics, a worker and the gateway with its dashboard; Ctrl-C stops them all.
@@ -78,7 +78,7 @@ def _welcome(console: Console, found: Stage) -> None:
 
   In another terminal, your own agents:
     turnmill run -- python agent.py                          a program, unchanged; so are node, claude, codex, …
-    turnmill import --from claude-code                       the sessions that it keeps on this disk (codex likewise)
+    turnmill import --from claude-code                       the sessions that it keeps on this disk (codex, gemini-cli)
     export OPENAI_BASE_URL={base}/openai/v1       or its provider's address
     export ANTHROPIC_BASE_URL={base}/anthropic
 
@@ -130,7 +130,7 @@ def _import(settings: Settings, say: Say) -> None:
             places = " and ".join(escape(str(source.place())) for source in found)
             say("mine", f"reading {places}: nothing leaves this machine")
         else:
-            say("mine", "there are no sessions of " + " or ".join(source.title for source in SOURCES.values()))
+            say("mine", "there are no sessions of " + ", ".join(source.title for source in SOURCES.values()))
         async with asyncio.TaskGroup() as group:
             for source in found:
                 wanted = Wanted(source, follow=True)

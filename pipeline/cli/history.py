@@ -26,7 +26,7 @@ Document = dict[str, Any]
 READERS: Final[dict[str, Reader]] = {form.name: form.reader for form in FORMATS.values() if form.reader is not None}
 
 
-@click.command("import", short_help="Read histories of an SDK, or sessions of Claude Code and Codex.")
+@click.command("import", short_help="Read histories of an SDK, or sessions of Claude Code, Codex and Gemini CLI.")
 @click.option("--from", "form", required=True, type=click.Choice([*SOURCES, *READERS]), help="Whose messages they are.")
 @click.option("--thread", "thread_id", help="Id of the conversation, for a single one.")
 @click.option("--agent", "agent_id", default="agent", show_default=True, help="Id of the agent that spoke.")
@@ -54,9 +54,9 @@ def import_(
     the conversation's `thread_id` or `id`. Without an id, the file's name is the conversation's; importing a history
     again, grown or not, gives the same turns.
 
-    `--from claude-code` and `--from codex` read the sessions that these programs keep on this disk: all of them, or
-    those below each PATH. They publish what isn't stored yet, and nothing leaves this machine. Importing again adds
-    what is new.
+    `--from claude-code`, `--from codex` and `--from gemini-cli` read the sessions that these programs keep on this
+    disk: all of them, or those below each PATH. They publish what isn't stored yet, and nothing leaves this machine.
+    Importing again adds what is new.
     """
     if form in SOURCES:
         if thread_id is not None or publish:
@@ -72,7 +72,7 @@ def import_(
     if not files:
         raise click.UsageError("Missing argument 'PATH...'.")
     if printed or follow or elsewhere:
-        raise CallerError("--print, --follow and --elsewhere are of --from claude-code and --from codex")
+        raise CallerError(f"--print, --follow and --elsewhere are of --from {', '.join(SOURCES)}")
     histories = [(place, *_history(place, value)) for place, value in each_value(files)]
     if thread_id is not None and len(histories) > 1:
         raise CallerError(f"--thread names one conversation, and these files hold {len(histories)}: leave it out")

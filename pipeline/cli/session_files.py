@@ -1,4 +1,4 @@
-"""The files in which Claude Code and Codex keep sessions on this disk, and their lines."""
+"""The files in which Claude Code, Codex and Gemini CLI keep sessions on this disk, and their lines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.dialects.claude_code.transcript import Session
+from pipeline.dialects.gemini.session import Chat
 from pipeline.dialects.openai_responses.rollout import Rollout
 from pipeline.dialects.transcript import Homes, Reader
 from turnmill.envelope import loads
@@ -22,6 +23,7 @@ HEAD: Final = 16_384  # bytes in which a session says when it began, and whether
 TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
 PORTION: Final = 1 << 20  # bytes that are read at a time
 UUID: Final = 36  # characters
+SESSION_BYTES: Final = 256 << 20  # of a file that is read as a whole
 
 Fields = dict[str, Any]
 
@@ -32,8 +34,12 @@ class Source:
 
     title: str
     place: Callable[[], Path]
-    pattern: str
+    patterns: tuple[str, ...]
     reader: Callable[[Path, Homes], Reader]
+
+    def lines(self, path: Path) -> Lines:
+        """Return the lines of a file."""
+        return Whole(path) if path.suffix == ".json" else Lines(path)
 
 
 def files_of(source: Source, paths: Sequence[Path]) -> list[Path]:
@@ -49,10 +55,11 @@ def files_of(source: Source, paths: Sequence[Path]) -> list[Path]:
 
 def paths_of(source: Source, paths: Sequence[Path]) -> set[Path]:
     """Return the same in no order."""
-    places = paths or [source.place()]
-    return {
-        file.absolute() for place in places for file in ([place] if place.is_file() else place.rglob(source.pattern))
-    }
+    found: set[Path] = set()
+    for place in paths or [source.place()]:
+        below = (file for pattern in source.patterns for file in place.rglob(pattern))
+        found |= {file.absolute() for file in ([place] if place.is_file() else below)}
+    return found
 
 
 def in_order(files: Iterable[Path]) -> list[Path]:
@@ -111,6 +118,29 @@ class Lines:
         return self.path.stat().st_size - self.offset
 
 
+class Whole(Lines):
+    """A session in one JSON object, whose messages are the lines; it is read as a whole whenever it has changed.
+
+    One that goes on as lines in a file beside it has none.
+    """
+
+    def read(self) -> Iterator[tuple[Fields, int]]:
+        """Yield (object, bytes) of its facts, and of all its messages."""
+        size, before = self.path.stat().st_size, self.offset
+        if size == before or self.path.with_suffix(".jsonl").exists():
+            return
+        value = _object(self.path.read_bytes()) if size <= SESSION_BYTES else None
+        if value is None:  # it is being written, or can't be read
+            self.broken, self.number = [1], 1
+            return
+        self.offset, self.broken = size, []
+        messages = value.pop("messages", None)
+        yield value, size - before
+        for self.number, message in enumerate(messages if isinstance(messages, list) else (), 1):
+            if isinstance(message, dict):
+                yield message, 0
+
+
 def _object(line: bytes) -> Fields | None:
     try:
         value = loads(line)
@@ -125,6 +155,10 @@ def _claude_code() -> Path:
 
 def _codex() -> Path:
     return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "sessions"
+
+
+def _gemini() -> Path:
+    return Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp"
 
 
 def _session(path: Path, homes: Homes) -> Reader:
@@ -142,6 +176,11 @@ def _rollout(path: Path, homes: Homes) -> Reader:
     return Rollout(str(path), name_of(path), homes, None if home is None else _titles(home / "session_index.jsonl"))
 
 
+def _chat(path: Path, homes: Homes) -> Reader:
+    """Return the reader of a session; files of sub-agents are in a folder with their session's id."""
+    return Chat(str(path), name_of(path), homes, None if path.parent.name == "chats" else path.parent.name)
+
+
 @cache
 def _titles(index: Path) -> dict[str, str]:
     """Return the names that sessions of Codex were given; the last one counts."""
@@ -150,6 +189,7 @@ def _titles(index: Path) -> dict[str, str]:
 
 
 SOURCES: Final = {
-    "claude-code": Source("Claude Code", _claude_code, "*.jsonl", _session),
-    "codex": Source("Codex", _codex, "rollout-*.jsonl", _rollout),
+    "claude-code": Source("Claude Code", _claude_code, ("*.jsonl",), _session),
+    "codex": Source("Codex", _codex, ("rollout-*.jsonl",), _rollout),
+    "gemini-cli": Source("Gemini CLI", _gemini, ("chats/**/*.jsonl", "chats/session-*.json"), _chat),
 }

@@ -1,4 +1,4 @@
-"""Sessions of Claude Code and Codex -> runs, of which those alone are handed on that are not stored yet.
+"""Sessions of agents' programs -> runs, of which those alone are handed on that are not stored yet.
 
 What comes behind the end of a run that is stored is a run of its own that continues it: RUN+N, where N is the number of
 its first event in RUN. The store knows how many events each of them has, so an import goes on where any other stopped.
@@ -108,7 +108,7 @@ class Import:
     def open(self, path: Path) -> File:
         """Return a file that is to be read from its beginning."""
         self.counts.files += 1
-        return File(Lines(path), self._source.reader(path, self._homes))
+        return File(self._source.lines(path), self._source.reader(path, self._homes))
 
     async def read(self, file: File, advance: Callable[[int], object]) -> None:
         """Read what is new in a file; its last runs stay open. `advance` is called with bytes."""

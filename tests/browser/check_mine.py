@@ -31,7 +31,12 @@ def test_ones_own_thread_is_on_the_screen_within_a_minute(tmp_path: Path, opened
     child.ask("Look into the kitchen")
     child.say("There it is.")
     write(child.agent_file(tmp_path), child.lines)
-    variables = {"CLAUDE_CONFIG_DIR": str(tmp_path), "CODEX_HOME": str(tmp_path), "TURNMILL_CACHE": str(CACHE)}
+    variables = {
+        "CLAUDE_CONFIG_DIR": str(tmp_path),
+        "CODEX_HOME": str(tmp_path),
+        "GEMINI_CLI_HOME": str(tmp_path),
+        "TURNMILL_CACHE": str(CACHE),
+    }
     dev = Dev(tmp_path / "home", **variables)
     began = time.monotonic()
     with dev.running("--mine"):
@@ -48,7 +53,12 @@ def test_ones_own_thread_is_on_the_screen_within_a_minute(tmp_path: Path, opened
 
 
 def test_a_kill_and_its_recovery_are_told(tmp_path: Path, opened: Open) -> None:
-    nobody = {"CLAUDE_CONFIG_DIR": str(tmp_path), "CODEX_HOME": str(tmp_path), "TURNMILL_CACHE": str(CACHE)}
+    nobody = {
+        "CLAUDE_CONFIG_DIR": str(tmp_path),
+        "CODEX_HOME": str(tmp_path),
+        "GEMINI_CLI_HOME": str(tmp_path),
+        "TURNMILL_CACHE": str(CACHE),
+    }
     dev = Dev(tmp_path / "home", **nobody)
     with dev.running("--fleet"):
         dev.until(lambda: dev.ask("/v1/status")["store"]["turns"])

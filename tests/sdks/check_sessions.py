@@ -1,4 +1,4 @@
-"""Sessions of Claude Code as the Agent SDK's own reader finds them: an import has the same messages and titles."""
+"""Sessions that Claude Code, Codex and Gemini CLI have written: an import has what is in them, with nothing twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.sdks.proxied import ANSWER, clients, codex, said, speaks
 from tests.sdks.proxied import run as run_program
 from tests.sdks.python_sdks import run
 from tests.support.sessions import PIXEL, Claude, write
-from tests.support.upstream import Answering, Asked, message_call, playing, response_call
+from tests.support.upstream import Answering, Asked, gemini_events, message_call, playing, response_call
 from turnmill.identity import thread_uuid
 
 SDK = "claude-agent-sdk"
@@ -135,8 +135,18 @@ async def with_tools(asked: Asked, answer: Answering) -> None:
         await answer.stream(*called("toolu_2", "Task", given))
     elif path.endswith("/responses") and "run a command" in body and "function_call_output" not in body:
         await answer.stream(*response_call("c1", "exec_command", json.dumps({"cmd": "echo hi-there"})))
+    elif path.endswith(":streamGenerateContent") and "run a command" in body and "functionResponse" not in body:
+        await answer.stream(gemini_call("c1", "list_directory", {"dir_path": "."}))
     else:
         await speaks(asked, answer)
+
+
+def gemini_call(call: str, tool: str, given: dict[str, str]) -> dict[str, Any]:
+    (whole,) = gemini_events("I look.")
+    (candidate,) = whole["candidates"]
+    asked = {"functionCall": {"id": call, "name": tool, "args": given}}
+    said = [{"text": "**Where**\nIn the folder", "thought": True}, *candidate["content"]["parts"], asked]
+    return {**whole, "candidates": [{**candidate, "content": {"role": "model", "parts": said}}]}
 
 
 async def test_sessions_that_claude_code_has_written(tmp_path: Path) -> None:
@@ -183,3 +193,29 @@ async def test_sessions_that_codex_has_written(tmp_path: Path) -> None:
     assert [turn["total_usage"]["total_tokens"] for turn in (first, second)] == [22, 11]
     results = [part for m in first["messages"] for part in m.get("parts", ()) if part["part_kind"] == "tool-return"]
     assert "hi-there" in results[0]["content"]
+
+
+async def test_sessions_that_gemini_cli_has_written(tmp_path: Path) -> None:
+    program = clients() / "node_modules" / ".bin" / "gemini"
+    auth = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
+    write(tmp_path / ".gemini" / "settings.json", [json.dumps(auth)])
+    asked = ("-m", "gemini-2.5-flash", "-p")
+    async with playing(with_tools) as upstream:
+        more = {"GOOGLE_GEMINI_BASE_URL": upstream.url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+        await run_program(tmp_path, upstream.url, program, *asked, "run a command", **more)
+        await run_program(tmp_path, upstream.url, program, "--resume", "latest", *asked, "And again?", **more)
+    (document,) = imported(tmp_path / ".gemini" / "tmp", "gemini-cli").values()
+    first, second = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
+    assert [turn["parts"][0]["content"] for turn in document["turns"] if turn["turn_type"] == "user"] == [
+        "run a command",
+        "And again?",
+    ]
+    assert [(said(turn), turn["completion_status"]) for turn in (first, second)] == [
+        (f"I look.{ANSWER}", "complete"),
+        (ANSWER, "complete"),
+    ]
+    kinds = [part["part_kind"] for message in first["messages"] for part in message.get("parts", ())]
+    assert kinds == ["thinking", "text", "tool-call", "tool-return", "text"]
+    (answer,) = gemini_events(ANSWER)
+    total = answer["usageMetadata"]["totalTokenCount"]
+    assert [turn["total_usage"]["total_tokens"] for turn in (first, second)] == [2 * total, total]

@@ -1,4 +1,4 @@
-"""Sessions as Claude Code and Codex write them to a disk, made by the tests."""
+"""Sessions as Claude Code, Codex and Gemini CLI write them to a disk, made by the tests."""
 
 from __future__ import annotations
 
@@ -153,6 +153,59 @@ class Codex:
 
     def done(self, turn: str) -> None:
         self.event("task_complete", turn_id=turn, last_agent_message="")
+
+    def write(self, home: Path, mode: str = "w") -> Path:
+        return write(home / self.file, self.lines, mode)
+
+
+class Gemini:
+    """Lines of a session of Gemini CLI, as its recorder appends them: a message again whenever there is more of it."""
+
+    def __init__(self, name: str, **facts: Any) -> None:
+        self.session = named(name)
+        self.lines: list[Line | str] = []
+        self.newest: Line = {}
+        self._second = 0
+        self._name = name
+        self.lines.append({"sessionId": self.session, "projectHash": "abc", "startTime": self._at(), **facts})
+        self.set(messages=[{"id": "context", "type": "user", "content": [{"text": "<session_context> here"}]}])
+
+    def _at(self) -> str:
+        self._second += 1
+        return f"2026-01-20T10:{self._second // 60:02d}:{self._second % 60:02d}.000Z"
+
+    @property
+    def file(self) -> str:
+        return f"tmp/oven/chats/session-2026-01-20T10-00-{self.session[:8]}.jsonl"
+
+    def set(self, **facts: Any) -> None:
+        self.lines.append({"$set": facts})
+
+    def add(self, kind: str, content: Any, **fields: Any) -> Line:
+        """Add a message; its id is made of the session and its number."""
+        name = named(f"{self._name}/{len(self.lines)}")
+        self.newest = {"id": name, "timestamp": self._at(), "type": kind, "content": content, **fields}
+        self.lines.append(self.newest)
+        self.set(lastUpdated=self.newest["timestamp"])
+        return self.newest
+
+    def ask(self, text: str, *more: Line) -> Line:
+        return self.add("user", [{"text": text}, *more])
+
+    def say(self, text: str, *thoughts: str) -> Line:
+        thought = [{"subject": one, "description": f"{one} it is", "timestamp": self._at()} for one in thoughts]
+        tokens = {"input": 100, "output": 20, "cached": 60, "thoughts": 5, "tool": 0, "total": 125}
+        return self.add("gemini", text, thoughts=thought, tokens=tokens, model="gemini-3-pro")
+
+    def call(self, call: str, result: Any = "a.txt", status: str = "success") -> None:
+        """Write the newest message again, with a call and its result."""
+        answer = [{"functionResponse": {"id": call, "name": "list", "response": {"output": result}}}]
+        made = {"id": call, "name": "list", "args": {"path": "."}, "status": status, "timestamp": self._at()}
+        calls = [*self.newest.get("toolCalls", ()), {**made, "result": answer if result is not None else None}]
+        self.newest = {**self.newest, "toolCalls": calls}
+        self.lines.append(self.newest)
+        self.add("user", answer)
+        self.newest = {**self.lines[-3]}  # type: ignore[dict-item]
 
     def write(self, home: Path, mode: str = "w") -> Path:
         return write(home / self.file, self.lines, mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from pipeline.cli.session_files import SOURCES, files_of
 from pipeline.cli.session_import import File, Import
 from pipeline.dialects.transcript import Opened
-from tests.support.sessions import Claude, Codex, named, write
+from tests.support.sessions import Claude, Codex, Gemini, named, write
 from turnmill.errors import CallerError, InvalidRecord, Reason
 
 Fields = dict[str, Any]
@@ -280,7 +281,7 @@ def test_codex_and_its_index_of_names(tmp_path: Path) -> None:
 
 
 def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(CallerError, match=r"\.claude/projects does not exist: name the folder"):
@@ -292,3 +293,29 @@ def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / named("elsewhere")))
     with pytest.raises(CallerError, match="does not exist"):
         files_of(SOURCES["codex"], [])
+
+
+def test_sessions_of_gemini_cli_in_lines_and_in_one_object(tmp_path: Path) -> None:
+    gemini = Gemini("one")
+    gemini.ask("List")
+    gemini.say("I look.")
+    gemini.call("c1")
+    gemini.say("A file.")
+    gemini.write(tmp_path)
+    facts, *lines = gemini.lines
+    messages = [line for line in lines if isinstance(line, dict) and "id" in line]
+    newest = list({line["id"]: line for line in messages}.values())
+    old = tmp_path / "tmp/old/chats/session-2026-01-20T09-00-abcdefab.json"
+    whole = {**facts, "sessionId": "old", "messages": [{**one, "id": f"old {one['id']}"} for one in newest]}  # type: ignore[dict-item]
+    write(old, [json.dumps(whole, indent=2)])
+    store = Store()
+    assert run_import(store, tmp_path, "gemini-cli").counts.new == 2
+    whole_run, in_lines = store.taken()
+    assert (whole_run.opened.thread, in_lines.opened.thread) == ("old", gemini.session)
+    assert [event.get("candidates") for event in whole_run.events] == [e.get("candidates") for e in in_lines.events]
+    write(old.with_suffix(".jsonl"), [{**facts, "sessionId": "old"}])  # type: ignore[dict-item]
+    assert run_import(store, tmp_path, "gemini-cli").counts.new == 1
+    store.taken()
+    broken = tmp_path / "tmp/old/chats/session-2026-01-20T09-00-abcdefac.json"
+    write(broken, ["{\n"])
+    assert run_import(store, tmp_path, "gemini-cli").counts.broken == [f"{broken}:1"]
