@@ -53,8 +53,9 @@ test-sdks: setup  ## Runs of the real SDKs, recorded; and our exports of every w
 test-browser: setup  ## The dashboard in a real headless Chromium, with a real Kafka (needs Node 20+; fetches the browser once)
 	@$(RUN) pytest tests/browser/check_*.py $(ARGS)
 
-screenshots: setup  ## The pictures of docs/images, of a pipeline that runs (some minutes)
+screenshots: setup  ## The pictures of docs/images, and the moving one of README, of a pipeline that runs (some minutes)
 	@$(RUN) python -m tests.browser.screenshots
+	@$(RUN) python -m tests.browser.film
 
 lint: setup  ## ruff, mypy, and the import contracts
 	@$(RUN) ruff check --quiet $(CODE)

@@ -14,7 +14,8 @@ import tty
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -24,8 +25,8 @@ from pipeline.cli.broker import download_kafka
 from pipeline.cli.demo import OF_WIRES, RECORDINGS
 from pipeline.cli.dev_stage import Kills, Say, Stage, check_local, stage
 from pipeline.cli.publish import publish_all
+from pipeline.cli.recordings import Envelopes, Recording, read
 from pipeline.cli.recordings import files_of as recordings_in
-from pipeline.cli.recordings import read
 from pipeline.cli.session_files import SOURCES, files_of
 from pipeline.cli.sessions import Wanted, places_elsewhere, publish_sessions
 from pipeline.settings import Settings, load
@@ -152,9 +153,25 @@ def _talk(settings: Settings) -> None:
     chance = random.Random()  # noqa: S311  # an order, and no secret
     while True:
         number = int(time.time())
-        again = [recording.copy(number, same_thread=False) for recording in recordings]
+        again = [_today(recording.copy(number, same_thread=False)) for recording in recordings]
         chance.shuffle(again)
         asyncio.run(publish_all(settings, again, 1.0, AGENTS, BATCH, lambda _: None))
+
+
+def _today(recording: Recording) -> Recording:
+    """Return a recorded stream as one that begins when it is published: nothing in it says when it was recorded."""
+    if isinstance(recording, Envelopes):
+        return recording
+    info, events = _undated(recording.info), tuple(map(_undated, recording.events))
+    return replace(recording, started=None, info=info, events=events)
+
+
+def _undated(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_undated(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _undated(one) for key, one in value.items() if key not in ("started_at", "timestamp")}
 
 
 commands = [dev]
