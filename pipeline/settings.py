@@ -340,6 +340,9 @@ class Settings(ClientSettings):
     gateway_proxy_budgets: bool = Field(
         False, description="What budgets do that do not say it: calls of the proxy are refused where one is used up."
     )
+    gateway_proxy_hold: Seconds = Field(
+        60.0, description="Time for which a call waits for a person's answer, where a budget asks; then it is refused."
+    )
     gateway_proxy_first_byte: Seconds = Field(900.0, description="Time in which such a server must begin to answer.")
     gateway_proxy_idle: Seconds = Field(300.0, description="Silence in the middle of its answer that ends it.")
     webhooks: Annotated[SecretStr, AfterValidator(_webhooks)] | None = Field(

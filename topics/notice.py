@@ -44,6 +44,7 @@ class BudgetReached(TypedDict):
     per: str  # hour | day | month, of UTC
     start: int  # epoch ms
     end: int
+    answer_id: NotRequired[str]  # of the question whether more may be used, where the budget asks
     agent: NotRequired[str]  # what the budget is bound to, beside the record's tenant
     model: NotRequired[str]
 

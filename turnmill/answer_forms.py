@@ -40,9 +40,13 @@ def resumption(answers: Sequence[Answer]) -> Any:
     return form(answers)
 
 
-def _approved(answer: Answer) -> bool:
-    value = answer.value
+def approves(value: Any) -> bool:
+    """Return True if an answer's value gives an approval."""
     return value is True or (isinstance(value, dict) and value.get("approved") is True)
+
+
+def _approved(answer: Answer) -> bool:
+    return approves(answer.value)
 
 
 def _reason(answer: Answer) -> str | None:

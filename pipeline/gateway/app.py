@@ -37,6 +37,7 @@ from pipeline.gateway.facts import HEADERS
 from pipeline.gateway.headers import Guard
 from pipeline.gateway.live import routes as live
 from pipeline.gateway.proxy.path_token import PathToken
+from pipeline.policies.budgets import COMMANDS
 from pipeline.settings import Settings
 from turnmill.errors import CallerError
 
@@ -85,16 +86,18 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
     if settings.control:
         from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # who does without it does not load it
 
-        commands = Commands(settings, gateway.follower, gateway.control_publisher, gateway.notify)
+        commands = Commands(
+            settings, gateway.follower, gateway.control_publisher, gateway.notify, gateway.budgets.answers
+        )
     if settings.gateway_proxy:
         from pipeline.gateway.proxy.passing import Proxy  # noqa: PLC0415  # who has no proxy does not load it
 
         proxy = Proxy(gateway, commands)
 
     stops = None
-    if any(one.enforce == "stop" for one in settings.budget_list):
+    if any(one.enforce in COMMANDS for one in settings.budget_list):
         if commands is None:
-            raise CallerError("a budget stops runs (`enforce`), which TURNMILL_CONTROL must allow")
+            raise CallerError("a budget stops runs, or asks (`enforce`), which TURNMILL_CONTROL must allow")
         from pipeline.gateway.budget_stops import BudgetStops  # noqa: PLC0415  # where none stops, not loaded
 
         stops = BudgetStops(gateway, commands)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from pipeline.observability.repeated_warning import RepeatedWarning
-from pipeline.policies.budgets import Budget, State, Verdict
+from pipeline.policies.budget_answers import BudgetAnswers, thread_of
+from pipeline.policies.budgets import NANO, Budget, State, Verdict
 from pipeline.stores.budgeting import states
 from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
+from pipeline.stores.waiting import Waiting, WaitingWanted
 from turnmill.clock import now_ms
 
 EVERY: Final = 5.0  # seconds between two looks at the store
@@ -23,12 +25,18 @@ class Budgets:
     """The used part of the budgets, some seconds old.
 
     While the store is away, the last known numbers count; a budget that was never known refuses nothing.
+
+    `answers`: to those that ask; `asked`: the questions that were open at the last look, since when (epoch ms).
+    `open_use`: what open runs have used of a budget beside that, by tenant, where somebody counts it.
     """
 
     def __init__(self, budgets: tuple[Budget, ...], store: Callable[[], Awaitable[ThreadStore]]) -> None:
         self.budgets = budgets
         self.states: dict[str, State] = {}
         self.at = 0  # epoch ms of the last look
+        self.answers = BudgetAnswers(budgets)
+        self.asked: dict[str, int] = {}
+        self.open_use: Callable[[Budget], Mapping[str, int]] | None = None
         self._store = store
         self._looking: asyncio.Task[None] | None = None
         self._asked: asyncio.Task[None] | None = None
@@ -61,7 +69,38 @@ class Budgets:
     async def _ask(self) -> None:
         now = now_ms()
         found = await states(await self._store(), self.budgets, now)
-        self.states, self.at = {one.budget.name: one for one in found}, now
+        self.states, self.at = {one.budget.name: self._whole(one) for one in found}, now
+        names = [one.budget.question(now) for one in self.states.values() if self._asks(one) and one.reached]
+        self.asked = {name: self.asked.get(name, now) for name in names}
+
+    def _whole(self, stored: State) -> State:
+        if self.open_use is None:
+            return stored
+        return stored.with_more(self.open_use(stored.budget)).at_least(self.states.get(stored.budget.name))
+
+    def _asks(self, state: State) -> bool:
+        """Return True where a person may still answer."""
+        now = now_ms()
+        is_open = state.budget.enforce == "ask" and not state.over(now)
+        return is_open and self.answers.approved(state.budget, now) is None
+
+    def stops(self, state: State) -> bool:
+        """Return True where the open runs of a budget that is used up are to stop."""
+        enforce = state.budget.enforce
+        return enforce == "stop" or (enforce == "ask" and self.answers.approved(state.budget, now_ms()) is False)
+
+    def waiting(self, wanted: WaitingWanted) -> list[Waiting]:
+        """Return the open questions, each as a thread of its own that waits."""
+        now = now_ms()
+        questions = [(one, one.budget.question(now)) for one in self.states.values() if self._asks(one)]
+        found = [_waiting(one, name, self.asked[name]) for one, name in questions if name in self.asked]
+        return [
+            one
+            for one in found
+            if wanted.tenant in (None, one.tenant or "")
+            and wanted.agent in (None, one.agent_id)
+            and (wanted.thread is None or {*wanted.thread} & {one.thread_id, one.external_id})
+        ]
 
     def counting(self, tenant: str | None, agent: str | None, models: Collection[str] | None) -> tuple[Budget, ...]:
         """Return the budgets that count a call to one of these models; None: the model is unknown.
@@ -79,8 +118,12 @@ class Budgets:
         """Return whether these budgets allow a tenant's call; answered from memory."""
         now = now_ms()
         known = (self.states.get(one.name) for one in budgets)
-        exhausted = tuple(one for one in known if one and one.exhausted(tenant) and not one.over(now))
-        return Verdict(not exhausted, exhausted)
+        exhausted = tuple(
+            one
+            for one in known
+            if one and one.exhausted(tenant) and not one.over(now) and not self.answers.approved(one.budget, now)
+        )
+        return Verdict(not exhausted, exhausted, bool(exhausted) and all(map(self._asks, exhausted)))
 
     def allowed(self, tenant: str | None, agent: str | None = None, model: str | None = None) -> Verdict:
         """Return the same by the names of agent and model."""
@@ -95,3 +138,26 @@ class Budgets:
             except Exception:
                 log.exception("budgets: looking at the store failed")
             await asyncio.sleep(EVERY)
+
+
+def _waiting(state: State, answer_id: str, since: int) -> Waiting:
+    """Return the question of a budget as a row of what waits: there is no turn and no run behind it."""
+    budget, (thread_id, name) = state.budget, thread_of(state.budget)
+    unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("US dollars", NANO)
+    used, most = (f"{amount / scale:,.10g}" for amount in (state.used, budget.limit))
+    message = f"{budget.name}: {used} of {most} {unit} in a {budget.per} are used. May more be used until it is over?"
+    asked = {"answer_id": answer_id, "id": answer_id, "kind": "approval", "message": message}
+    nothing = dict.fromkeys(("tool_name", "tool_call_id", "args"))
+    return Waiting(
+        thread_id=thread_id,
+        external_id=name,
+        title=f"The budget {budget.name}",
+        tenant=budget.tenant or None,
+        turn_id="",
+        run_id="",
+        agent_id=budget.agent or "",
+        agent_name=None,
+        dialect="",
+        since=since,
+        asked=[asked | nothing],
+    )

@@ -1,11 +1,14 @@
-"""Stops the open runs of budgets that are used up, of which what open runs have used already is a part."""
+"""Stops the open runs of budgets that are used up, or has people asked about them.
+
+What open runs have used already is a part of what is used.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from uuid import NAMESPACE_URL, uuid5
@@ -13,13 +16,14 @@ from uuid import NAMESPACE_URL, uuid5
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.assembly.run_list import ListedRun
+from pipeline.gateway.connections import NOTICE_KNOWN_MS
 from pipeline.gateway.control.commands import EXPIRES_MS, Commands
 from pipeline.gateway.follower import Offsets
 from pipeline.kafka.reading import offsets_since
 from pipeline.observability.audit import about, audit
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.observability.telemetry_meter import MODEL, Seen
-from pipeline.policies.budgets import State
+from pipeline.policies.budgets import Budget, State
 from pipeline.settings import Settings
 from pipeline.stores.prices import cost_nano_usd
 from pipeline.turns import tokens
@@ -84,50 +88,50 @@ class OpenUse:
         by_model = self.used.setdefault(key, {}).setdefault(model, Counter())
         by_model.update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
 
+    def of(self, budget: Budget, runs: Iterable[ListedRun]) -> Counter[str]:
+        """Return what these runs have used of a budget, by tenant."""
+        found = Counter[str]()
+        for run in runs:
+            for model, spent in self.used.get(run.key, {}).items():
+                if budget.counts(run.key.tenant, run.agent_id, model):
+                    found[run.key.tenant or ""] += spent[budget.unit]
+        return found
+
     def keep(self, runs: Iterable[RunKey]) -> None:
         """Forget the runs that are not open any more: the store has them, or will."""
         still = {*runs}
         self.used = {key: used for key, used in self.used.items() if key in still}
 
 
-def to_stop(
-    states: Iterable[State], runs: Sequence[ListedRun], used: Mapping[RunKey, Used], now: int
-) -> list[tuple[State, ListedRun]]:
-    """Return the open runs of budgets that are used up, with what open runs have used. Pure."""
-    found = []
-    for state in states:
-        if state.over(now):
-            continue
-        budget, more = state.budget, Counter[str]()
-        for run in runs:
-            for model, spent in used.get(run.key, {}).items():
-                if budget.counts(run.key.tenant, run.agent_id, model):
-                    more[run.key.tenant or ""] += spent[budget.unit]
-        whole = state.with_more(more)
-        found += [
-            (state, run)
-            for run in runs
-            if not run.imported
-            and budget.counts(run.key.tenant, run.agent_id, run.model)
-            and whole.exhausted(run.key.tenant)
-        ]
-    return found
+def to_stop(states: Iterable[State], runs: Sequence[ListedRun], now: int) -> list[tuple[State, ListedRun]]:
+    """Return the open runs of budgets that are used up. Pure."""
+    return [
+        (state, run)
+        for state in states
+        if not state.over(now)
+        for run in runs
+        if not run.imported
+        and state.budget.counts(run.key.tenant, run.agent_id, run.model)
+        and state.exhausted(run.key.tenant)
+    ]
 
 
 class BudgetStops:
-    """Looks at the budgets that stop, twice a second."""
+    """Looks at the budgets that stop, and at those that ask, twice a second."""
 
     def __init__(self, gateway: Gateway, commands: Commands) -> None:
         self._gateway = gateway
         self._commands = commands
         self._open_use = OpenUse(gateway.settings)
         self._stopped: set[str] = set()  # commands
+        self._told: set[str] = set()  # questions
         self._task: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
 
     def start(self) -> None:
         """Look from now on."""
         self._gateway.follower.listen(self._open_use)
+        self._gateway.budgets.open_use = lambda budget: self._open_use.of(budget, self._gateway.follower.runs)
         self._task = asyncio.create_task(self._watch(), name="budgets that stop")
 
     async def stop(self) -> None:
@@ -146,12 +150,13 @@ class BudgetStops:
             await asyncio.sleep(EVERY)
 
     async def _look(self) -> None:
-        budgets, runs = self._gateway.budgets, list(await self._gateway.run_watch.open_runs())
+        budgets, runs = self._gateway.budgets, await self._gateway.run_watch.open_runs()
         await self._commands.ready()
         await budgets.renew()
         self._open_use.keep(run.key for run in runs)
-        stopping = [state for state in budgets.states.values() if state.budget.enforce == "stop"]
-        for state, run in to_stop(stopping, runs, self._open_use.used, now_ms()):
+        for state in budgets.states.values():
+            await self._tell(state)
+        for state, run in to_stop(filter(budgets.stops, budgets.states.values()), list(runs), now_ms()):
             command = _command(state, run)
             if command.id not in self._stopped:
                 await self._commands.give(command)
@@ -160,6 +165,15 @@ class BudgetStops:
                 audit.info("run %s is told to stop, by budget %s", run.key.run_id, state.budget.name, extra=said)
         if len(self._stopped) > LISTED_RUNS:  # a command that is given again is the same one
             self._stopped.clear()
+
+    async def _tell(self, state: State) -> None:
+        """Say that a budget asks, where it has begun to; workers would say the same later."""
+        budgets, now = self._gateway.budgets, now_ms()
+        question = state.budget.question(now)
+        if question not in self._told and budgets.asked.get(question) and (notices := state.notices(now)):
+            await (await self._gateway.store()).add_notices(notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
+            self._told = {question, *(self._told & budgets.asked.keys())}
+            log.info("budget %s is used up, and asks whether more may be used", state.budget.name)
 
 
 def _command(state: State, run: ListedRun) -> Command:

@@ -71,5 +71,7 @@ async def list_runs(
         found = [row for row in listed if row.thread not in erased]
     else:
         named = None if thread is None else (thread_uuid(thread, bounded)[0], thread)
-        found = await (await gateway.store()).waiting(WaitingWanted(bounded, agent, named), limit)
+        asked = WaitingWanted(bounded, agent, named)
+        stored = await (await gateway.store()).waiting(asked, limit)
+        found = [*gateway.budgets.waiting(asked), *stored][:limit]
     return Response(json_text.dumps({"runs": found}), headers=PRIVATE, media_type=JSON)

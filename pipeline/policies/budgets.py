@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
 from turnmill.limits import BUDGETS
@@ -20,8 +20,10 @@ NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 DATED: Final = re.compile(r"[-@](?:latest|[0-9][0-9-]{3,})")
 KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per", "enforce")
 
-Enforce = Literal["notice", "refuse", "stop"]
-ENFORCES: Final = ("notice", "refuse", "stop")
+Enforce = Literal["notice", "refuse", "stop", "ask"]
+ENFORCES: Final[tuple[Enforce, ...]] = get_args(Enforce)
+COMMANDS: Final = ("stop", "ask")  # those that need commands to runs
+ASKED_MS: Final = 14 * 86_400_000  # for which an answer counts: as long as the control topic keeps it
 Per = Literal["hour", "day", "month"]
 PERIODS: Final = ("hour", "day", "month")
 
@@ -31,7 +33,7 @@ class Budget:
     """A limit of `unit` (tokens, or nano_usd: 10⁻⁹ US dollars) in each hour, day or month of UTC.
 
     `tenant` ("" for what has none), `agent` and `model`: what counts; None is all. `enforce`: what happens where it is
-    used up: a notice; and new calls of the proxy are refused; and open runs are stopped.
+    used up: a notice; and new calls of the proxy are refused; and open runs are stopped; or a person is asked first.
     """
 
     name: str
@@ -61,6 +63,12 @@ class Budget:
             start = at.replace(day=1, hour=0)
             end = (start + timedelta(days=32)).replace(day=1)
         return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
+
+    def question(self, now: int) -> str:
+        """Return the id of the question whether more may be used: one in each window, in a month one each 14 days."""
+        start, _ = self.window(now)
+        named = f"{self.name} {self.unit} {self.limit} {self.per} {start} {(now - start) // ASKED_MS}"
+        return f"budget_{sha256(named.encode()).hexdigest()[:24]}"
 
     def counts(self, tenant: str | None, agent: str | None, model: str | None) -> bool:
         """Return True if a call of this agent to this model would count.
@@ -103,6 +111,21 @@ class State:
         parts = [used if name in (own, None) else min(used, most) for name, used in self.by_tenant.items()]
         return (sum(parts) if parts else self.used) >= self.budget.limit
 
+    @property
+    def reached(self) -> bool:
+        """True if nothing is left for one of its tenants."""
+        return any(self.exhausted(one) for one in (self.budget.tenant, *self.by_tenant))
+
+    def at_least(self, before: State | None) -> State:
+        """Return the state with no less used than in one before: of a run that is over, and not stored yet."""
+        if before is None or before.start != self.start:
+            return self
+        by = dict(self.by_tenant)
+        for name, used in before.by_tenant.items():
+            if name is not None:
+                by[name] = max(used, by.get(name, 0))
+        return replace(self, used=max(self.used, before.used), by_tenant=by)
+
     def with_more(self, more: Mapping[str, int]) -> State:
         """Return the state with what tenants ("" for none) have used beside that."""
         by = {name: self.by_tenant.get(name, 0) + more.get(name or "", 0) for name in {*self.by_tenant, *more}}
@@ -133,9 +156,12 @@ class State:
         if budget.model is not None:
             data["model"] = budget.model
         named = f"{budget.name} {budget.unit} {budget.limit} {budget.per} {self.start} {level}"
+        notice_id = f"budget_{sha256(named.encode()).hexdigest()[:32]}"
+        if budget.enforce == "ask" and level == max(LEVELS):
+            notice_id = data["answer_id"] = budget.question(now)
         notice: NoticeRecord = {
             "v": VERSION,
-            "id": f"budget_{sha256(named.encode()).hexdigest()[:32]}",
+            "id": notice_id,
             "type": BUDGET_REACHED,
             "at": now,
             "data": {**data},
@@ -147,10 +173,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to a call: allowed, or the budgets that are used up."""
+    """The answer to a call: allowed, or the budgets that are used up. `asks`: a person may still allow it."""
 
     allowed: bool
     exhausted: tuple[State, ...] = ()
+    asks: bool = False
 
 
 def parse(text: str, enforce: Enforce = "notice") -> tuple[Budget, ...]:

@@ -125,6 +125,15 @@ LETTERS: Final = Pool(
     LEFT_FREE,
     "its dead letter waits",
 )
+HELD: Final = Pool(
+    "calls of the proxy that wait for the answer to a budget's question",
+    "gateway",
+    "calls",
+    1_000,
+    "pipeline.gateway.proxy.holding",
+    LEFT_FREE,
+    "its call is answered 429 at once",
+)
 COMMANDS: Final = Pool(
     "commands to runs that are remembered",
     "gateway",
@@ -155,6 +164,7 @@ POOLS: Final = (
     DELIVERIES,
     LOOKUPS,
     LETTERS,
+    HELD,
     COMMANDS,
     COMMAND_STREAMS,
 )

@@ -20,6 +20,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.control.commands import Commands, new_command
 from pipeline.gateway.event_record import EventRecord
+from pipeline.policies.budget_answers import BudgetAnswers
 from pipeline.settings import Settings
 from tests.simulation.loop import Process, SimulatedLoop, clock
 from tests.support.command_checker import problems
@@ -127,7 +128,7 @@ class Gateway:
         self.world = world
         self.process = world.process(name)
         follower: Any = None
-        self.commands = Commands(world.settings, follower, self._publisher, self._notify)
+        self.commands = Commands(world.settings, follower, self._publisher, self._notify, BudgetAnswers(()))
         self.process.start(self._follow())
 
     async def _publisher(self) -> Any:

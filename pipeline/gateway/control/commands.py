@@ -19,6 +19,7 @@ from pipeline.gateway.control.memory import Known, Memory
 from pipeline.gateway.control.telling import notice_of, state_record
 from pipeline.gateway.follower import Follower, Offsets
 from pipeline.kafka.reading import offsets_since
+from pipeline.policies.budget_answers import BudgetAnswers
 from pipeline.policies.command_states import (
     FINAL,
     PATIENCE_MS,
@@ -66,19 +67,25 @@ class _Stream:
 
 
 class Commands:
-    """A listener of the follower; see the module. `notify` leaves a notice."""
+    """A listener of the follower; see the module. `notify` leaves a notice; `budgets` take the answers to theirs."""
 
     name = "the commands"
     topics = (CONTROL, EVENTS)
     runs: Final = "none"
 
     def __init__(
-        self, settings: Settings, follower: Follower, publisher: Callable[[], Awaitable[Publisher]], notify: Notify
+        self,
+        settings: Settings,
+        follower: Follower,
+        publisher: Callable[[], Awaitable[Publisher]],
+        notify: Notify,
+        budgets: BudgetAnswers,
     ) -> None:
         self._settings = settings
         self._follower = follower
         self._publisher = publisher
         self._notify = notify
+        self._budgets = budgets
         self._control = CONTROL.full_name(settings.topic_prefix)
         self._known = Memory(COMMANDS.size)
         self._claims = Claims(COMMANDS.size)
@@ -189,10 +196,13 @@ class Commands:
             return
         known = self._add(command)
         if command.kind == ANSWER:
-            winner = self._claims.take(command)
+            of_budget = self._budgets.take(command, now_ms())
+            winner = self._claims.take(command) if of_budget is None else of_budget
             if winner.id != command.id:
                 reason = f"answered already by {winner.by}, with the command {winner.id}"
                 self._move(known, acknowledged(known.standing, "refused", now_ms(), reason))
+            elif of_budget is not None:  # no run takes it up: gateways do, now
+                self._move(known, acknowledged(known.standing, "acknowledged", now_ms()))
             elif known.standing.state == "requested":
                 _offer(self._streams, command)
 

@@ -132,7 +132,8 @@ class Caller:
     async def waiting(self) -> list[Waiting]:
         """Return the thread where it waits for an answer; of several tenants, where nobody said whose is meant."""
         wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
-        return await (await self.gateway.store()).waiting(wanted, WAITING_THREADS)
+        stored = await (await self.gateway.store()).waiting(wanted, WAITING_THREADS)
+        return [*self.gateway.budgets.waiting(wanted), *stored]
 
     async def give(self, run_id: str, said: Wanted | Message) -> Given:
         """Give a command to a run, which may be over already."""

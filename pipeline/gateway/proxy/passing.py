@@ -22,6 +22,7 @@ from pipeline.gateway.problems import Problem, unavailable
 from pipeline.gateway.proxy import bodies
 from pipeline.gateway.proxy.answering import Passing, refused
 from pipeline.gateway.proxy.client import reason, session
+from pipeline.gateway.proxy.holding import Holding, Leaving
 from pipeline.gateway.proxy.passed_headers import Headers, downward, of_call, readable, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
 from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Followed, Publishing
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 PATH: Final = "/proxy/{upstream}/{path:path}"
 BUDGETS_NAMED: Final = 10
+ASKED: Final = "nobody has answered yet whether more may be used: "
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 Budgets = tuple[Budget, ...]
@@ -79,6 +81,7 @@ class Proxy:
         self._publishing = Publishing(gateway.publisher, self.conversations, control)
         self._sharing = Sharing(gateway.settings, self.conversations)
         self._enforces = any(one.enforce != "notice" for one in gateway.settings.budget_list)
+        self._holding = Holding(gateway.budgets, gateway.settings.gateway_proxy_hold)
         self._room = Room(BODIES.size)
         self._session: aiohttp.ClientSession | None = None
         self._open = 0
@@ -120,10 +123,11 @@ class Proxy:
         except NoSuchPath as error:
             raise Problem("bad-request", str(error)) from None
         dialect, passed, read = upstream.dialect(scope["method"], path), upward(headers), asyncio.Event()
+        leaving = partial(_left, receive, read)
         counting = self._enforces and scope["method"] == "POST"
         if dialect is None:
             if counting:  # it isn't read, so nobody knows which model it is for
-                self._check_used_up(principal, self._counting(_told(scope, principal), principal, ()))
+                await self._check_used_up(principal, self._counting(_told(scope, principal), principal, ()), leaving)
             size = bodies.length(headers)
             if size is not None:
                 passed.append(("Content-Length", size))
@@ -140,7 +144,7 @@ class Proxy:
             told = _told(scope, principal)
             call = Call(upstream.name, dialect, _path(url), told, asked, client=_client(scope, principal))
             reading = await self._read(call, principal)
-            counted = counting and self._check_budgets(call, reading, principal)
+            counted = counting and await self._check_budgets(call, reading, principal, leaving)
             followed = await self._publishing.begin(call, reading, principal.tenant)
             run_id = told.get("turnmill-run")
             if self._commands is not None and run_id and self._commands.awaits(principal.tenant, run_id):
@@ -181,7 +185,7 @@ class Proxy:
         counting = self._gateway.budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
         return tuple(one for one in counting if one.enforce != "notice")
 
-    def _check_budgets(self, call: Call, reading: Reading, principal: Principal) -> bool:
+    async def _check_budgets(self, call: Call, reading: Reading, principal: Principal, leaving: Leaving) -> bool:
         """Return whether a budget counts this call. Raise Problem where one is used up, or might be bypassed.
 
         It might be by a body that can't be read as the provider would read it, or is too large to be recorded.
@@ -191,18 +195,18 @@ class Proxy:
         if budgets and unknown:
             why = reading.problem or "it names no model"
             raise Problem("unreadable-request", f"a budget counts this call, and its body can't be read: {why}")
-        self._check_used_up(principal, budgets)
+        await self._check_used_up(principal, budgets, leaving)
         return bool(budgets)
 
-    def _check_used_up(self, principal: Principal, budgets: Budgets) -> None:
-        """Raise Problem where one of these budgets is used up; from memory."""
-        verdict = self._gateway.budgets.verdict(principal.tenant, budgets)
+    async def _check_used_up(self, principal: Principal, budgets: Budgets, leaving: Leaving) -> None:
+        """Raise Problem where one of these budgets is used up; from memory. The call is held while one asks."""
+        verdict = await self._holding.verdict(principal.tenant, budgets, leaving)
         if not verdict.allowed:
             last = max(verdict.exhausted, key=lambda one: one.end)
             names = ", ".join(one.budget.name for one in verdict.exhausted[:BUDGETS_NAMED])
             raise Problem(
                 "budget-used-up",
-                f"used up until {iso(last.end)}: {names}; this call is not passed on",
+                f"used up until {iso(last.end)}: {names}; {ASKED if verdict.asks else ''}this call is not passed on",
                 headers={"x-should-retry": "false", "Retry-After": str(max(1, (last.end - now_ms()) // 1000 + 1))},
                 budgets=[one.budget.name for one in verdict.exhausted[:BUDGETS_NAMED]],
                 resets=iso(last.end),

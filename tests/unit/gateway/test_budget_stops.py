@@ -35,8 +35,8 @@ def state(used: int, by: dict[str | None, int] | None = None, **more: Any) -> St
 
 
 def stopped(states: list[State], runs: list[ListedRun], use: OpenUse | None = None) -> list[str]:
-    used = {} if use is None else use.used
-    return [run.key.run_id for _, run in to_stop(states, runs, used, NOW)]
+    whole = [one if use is None else one.with_more(use.of(one.budget, runs)) for one in states]
+    return [run.key.run_id for _, run in to_stop(whole, runs, NOW)]
 
 
 def test_a_used_up_budget_stops_all_runs_of_its_scope() -> None:
@@ -66,7 +66,7 @@ def test_a_tenant_uses_up_its_own_share_alone() -> None:
     assert stopped([state(0, {}, tenant="globex")], runs, use) == []
 
 
-@pytest.mark.parametrize("enforce", ["notice", "refuse", "stop"])
+@pytest.mark.parametrize("enforce", ["notice", "refuse", "stop", "ask"])
 def test_a_setting_says_what_a_budget_does(enforce: Any) -> None:
     rows = [{"name": "a", "tokens": 1, "per": "day", "enforce": enforce}, {"name": "b", "tokens": 1, "per": "day"}]
     one, other = parse(json.dumps(rows), "refuse")

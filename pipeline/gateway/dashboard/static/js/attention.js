@@ -1,6 +1,7 @@
 // What needs somebody: runs that are silent for longer than usual, and threads that wait for an answer.
 
 import * as api from "./api.js";
+import { question } from "./control.js";
 import { fill, h } from "./dom.js";
 import { ago, exact, inFull } from "./format.js";
 
@@ -8,15 +9,15 @@ const EVERY = 5000; // ms
 const SHOWN = 20; // rows of each list
 const KINDS = { approval: "approval", input: "answer", result: "result" };
 
-export const keyOf = (run) => JSON.stringify([run.tenant, run.thread_id, run.run_id]);
+export const keyOf = (run) => JSON.stringify([run.tenant, run.thread_id, run.run_id, run.asked?.[0].answer_id]);
 
 /**
  * Two lists, which are there only while they have rows. `only`: agent and tenant, as the page is filtered; `silent` is
  * called with the keys of the silent runs, `trouble` with why nothing is known, or null.
  */
 export function attention(only, signal, silent, trouble) {
-  const hanging = card("silent-runs", "Silent for longer than usual", hangingRow);
-  const waiting = card("waiting", "Waiting for an answer", waitingRow);
+  const hanging = card("silent-runs", "Silent for longer than usual", hangingRow, signal);
+  const waiting = card("waiting", "Waiting for an answer", waitingRow, signal);
   const element = h("div.attention", hanging.element, waiting.element);
   look();
   return element;
@@ -45,7 +46,7 @@ export function attention(only, signal, silent, trouble) {
   }
 }
 
-function card(id, title, row) {
+function card(id, title, row, signal) {
   const list = h("ul.rows.needed");
   const number = h("span.figure");
   const element = h("section.card", { "aria-labelledby": id, hidden: true }, h("header", h("h2", { id }, title), number), list);
@@ -65,9 +66,10 @@ function card(id, title, row) {
       }
       let before = null;
       for (const [key, one] of wanted) {
-        if (!rows.has(key)) rows.set(key, h("li", h("a.row", { href: api.threadAddress(one.thread_id, one.tenant, one.asked ? null : 1) })));
+        const asksItself = one.turn_id === ""; // a budget: there is no thread to look at
+        if (!rows.has(key)) rows.set(key, h("li", asksItself ? question(one.external_id, { ...one.asked[0], tenant: one.tenant }, signal) : h("a.row", { href: api.threadAddress(one.thread_id, one.tenant, one.asked ? null : 1) })));
         const held = rows.get(key);
-        fill(held.firstChild, row(one));
+        if (!asksItself) fill(held.firstChild, row(one));
         const place = before ? before.nextSibling : list.firstChild;
         if (place !== held) list.insertBefore(held, place);
         before = held;

@@ -80,7 +80,8 @@ export function questions(thread, whose, signal) {
   };
 }
 
-function question(thread, asked, signal) {
+/** A question, with a field and buttons to answer it. `asked`: it has its thread's tenant. */
+export function question(thread, asked, signal) {
   const status = h("span.muted.small", { role: "status" });
   const isApproval = asked.kind === "approval";
   const what = asked.message ?? (asked.args === null ? "" : JSON.stringify(asked.args));
