@@ -34,7 +34,9 @@ from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOT
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill import Publisher
+from turnmill.claims import answer_id
 from turnmill.control import Control
+from turnmill.ending import ended
 from turnmill.envelope import decode, encode
 from turnmill.feedback_sender import made
 
@@ -140,18 +142,35 @@ async def feedback(settings: Settings) -> None:
 
 
 async def commands(settings: Settings) -> None:
-    """A tenant's command tells its own run to stop; the runs of others have the same ids."""
+    """A tenant's commands are for its own run; the runs of others have the same ids, and ask the same."""
     listening = Control(settings)
     listening._task = asyncio.create_task(asyncio.sleep(0))
     async with Publisher(settings, keep_after=0.1) as publisher:
         runs = {
-            one: publisher.run(thread_id=THREAD_ID, agent_id="a", dialect="vercel-ai", run_id="r", tenant=one)
+            one: publisher.run(
+                thread_id=THREAD_ID, agent_id="a", dialect="vercel-ai", run_id="r", tenant=one, steers=True
+            )
             for one in TENANTS
         }
         for run in runs.values():
+            run.hear()
             listening.begun(run)
-        listening.heard(encode(new_command("stop", (THREAD_ID, "acme"), "r", "now", "ann").record))
+
+        def given(kind: str, **payload: Any) -> None:
+            listening.heard(encode(new_command(kind, (THREAD_ID, "acme"), "r", "now", "ann", payload).record))
+
+        waiting = {one: asyncio.create_task(run.answered("q")) for one, run in runs.items()}
+        await asyncio.sleep(0)
+        given("answer", answer_id=answer_id("r", "q"), value=True)
+        done, others = await asyncio.wait(waiting.values(), timeout=0.2)
+        assert done == {waiting["acme"]}
+        assert waiting["acme"].result().value is True
+        given("steer", text="And in Oslo?")
+        assert [one for one, run in runs.items() if await run.steered()] == ["acme"]
+        given("stop")
         assert [one for one, run in runs.items() if run.stopped] == ["acme"]
+        for task in others:
+            await ended(task)
 
 
 class _NoLetters:

@@ -192,19 +192,25 @@ async def heard(http: httpx.AsyncClient) -> list[str]:
 
 async def test_nobody_else_may(served: tuple[Running, Tokens]) -> None:
     gateway, tokens = served
+    paths = {"runs/r9/stop": {}, "runs/r9/steer": {"text": "on"}, "answers/a": {"value": True}}
+    of_thread = {"stop": {}, "steer": {"text": "on"}, "answers/a": {"value": True}}
     async with client(gateway.url, tokens.acme) as http:
-        command_id = await stop(http, "r9")
+        command_ids = [await stop(http, "r9"), (await post(http, "runs/r9/steer", text="on"))["command_id"]]
     async with client(gateway.url, tokens.globex) as http:
-        assert (await http.get(f"/v1/commands/{command_id}")).status_code == 404
-        assert (await http.post("/v1/threads/chat/stop")).status_code == 404
-        assert (await http.post("/v1/threads/chat/runs/r9/stop?tenant=acme")).status_code == 403
+        for command_id in command_ids:
+            assert (await http.get(f"/v1/commands/{command_id}")).status_code == 404
+        for path, body in of_thread.items():
+            assert (await http.post(f"/v1/threads/chat/{path}", json=body)).status_code == 404
+        for path, body in paths.items():
+            assert (await http.post(f"/v1/threads/chat/{path}?tenant=acme", json=body)).status_code == 403
         assert await heard(http) == []
     async with client(gateway.url, tokens.acme) as http:
-        assert [json.loads(line)["id"] for line in await heard(http)] == [command_id]
+        assert [json.loads(line)["id"] for line in await heard(http)] == command_ids
     for token in (tokens.reader, tokens.sender):
         async with client(gateway.url, token) as http:
-            assert (await http.post("/v1/threads/chat/runs/r9/stop")).status_code == 403
-            assert (await http.get(f"/v1/commands/{command_id}")).status_code == 403
+            for path, body in paths.items():
+                assert (await http.post(f"/v1/threads/chat/{path}", json=body)).status_code == 403
+            assert (await http.get(f"/v1/commands/{command_ids[0]}")).status_code == 403
     async with client(gateway.url, tokens.reader) as http:
         assert (await http.get("/v1/control")).status_code == 403
 
