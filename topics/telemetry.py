@@ -3,6 +3,9 @@
 (thread_id, run_id, seq) identifies an event: a replay writes the same record again. Tokens that reach a turn in another
 way than by a `data-sys-usage` event (a result object, a `done` event) are written as such an event with
 `derived: true` when the turn closes, so that a consumer of metrics sees every token exactly once.
+
+Where a budget stops runs, or asks, OPEN_USAGE tells what a run that is still open has used so far, by model:
+`{"used": […]}`.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import OWN_LEVELS
 
 VERSION = 1
+OPEN_USAGE = "data-sys-open-usage"
 
 
 class TelemetryRecord(TypedDict):

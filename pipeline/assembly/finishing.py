@@ -14,7 +14,7 @@ from pipeline.assembly.results import Out, Oversized
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import Event
 from pipeline.assembly.spilled_run import DialectOf
-from pipeline.assembly.telemetry import closing_records, polished, streamed_records
+from pipeline.assembly.telemetry import closing_records, open_record, polished, streamed_records
 from pipeline.turns.lineage import Redacted
 from pipeline.turns.requests import without_bodies
 from topics.state import Segment
@@ -62,10 +62,21 @@ class Finishing:
         if bounded is not None:  # what was said goes before what was asked
             turns = [turn if bounded(turn) else without_bodies(turn) for turn in turns]
         telemetry: Iterable[TelemetryRecord] = closing_records(run, builder, turns)
-        if self.polish_telemetry is not None:
-            last = StoredRecord(b"", run.last_offset, run.last_at)
-            telemetry = polished(run, telemetry, self.polish_telemetry, last)
-        return turns, list(telemetry)
+        return turns, list(self._polished(run, telemetry))
+
+    def used(self, run: Run) -> list[TelemetryRecord]:
+        """Return what an open run has used so far; nothing where it can't be built yet."""
+        run.told = run.next
+        try:
+            record = open_record(run, close(run, "disconnected")[1])
+            return list(self._polished(run, [record] if record["data"]["used"] else []))
+        except Exception:  # its end will say why, as a dead letter
+            return []
+
+    def _polished(self, run: Run, telemetry: Iterable[TelemetryRecord]) -> Iterable[TelemetryRecord]:
+        if self.polish_telemetry is None:
+            return telemetry
+        return polished(run, telemetry, self.polish_telemetry, StoredRecord(b"", run.last_offset, run.last_at))
 
     def streamed(self, run: Run, record: Record) -> Iterable[TelemetryRecord]:
         """Return the telemetry of `record`, the last one that the run took."""

@@ -26,3 +26,4 @@ class Limits:
     record_bytes: int = 1_048_576
     keep_telemetry: bool = False
     keep_requests: bool = False
+    tell_use: bool = False  # of open runs, while they go on

@@ -45,6 +45,7 @@ from turnmill.errors import InvalidRecord, Reason
 
 INT: Final = frozenset({int})
 NOTHING: Final[Fields] = {}
+GROWN: Final = 1.25  # by which a run must have grown until it is told again what it has used: each time it is built
 
 
 class Partition:
@@ -335,6 +336,8 @@ class Partition:
             event = overdue(run, self.now, self.limits)
             if event is not None:
                 self.ends.close(key, run, event, self.now)
+            elif self.limits.tell_use and run.read is None and not run.early and run.next > run.told * GROWN:
+                self.out.telemetry += self.finishing.used(run)
         for key, spilled in list(self.runs.spilled.items()):
             if key in self.ends.awaited:
                 continue

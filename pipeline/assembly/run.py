@@ -37,7 +37,8 @@ class Run:
 
     `expected`: what its next record is like if it only goes on with a text; `RunStates` sets it.
 
-    `read`: of a parked run, see `park`, the offset up to which its events were read; None: it is not parked.
+    `read`: of a parked run, see `park`, the offset up to which its events were read; None: it is not parked. `told`:
+    `next`, when it was told what the run has used.
     """
 
     __slots__ = (
@@ -63,6 +64,7 @@ class Run:
         "revision",
         "size",
         "spilled",
+        "told",
         "unspilled",
         "unspilled_at",
     )
@@ -88,6 +90,7 @@ class Run:
         self.size = self.spilled = self.ahead = 0
         self.beyond: list[Record] | None = None
         self.read: int | None = None
+        self.told = 0
         self.duplicates = 0
         self.refusals: list[Refused] = []
         self.expected: ExpectedRecord | None = None

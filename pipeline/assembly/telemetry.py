@@ -16,13 +16,14 @@ from pipeline.assembly.records import Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns import tokens
 from topics.json_text import Fields
-from topics.telemetry import VERSION, TelemetryRecord
+from topics.telemetry import OPEN_USAGE, VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
 from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord, Reason
 
 PER_RECORD: Final = 1 << 16  # more events than a record can hold
 DERIVED: Final = 1 << 48
+OPEN: Final = 1 << 47
 CALLS: Final = ("tool-call", "builtin-tool-call")
 ERRORS: Final = ("error", "validation_error")
 
@@ -70,6 +71,20 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list
             own_builder = children.get(record["thread_id"], run.builder)
             records.append(_derived(own_builder, number, "data-sys-turn", _summary(record, turn), {}))
     return records
+
+
+def open_record(run: Run, builder: Builder) -> TelemetryRecord:
+    """Return what the responses of an open run have used so far, by model: `closing_records` will say it of each.
+
+    `builder` is a copy. The newest response is left out: it may use more yet.
+    """
+    used: dict[tuple[str | None, str | None], list[Fields]] = {}
+    own = run.builder.context.thread_id
+    for record in [one for one in closing_records(run, builder, []) if one["thread_id"] == own][:-1]:
+        of = record.get("model_name"), record.get("provider_name")
+        used.setdefault(of, []).append(tokens.counts(record["data"]))
+    sums = [{"model_name": of[0], "provider_name": of[1], **(tokens.total(some) or {})} for of, some in used.items()]
+    return _record(run.builder, OPEN + run.next, builder.last_at, OPEN_USAGE, {"used": sums})
 
 
 def polished(

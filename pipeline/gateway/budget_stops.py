@@ -22,7 +22,7 @@ from pipeline.gateway.follower import Offsets
 from pipeline.kafka.reading import offsets_since
 from pipeline.observability.audit import about, audit
 from pipeline.observability.repeated_warning import RepeatedWarning
-from pipeline.observability.telemetry_meter import MODEL, Seen
+from pipeline.observability.telemetry_meter import MODEL, PROVIDER, Seen
 from pipeline.policies.budgets import Budget, State
 from pipeline.settings import Settings
 from pipeline.stores.prices import cost_nano_usd
@@ -31,7 +31,7 @@ from pipeline.turns.reading import Reading
 from topics import telemetry
 from topics.catalog import TELEMETRY
 from topics.state import RunKey
-from topics.telemetry import TelemetryRecord
+from topics.telemetry import OPEN_USAGE, TelemetryRecord
 from turnmill.clock import now_ms
 from turnmill.control_record import BUDGET, NOW, STOP, Command
 from turnmill.ending import ended
@@ -51,7 +51,7 @@ Used = dict[str | None, Counter[str]]  # by model: tokens, nano_usd
 
 
 class OpenUse:
-    """What open runs have used, as far as their streams say so while they go on. A listener of the follower."""
+    """What open runs have used, as their streams or workers say while they go on. A listener of the follower."""
 
     name = "what open runs have used"
     topics = (TELEMETRY,)
@@ -60,7 +60,8 @@ class OpenUse:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._seen = Seen(LISTED_RUNS)
-        self.used: dict[RunKey, Used] = {}
+        self.used: dict[RunKey, Used] = {}  # as their streams say it
+        self.told: dict[RunKey, Used] = {}  # as workers do
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
         """Return where the reading begins."""
@@ -69,38 +70,53 @@ class OpenUse:
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the telemetry topic; malformed ones are others' affair."""
         for record in records:
-            with suppress(InvalidRecord, ValueError, TypeError, KeyError):
+            with suppress(InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
                 self.add(telemetry.decode(record.value))
 
     def add(self, record: TelemetryRecord) -> None:
-        """Add what a response has used. What is derived at the end of a run is stored in the same moment."""
-        data = record["data"]
-        is_use = record["type"] == "data-sys-usage" and isinstance(data, dict) and not record.get("derived")
-        if not is_use or not self._seen.first(record):
-            return
-        reading, tenant = Reading(data), record.get("tenant")
+        """Add what a response has used, or take what a worker tells of all finished ones: the newest record counts.
+
+        What is derived at the end of a run is stored in the same moment.
+        """
+        key, data = RunKey(record.get("tenant"), record["thread_id"], record["run_id"]), record["data"]
+        if record["type"] == OPEN_USAGE:
+            told = self.told[key] = {}
+            for row in data["used"]:
+                self._count(told, row, record)
+        elif record["type"] == "data-sys-usage" and not record.get("derived") and self._seen.first(record):
+            self._count(self.used.setdefault(key, {}), data, record)
+
+    def _count(self, used: Used, data: dict[str, Any], record: TelemetryRecord) -> None:
+        reading = Reading(data)
         known, model = tokens.read(reading), reading.text(MODEL) or record.get("model_name")
         row: dict[str, Any] = {name: known.get(name) for name in COUNTED}
-        row |= {"model": model, "provider": record.get("provider_name"), "tenant": tenant or "", "at": record["ts"]}
+        row |= {"model": model, "provider": reading.text(PROVIDER) or record.get("provider_name")}
+        row |= {"tenant": record.get("tenant") or "", "at": record["ts"]}
         cost = cost_nano_usd(row, self._settings.price_list)
         spent = known.get("total_tokens", known.get("input_tokens", 0) + known.get("output_tokens", 0))
-        key = RunKey(tenant, record["thread_id"], record["run_id"])
-        by_model = self.used.setdefault(key, {}).setdefault(model, Counter())
-        by_model.update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
+        used.setdefault(model, Counter()).update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
 
     def of(self, budget: Budget, runs: Iterable[ListedRun]) -> Counter[str]:
-        """Return what these runs have used of a budget, by tenant."""
+        """Return what these runs have used of a budget, by tenant: of each the more of what was said and told.
+
+        Some streams say at their end once more what their responses have used.
+        """
         found = Counter[str]()
         for run in runs:
-            for model, spent in self.used.get(run.key, {}).items():
-                if budget.counts(run.key.tenant, run.agent_id, model):
-                    found[run.key.tenant or ""] += spent[budget.unit]
+            each = (self.used.get(run.key, {}), self.told.get(run.key, {}))
+            found[run.key.tenant or ""] += max(_of_budget(budget, run, one) for one in each)
         return found
 
     def keep(self, runs: Iterable[RunKey]) -> None:
         """Forget the runs that are not open any more: the store has them, or will."""
         still = {*runs}
         self.used = {key: used for key, used in self.used.items() if key in still}
+        self.told = {key: used for key, used in self.told.items() if key in still}
+
+
+def _of_budget(budget: Budget, run: ListedRun, used: Used) -> int:
+    counted = (spent for model, spent in used.items() if budget.counts(run.key.tenant, run.agent_id, model))
+    return sum(spent[budget.unit] for spent in counted)
 
 
 def to_stop(states: Iterable[State], runs: Sequence[ListedRun], now: int) -> list[tuple[State, ListedRun]]:

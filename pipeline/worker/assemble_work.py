@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -31,6 +31,7 @@ from pipeline.assembly.results import Out
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
+from pipeline.policies.budgets import COMMANDS
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
@@ -94,7 +95,8 @@ class AssembleWork:
         self.traces = traces
         self.fits = fits_inline if offload is None else offload.fits
         self.retry = Retry("assemble", partial(counts.metrics.add, m.CONTENT_FAILURES))
-        self.limits = limits_of(settings)
+        tell_use = any(one.enforce in COMMANDS for one in settings.budget_list)
+        self.limits = replace(limits_of(settings), tell_use=tell_use)
         self.held: dict[int, Held] = {}
         self.waiting = StateWaves()  # for the delivery of the results that they rely on
         self.ready = StateWaves()  # taken by a flush

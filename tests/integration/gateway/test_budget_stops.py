@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from itertools import count
+from typing import Any, Final
 
 import pytest
 
@@ -14,7 +15,9 @@ from pipeline.stores.sql import ThreadStore
 from tests.support.gateways import running
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
+from tests.unit.assembly.test_open_usage import response
 from turnmill import ClientSettings, Publisher, RunStopped
+from turnmill.ending import ended
 
 
 async def endless() -> AsyncIterator[dict[str, Any]]:
@@ -24,7 +27,19 @@ async def endless() -> AsyncIterator[dict[str, Any]]:
         await asyncio.sleep(0.05)
 
 
-async def test_a_run_that_does_not_end_is_stopped_by_its_budget(applied_settings: Settings) -> None:
+async def responses() -> AsyncIterator[dict[str, Any]]:
+    """One response after the other, of a wire whose usage is told at the end of the run."""
+    for number in count():
+        for event in response(number):
+            yield event
+        await asyncio.sleep(0.1)
+
+
+WIRES: Final = {"vercel-ai": endless, "anthropic": responses}
+
+
+@pytest.mark.parametrize("dialect", WIRES)
+async def test_a_run_that_does_not_end_is_stopped_by_its_budget(applied_settings: Settings, dialect: str) -> None:
     budgets = json.dumps([{"name": "b", "agent": "a", "tokens": 100, "per": "month", "enforce": "stop"}])
     changes = {"gateway_port": 0, "control": True, "checkpoint_interval": 0.2, "budgets": budgets}
     settings = applied_settings.model_copy(update=changes)
@@ -36,8 +51,8 @@ async def test_a_run_that_does_not_end_is_stopped_by_its_budget(applied_settings
         async with running(settings), Publisher(client) as publisher:
 
             async def goes_on(agent: str) -> None:
-                async with publisher.run(thread_id=agent, agent_id=agent, dialect="vercel-ai") as run:
-                    async for _ in run.tee(endless()):
+                async with publisher.run(thread_id=agent, agent_id=agent, dialect=dialect) as run:
+                    async for _ in run.tee(WIRES[dialect]()):
                         pass
 
             other = asyncio.create_task(goes_on("other"))
@@ -45,7 +60,7 @@ async def test_a_run_that_does_not_end_is_stopped_by_its_budget(applied_settings
                 await goes_on("a")
             assert raised.value.by == "budget"
             assert not other.done()
-            other.cancel()
+            await ended(other)
 
         async def stored() -> bool:
             async with await ThreadStore.open(settings.store_url) as store:

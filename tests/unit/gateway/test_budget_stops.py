@@ -12,7 +12,7 @@ from pipeline.gateway.budget_stops import OpenUse, to_stop
 from pipeline.policies.budgets import Budget, State, parse
 from pipeline.settings import Settings
 from topics.state import RunKey
-from topics.telemetry import TelemetryRecord
+from topics.telemetry import OPEN_USAGE, TelemetryRecord
 
 BUDGET = Budget("b", "tokens", 100, "hour", enforce="stop")
 NOW = 5_000
@@ -56,6 +56,17 @@ def test_what_an_open_run_has_said_counts_once() -> None:
     assert stopped([state(10)], runs, use) == ["r1", "r2"]
     use.keep([RunKey(None, "t", "r2")])
     assert stopped([state(10)], runs, use) == []
+
+
+def test_what_workers_tell_of_an_open_run_counts_once() -> None:
+    use = OpenUse(Settings())
+    for total in (30, 60):
+        row = {"model_name": "m", "input_tokens": total - 1, "output_tokens": 1, "total_tokens": total}
+        use.add(usage("r1", 0, total, type=OPEN_USAGE, data={"used": [row]}))
+    use.add(usage("r1", 60, 1000))  # a stream that says at its end what all have used
+    use.add(usage("r1", 60, 1001, derived=True))
+    assert stopped([state(39)], [run("r1")], use) == []
+    assert stopped([state(40)], [run("r1")], use) == ["r1"]
 
 
 def test_a_tenant_uses_up_its_own_share_alone() -> None:
