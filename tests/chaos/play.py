@@ -71,7 +71,7 @@ async def play(stage: Stage, scenario: Scenario, seed: int, kind: str) -> Played
                 await scenario.act(scene)
                 if not scene.over:
                     scene.mended()
-                outcome = await scene.outcome(scenario.within)
+                outcome = await scenario.look(scene, scenario.within)
             finally:
                 logs = scene.logs()
     except Exception as error:

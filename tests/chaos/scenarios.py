@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.chaos import bad_data, broker_faults, hostile, store_faults, versions, worker_faults
+from tests.chaos import bad_data, broker_faults, commanded, hostile, store_faults, versions, worker_faults
 from tests.chaos.load import Load, load_of, mixed
-from tests.chaos.scene import Scene
+from tests.chaos.scene import Outcome, Scene
 
 RUNS: Final = 300
 
@@ -20,7 +20,10 @@ def plain(seed: int, runs: int) -> Load:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`act` starts workers, publishes the load, and does the harm; `within`: seconds until all must be right again."""
+    """`act` starts workers, publishes the load, and does the harm; `within`: seconds until all must be right again.
+
+    `look` waits for that, and looks at everything.
+    """
 
     name: str
     title: str
@@ -31,6 +34,7 @@ class Scenario:
     settings: Mapping[str, Any] = field(default_factory=dict)
     within: float = 120
     small_disk: bool = False
+    look: Callable[[Scene, float], Awaitable[Outcome]] = Scene.outcome
 
 
 GAPS: Final = {"gap_timeout": bad_data.LOST_EVENTS}
@@ -182,6 +186,16 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         "two workers of another version and one of this; then the other way round",
         versions.side_by_side,
         versions.every_second_a_tenants,
+    ),
+    Scenario(
+        "commands",
+        "stops, messages and answers while everybody dies",
+        "two agents, two gateways, two workers and a broker are killed right behind a command, nine kills in all; "
+        "commands before their runs, behind them, twice; two answers to each question",
+        commanded.commanded,
+        commanded.nothing,
+        settings=IDLE,
+        look=commanded.look,
     ),
     Scenario(
         "large",

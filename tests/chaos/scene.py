@@ -165,6 +165,7 @@ class Scene:
         self.workers = WORKERS
         self.beside: str | None = None
         self.note = ""
+        self.wrong: list[str] = []  # what the act has found already
         self._mended_at = 0.0
 
     async def __aenter__(self) -> Self:
