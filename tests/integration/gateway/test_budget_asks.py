@@ -10,10 +10,13 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
+from pipeline.policies.budgets import Budget, State
 from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
 from tests.integration.gateway.test_budget_stops import endless
-from tests.support.gateways import client, running
+from tests.support.gateways import Tokens, client, running
 from tests.support.upstream import Answering, Asked, Upstream, chat_answer, playing
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
@@ -21,7 +24,9 @@ from turnmill import ClientSettings, Publisher, RunStopped
 from turnmill.ending import ended
 
 AGENTS: Final = ("yes", "no", "nobody")
-BUDGETS: Final = [{"name": one, "agent": one, "tokens": 100, "per": "month", "enforce": "ask"} for one in AGENTS]
+BUDGETS: Final[list[dict[str, Any]]] = [
+    {"name": one, "agent": one, "tokens": 100, "per": "month", "enforce": "ask"} for one in AGENTS
+]
 
 Gateways = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
@@ -51,6 +56,44 @@ async def spoken(applied_settings: Settings) -> AsyncIterator[tuple[Gateways, Up
                 yield start, upstream, publisher
         finally:
             worker.stop()
+
+
+async def test_a_question_is_its_tenants(applied_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def used_up(_: Any, budgets: tuple[Budget, ...], now: int) -> list[State]:
+        return [State(one, one.limit, *one.window(now)) for one in budgets]
+
+    monkeypatch.setattr("pipeline.gateway.budget_memory.states", used_up)
+    tokens = Tokens()
+    budgets = [{**BUDGETS[0], "name": "mine", "tenant": "acme"}, {**BUDGETS[0], "name": "all"}]
+    changes = {"control": True, "gateway_port": 0, "budgets": json.dumps(budgets)}
+    changes["gateway_tokens"] = SecretStr(tokens.setting)
+    async with (
+        await ThreadStore.open(applied_settings.store_url, migrate=True),
+        running(applied_settings.model_copy(update=changes)) as gateway,
+        client(gateway.url, tokens.operator) as operator,
+        client(gateway.url, tokens.acme) as acme,
+        client(gateway.url, tokens.globex) as globex,
+    ):
+
+        async def asks() -> bool:
+            return (await asked(operator)).keys() == {"budget:mine", "budget:all"}
+
+        await until(asks)
+        questions = await asked(operator)
+        assert await asked(acme) == {"budget:mine": questions["budget:mine"]}
+        assert await asked(globex) == {}
+        for http, name, status in ((globex, "mine", 404), (globex, "all", 404), (acme, "all", 404)):
+            assert (await answer(http, name, questions[f"budget:{name}"], value=True)).status_code == status
+        assert (await answer(globex, "mine", questions["budget:mine"] + "?tenant=acme", value=True)).status_code == 403
+        for http, name in ((acme, "mine"), (operator, "all")):
+            given = await answer(http, name, questions[f"budget:{name}"], value=True)
+            assert given.status_code == 202, given.text
+
+            async def counts(http: httpx.AsyncClient = http, given: httpx.Response = given) -> bool:
+                return (await state(http, given))[0] == "acknowledged"
+
+            await until(counts)
+        assert await asked(operator) == {}
 
 
 async def goes_on(publisher: Publisher, agent: str) -> None:
