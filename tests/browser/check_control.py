@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.check_runs import run
 from tests.browser.conftest import Open
@@ -100,3 +100,24 @@ def test_an_approval_is_answered(running: Stage, opened: Open) -> None:
     expect(question.locator("[role=status]")).to_have_text("requested")
     question.get_by_role("button", name="Deny").click()
     expect(question.locator("[role=status]")).to_contain_text("refused: answered already by anonymous")
+
+
+def test_the_question_of_a_budget_is_answered_on_the_first_page(running: Stage, opened: Open) -> None:
+    asked = {"answer_id": "budget_1", "id": "budget_1", "kind": "approval", "message": "b: 100 of 100 tokens are used."}
+    row = {"thread_id": "t", "external_id": "budget:b", "tenant": "acme", "turn_id": "", "run_id": "", "since": 0}
+    row |= {"agent_id": "", "agent_name": None, "asked": [{**asked, "tool_name": None, "args": None}]}
+    given: list[tuple[str, str | None]] = []
+
+    def answers(route: Route) -> None:
+        given.append((route.request.url.removeprefix(running.url), route.request.post_data))
+        route.fulfill(status=202, json={"command_id": "c"})
+
+    page = opened(f"{running.url}/")
+    page.route("**/v1/runs?status=waiting*", lambda route: route.fulfill(json={"runs": [row]}))
+    page.route("**/answers/budget_1*", answers)
+    page.route("**/v1/commands/c", lambda route: route.fulfill(json={"state": "acknowledged", "reason": None}))
+    question = page.locator(".attention .question")
+    expect(question).to_contain_text("100 of 100 tokens", timeout=20_000)
+    question.get_by_role("button", name="Approve").click()
+    expect(question.locator("[role=status]")).to_have_text("heard")
+    assert given == [("/v1/threads/budget%3Ab/answers/budget_1?tenant=acme", '{"value":{"approved":true}}')]

@@ -119,3 +119,14 @@ def test_a_scope_is_what_counts_and_when() -> None:
     scopes = [parse(json.dumps([row]))[0].scope for row in (one, same, *others)]
     assert scopes[0] == scopes[1]
     assert len(set(scopes)) == 1 + len(others)
+
+
+def test_the_notice_of_a_budget_that_asks_names_its_question() -> None:
+    budget = Budget("b", "tokens", 100, "month", enforce="ask")
+    window = budget.window(ms(2026, 3, 1))
+    first, again = (State(budget, 100, *window).notices(ms(2026, 3, day)) for day in (2, 16))
+    assert [one["data"].get("answer_id") for one in first] == [None, budget.question(ms(2026, 3, 2))]
+    assert first[0]["id"] == again[0]["id"]
+    assert first[1]["id"] != again[1]["id"], "it is asked again"
+    plain = State(Budget("b", "tokens", 100, "month"), 100, *window).notices(ms(2026, 3, 2))
+    assert "answer_id" not in plain[1]["data"]
