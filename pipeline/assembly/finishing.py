@@ -65,8 +65,13 @@ class Finishing:
         return turns, list(self._polished(run, telemetry))
 
     def used(self, run: Run) -> list[TelemetryRecord]:
-        """Return what an open run has used so far; nothing where it can't be built yet."""
+        """Return what an open run has used so far.
+
+        Nothing where it can't be built yet, is too large for a copy, or was stored already and has gone on.
+        """
         run.told = run.next
+        if run.revision or run.size > self.limits.reopen_bytes:
+            return []
         try:
             record = open_record(run, close(run, "disconnected")[1])
             return list(self._polished(run, [record] if record["data"]["used"] else []))

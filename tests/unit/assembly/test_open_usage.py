@@ -71,3 +71,23 @@ def test_it_is_told_by_model_with_all_tokens() -> None:
 
 def test_nothing_is_told_where_no_budget_needs_it() -> None:
     assert fed(Partition(DIALECTS, Limits(), 0), 0, 3) == []
+
+
+def test_what_is_stored_already_is_not_told_again() -> None:
+    partition = Partition(DIALECTS, Limits(tell_use=True, idle_ms=1_000), 0)
+    events = [event for number in range(5) for event in response(number)]
+
+    def feed(first: int, last: int, at: int) -> None:
+        record = envelope("anthropic", events[first:last], first)
+        partition.feed([StoredRecord(encode(record), at, at)])
+
+    feed(0, 15, 1)  # in the midst of the third
+    partition.tick(2)
+    assert [one["type"] for one in partition.out.telemetry] == [OPEN_USAGE]
+    partition.tick(2_000)
+    assert partition.out.turns[-1]["status"] == "interrupted"
+    partition.out.telemetry.clear()
+    feed(15, 30, 2_001)
+    partition.tick(2_002)
+    assert partition.open_runs() == 1
+    assert partition.out.telemetry == []
