@@ -6,6 +6,9 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -26,14 +29,26 @@ RULES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The gateway's, and the provider's."""
+@contextmanager
+def providing(port: int, gateway: str) -> Iterator[None]:
+    """A certified provider, with keys of its own."""
+    program = [*("node", str(chromium.installed() / "provider.mjs")), str(port), gateway, SECRET]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def signing_in(home: Path, **more: Any) -> Iterator[tuple[str, str]]:
+    """A gateway without its provider -> the addresses of both."""
     port, other = free_ports(2)
     gateway, provider = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{other}"
-    program = [*("node", str(chromium.installed() / "provider.mjs")), str(other), gateway, SECRET]
     settings = Settings(
-        home=tmp_path_factory.mktemp("home"),
+        home=home,
         gateway_port=port,
         gateway_url=gateway,
         gateway_oidc=SecretStr(provider),
@@ -41,13 +56,21 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, s
         gateway_oidc_client_secret=SecretStr(SECRET),
         gateway_oidc_roles=json.dumps(RULES),
         gateway_oidc_contact="ops@acme.example",
+        **more,
     )
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        with serving(settings):
-            yield gateway, provider
-        process.terminate()
+    with serving(settings):
+        yield gateway, provider
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The gateway's, and the provider's."""
+    with signing_in(tmp_path_factory.mktemp("home")) as (gateway, provider), providing(port_of(provider), gateway):
+        yield gateway, provider
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
 
 
 @pytest.fixture
@@ -161,3 +184,36 @@ def test_who_has_no_role_is_told_whom_to_ask(addresses: tuple[str, str], context
     sign_in(page, addresses[0], "visitors")
     expect(page.get_by_text("Ask ops@acme.example.")).to_be_visible()
     assert [one["name"] for one in context.cookies(addresses[0]) if one["name"].startswith("turnmill")] == []
+
+
+def test_what_was_used_or_made_up_signs_nobody_in(addresses: tuple[str, str], context: BrowserContext) -> None:
+    gateway, _ = addresses
+    page = context.new_page()
+    came: list[str] = []
+    page.on("request", lambda request: came.append(request.url) if "/callback?" in request.url else None)
+    sign_in(page, gateway, "operators")
+    expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+    (used,) = came
+    context.clear_cookies(name="turnmill")
+    page.goto(used)
+    expect(page.get_by_text("was not begun in this browser, took too long, or is over already")).to_be_visible()
+    page.goto(re.sub("state=[^&]*", f"state={'x' * 30}", used))
+    expect(page.get_by_text("was not begun in this browser, took too long, or is over already")).to_be_visible()
+    assert "turnmill" not in {one["name"] for one in context.cookies(gateway)}
+    page.goto(f"{gateway}/sign-in?to=https://evil.example/")
+    expect(page).to_have_url(re.compile(rf"^{re.escape(gateway)}/(#/)?$"))  # the provider knows the person still
+    expect(page.locator("#person")).to_have_text("operators@acme.example, operator")
+
+
+def test_a_session_outlives_the_providers_keys_and_ends_when_it_is_old(tmp_path: Path, context: BrowserContext) -> None:
+    with signing_in(tmp_path, gateway_session_seconds=30.0) as (gateway, provider):
+        page = context.new_page()
+        with providing(port_of(provider), gateway):
+            sign_in(page, gateway, "readers")
+            expect(page.locator("#person")).to_have_text("readers@acme.example, viewer")
+        with providing(port_of(provider), gateway):  # it has other keys, and knows nobody any more
+            page.reload()
+            expect(page.locator("#person")).to_have_text("readers@acme.example, viewer")
+            expect(page.get_by_role("link", name="Sign in with your organisation")).to_be_visible(timeout=PATIENCE)
+            sign_in(page, gateway, "operators")
+            expect(page.locator("#person")).to_have_text("operators@acme.example, operator")

@@ -1,4 +1,7 @@
 // A certified provider of OpenID Connect (oidc-provider) for one client: node provider.mjs PORT GATEWAY SECRET
+// Each start has another key, as one that rotates them.
+
+import { generateKeyPairSync, randomUUID } from "node:crypto";
 
 import { Provider } from "oidc-provider";
 
@@ -13,6 +16,7 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
     backchannel_logout_session_required: true,
   }],
   claims: { openid: ["sub"], email: ["email"], profile: ["groups"] },
+  jwks: { keys: [{ ...generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" }), kid: randomUUID(), use: "sig", alg: "RS256" }] },
   cookies: { keys: ["of this test"] },
   features: { backchannelLogout: { enabled: true } },
   pkce: { required: () => true },
