@@ -56,6 +56,7 @@ CACHED = ("cache_read_tokens", "cache_write_tokens")
 @click.option("--finish-reason", multiple=True)
 @click.option("--limit", default=50, show_default=True, help="Groups that are shown; the rest is summed as `other`.")
 @click.option("--order", type=click.Choice(ORDERS), default="total_tokens", help="Which groups are the greatest.")
+@click.option("--feedback", multiple=True, help="The mean of what was said under this name, too; may be repeated.")
 @click.option("--json", "form", flag_value="json", help="Print a JSON object.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.pass_context
@@ -69,6 +70,7 @@ def usage(
     end: str | None,
     limit: int,
     order: str,
+    feedback: Sequence[str],
     form: str | None,
     **where: Sequence[str],
 ) -> None:
@@ -79,7 +81,7 @@ def usage(
     if context.invoked_subcommand is not None:
         return
     now = now_ms()
-    query = UsageQuery.of([group_by], bucket, tz, (start, end), where, limit, order, now)
+    query = UsageQuery.of([group_by], bucket, tz, (start, end), where, limit, order, now, feedback)
     report = asyncio.run(_report(query))
     if form == "json":
         click.echo(json_text.dumps(report.document()))
@@ -132,7 +134,8 @@ def _show(report: UsageReport) -> None:
     query = report.query
     head = [*(["from"] if query.bucket else []), *query.group_by]
     figures = ["resp.", "turns", "cut", "err.", "input", "output", "thinking", "cache r/w", "cost $"]
-    table = Table(*head, *figures, "first token", "duration", box=None, pad_edge=False)
+    judged = [plain(name) for name in query.feedback]
+    table = Table(*head, *figures, "first token", "duration", *judged, box=None, pad_edge=False)
     for column in table.columns[len(head) :]:
         column.justify = "right"
         column.no_wrap = True
@@ -160,7 +163,8 @@ def _cells(figures: Figures) -> list[Any]:
     cached = " / ".join(f"{getattr(figures, name):,}" for name in CACHED)
     cost = f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
     cost += f" ≈{figures.estimated_cost_usd:,.4f}" if figures.estimated_tokens else ""
-    return [*counts, cached, cost, _times(figures.ttft_ms), _times(figures.duration_ms)]
+    judged = [f"{one.total / one.count:.2f} ({one.count:,})" if one.count else "" for one in figures.feedback.values()]
+    return [*counts, cached, cost, _times(figures.ttft_ms), _times(figures.duration_ms), *judged]
 
 
 def _times(times: Percentiles) -> str:

@@ -53,6 +53,10 @@ async def read_usage(
     finish_reason: Values = [],  # noqa: B006  # FastAPI copies it
     limit: Annotated[int, Query(ge=1, le=1000, description="Groups; the rest is summed as `other`.")] = 100,
     order: Annotated[Literal[ORDERS], Query(description="Which groups are the greatest.")] = "total_tokens",  # type: ignore[valid-type]  # the names of a registry
+    feedback: Annotated[
+        list[Annotated[str, Query(max_length=1_000)]],
+        Query(max_length=10, description="The mean of the numbers that were given under this name, too."),
+    ] = [],  # noqa: B006  # FastAPI copies it
     form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Response:
     """`rows`, their `total`, and `unpriced`: the models whose cost is not known, with the number of responses.
@@ -65,7 +69,7 @@ async def read_usage(
     where["finish_reason"] = finish_reason
     where["tenant"] = [] if bounded is None else [bounded]
     now = now_ms()
-    query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now)
+    query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now, feedback)
     report = await (await gateway.store()).usage(query)
     if form == "csv":
         read_out(gateway, "usage.export", "", bounded)

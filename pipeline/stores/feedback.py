@@ -53,7 +53,7 @@ class Feedback(Connected):
             )
             change = new.on_conflict_do_update(
                 index_elements=[feedback.c.thread_key, feedback.c.id],
-                set_={name: new.excluded[name] for name in ("record", "at", "offset")},
+                set_={name: new.excluded[name] for name in ("name", "record", "at", "offset")},
                 where=is_newer,
             )
             if rows:
@@ -93,5 +93,12 @@ def thread_of(record: FeedbackRecord) -> ThreadKey:
 
 def _row(text: str, id_: str, key: ThreadKey, said: Said) -> Row:
     record = said.record if said.record["value"] is not None else None
-    tenant = column_text(key.tenant) if key.tenant else ""
-    return {"thread_key": text, "id": id_, "tenant": tenant, "record": record, "at": said.at, "offset": said.offset}
+    return {
+        "thread_key": text,
+        "id": id_,
+        "tenant": column_text(key.tenant) if key.tenant else "",
+        "name": column_text(record["name"]) if record is not None else None,
+        "record": record,
+        "at": said.at,
+        "offset": said.offset,
+    }

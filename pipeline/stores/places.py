@@ -196,7 +196,7 @@ TABLES: Final = (
         "feedback",
         "with its thread; `tenants erase` deletes a tenant's",
         "nothing; of a thread that was never stored, until its tenant is erased",
-        ("thread_key", "id", "tenant", "record"),
+        ("thread_key", "id", "tenant", "name", "record"),
         left=_rows(s.feedback.c.id, lambda tenant: s.feedback.c.tenant == (column_text(tenant) or "")),
     ),
     TablePlace(

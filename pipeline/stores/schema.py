@@ -381,18 +381,20 @@ tokens = Table(
 )
 
 # What was said of threads, stored or not: of each id what came last, by the broker's time and the offset. `record`:
-# none once it was taken back. `tenant`: "" for none.
+# none once it was taken back, as is `name`. `tenant`: "" for none.
 feedback = Table(
     "feedback",
     metadata,
     Column("thread_key", Name),
     Column("id", Name),
     Column("tenant", Name, nullable=False),
+    Column("name", Name),  # what is judged
     Column("record", Document),
     Column("at", BigInteger, nullable=False),
     Column("offset", BigInteger, nullable=False),
     PrimaryKeyConstraint("thread_key", "id"),  # what was said of a thread
     Index("feedback_tenant", "tenant"),  # a tenant's, to erase it
+    Index("feedback_name", "name", "thread_key", "id"),  # what was said under a name
     sqlite_with_rowid=False,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.histogram import Histogram, percentiles
@@ -40,7 +40,7 @@ def figures_of(some: Iterable[Added]) -> Figures:
     total = Added()
     for one in some:
         total.join(one)
-    sums = {name: min(value, MAX_INTEGER) for name, value in zip(SUMMED, total.sums, strict=True)}
+    sums: dict[str, Any] = {name: min(value, MAX_INTEGER) for name, value in zip(SUMMED, total.sums, strict=True)}
     ttft, duration = (Percentiles(*percentiles(one, PERCENTS)) for one in (total.ttft, total.duration))
     return Figures(**sums, ttft_ms=ttft, duration_ms=duration)
 

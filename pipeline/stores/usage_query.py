@@ -27,6 +27,7 @@ from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.keys import NO_TENANT
 from pipeline.stores.schema import COUNTED, threads, turns, usage, usage_names
 from pipeline.stores.time_buckets import edges as bucket_edges
+from pipeline.stores.usage_feedback import with_feedback
 from pipeline.stores.usage_groups import bucket_of, with_other
 from pipeline.stores.usage_report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.turns.column_text import column_text
@@ -76,6 +77,9 @@ async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
         found = [] if nothing else list(await _rows(connection, query, edges))
         models = (await connection.execute(unpriced_models(query))).all()
     rows = found if query.group_by or query.bucket is not None else []
+    if query.feedback:
+        groups, conditions = [GROUPS[name] for name in query.group_by], _conditions(query)
+        rows, total = await with_feedback(connection, query, rows, total, edges, groups, conditions)
     return UsageReport(query, tuple(sorted_rows(rows, query)), total, {model or UNKNOWN: int(n) for model, n in models})
 
 

@@ -16,6 +16,7 @@ from turnmill.errors import CallerError
 GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "origin", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)
 MOST_GROUPS: Final = 10_000
+MOST_JUDGED: Final = 10  # names of feedback: each is looked up by itself
 OTHER: Final = "other"
 # Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'";
 # some leave out spaces in front of it.
@@ -27,6 +28,7 @@ class UsageQuery:
     """`start` (inclusive) and `end` (exclusive) in epoch ms; `where`: group -> the values that count.
 
     The `limit` groups with most of `order` have rows of their own, over the whole time; the rest is summed as `other`.
+    `feedback`: names of feedback whose mean is wanted, too.
     Raises CallerError for unknown names, and for limits and times out of range.
     """
 
@@ -38,6 +40,7 @@ class UsageQuery:
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     limit: int = 100
     order: str = "total_tokens"
+    feedback: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -50,6 +53,7 @@ class UsageQuery:
         limit: int,
         order: str,
         now: int,
+        feedback: Sequence[str] = (),
     ) -> Self:
         """Return a query from users' text: `group_by` also as `model,agent`, `times` as in `moment`.
 
@@ -59,7 +63,7 @@ class UsageQuery:
         within = zone(tz)
         start, end = (None if text is None else moment(text, within, now) for text in times)
         given = {name: tuple(values) for name, values in where.items() if values}
-        return cls(groups, bucket, within, start, end, given, limit, order)
+        return cls(groups, bucket, within, start, end, given, limit, order, tuple(dict.fromkeys(feedback)))
 
     def __post_init__(self) -> None:
         for name in (*self.group_by, *self.where):
@@ -71,6 +75,8 @@ class UsageQuery:
             raise CallerError("usage is grouped twice by the same: name each group once")
         if not 1 <= self.limit <= MOST_GROUPS:
             raise CallerError(f"the limit must be from 1 to {MOST_GROUPS:,}")
+        if len(self.feedback) > MOST_JUDGED:
+            raise CallerError(f"a report has at most {MOST_JUDGED} names of feedback")
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise CallerError("the time asked for ends before it begins")
 
@@ -85,6 +91,18 @@ class Percentiles:
     p50: int | None
     p95: int | None
     p99: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Feedback of one name: how many numbers were given, true as 1 and false as 0, and their sum."""
+
+    count: int = 0
+    total: float = 0.0
+
+    def document(self) -> dict[str, Any]:
+        """Return {"mean", "count"}; the mean of nothing is null."""
+        return {"mean": self.total / self.count if self.count else None, "count": self.count}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +125,7 @@ class Figures:
     unpriced: int  # responses with tokens and without a known cost
     ttft_ms: Percentiles
     duration_ms: Percentiles
+    feedback: Mapping[str, Judged] = field(default_factory=dict)  # of each name that was asked for
 
     @property
     def cost_usd(self) -> float:
@@ -119,7 +138,7 @@ class Figures:
         return self.estimated_nano_usd / NANO
 
 
-SUMMED: Final = tuple(one.name for one in fields(Figures) if not one.name.endswith("_ms"))
+SUMMED: Final = tuple(one.name for one in fields(Figures) if not one.name.endswith(("_ms", "feedback")))
 SAID_OTHERWISE: Final = ("cost_nano_usd", "estimated_nano_usd", "unpriced")  # in JSON and CSV
 ORDERS: Final = (*SUMMED[:-1], "cost_usd")
 
@@ -199,14 +218,16 @@ def _json(figures: Figures) -> dict[str, Any]:
         for name in ("ttft_ms", "duration_ms")
     }
     costs = {name: getattr(figures, name) for name in ("cost_usd", "estimated_cost_usd", "unpriced")}
-    return {**counts, **costs, **times}
+    judged = {name: one.document() for name, one in figures.feedback.items()}
+    return {**counts, **costs, **times, **({"feedback": judged} if judged else {})}
 
 
 def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
     """{"ttft_ms": {"p50": …}} -> {"ttft_ms_p50": …}."""
     flat: dict[str, Any] = {}
     for name, value in figures.items():
-        flat |= {f"{name}_{p}": one for p, one in value.items()} if isinstance(value, dict) else {name: value}
+        below = _flat(value) if isinstance(value, dict) else None
+        flat |= {name: value} if below is None else {f"{name}_{p}": one for p, one in below.items()}
     return flat
 
 

@@ -73,7 +73,9 @@ FILL: Final = (
         to_tsvector('simple', 'hello rare' || n) || array_to_tsvector(ARRAY['§t' || n % 50]) FROM numbers n""",
     "INSERT INTO erased SELECT 'gone-' || n, 0 FROM numbers n",
     """INSERT INTO holds SELECT 'held-' || n, '["x", null]', 0 FROM numbers n""",
-    """INSERT INTO feedback SELECT 'thread-' || n, 'a', 't' || n % 50, '{}', n, n FROM numbers n""",
+    """INSERT INTO feedback SELECT 'thread-' || n, 'a', 't' || n % 50, CASE WHEN n % 100 = 0 THEN 'helpful' END,
+        json_build_object('v', 1, 'thread_id', 'thread-' || n, 'tenant', 't' || n % 50, 'value', n), n, n
+    FROM numbers n""",
     f"""INSERT INTO audit (at, who, token, address, action, subject, tenant, outcome)
     SELECT {AT}, 'ann', '', '', 'thread.erase', 'thread-' || n, 't' || n % 50, 'done' FROM numbers n""",
     """INSERT INTO views SELECT 'v' || n, 'ann', 't' || n % 50, 'mine', '#/threads', false, n FROM numbers n""",
@@ -232,6 +234,10 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "whether a thread is held": (hold, "holds_pkey"),
     "what was said of a thread": (lambda s: s.feedback_of([KEY]), "feedback_pkey"),
     "what was said of a tenant's threads": (lambda s: s.forget_feedback("t7"), "feedback_tenant"),
+    "what was said under a name, for a report of usage": (
+        lambda s: s.usage(replace(BY_MODEL, feedback=("helpful",))),
+        "feedback_name",
+    ),
     "who did what": (lambda s: s.audit_page(AuditQuery(), 100, None), "audit_at"),
     "who did what to a tenant's": (lambda s: s.audit_page(AuditQuery("t7"), 100, None), "audit_tenant_at"),
     "the first entry of then or later": (lambda s: s.audit_from(NOW - 1000), "audit_at"),
