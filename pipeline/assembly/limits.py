@@ -27,3 +27,4 @@ class Limits:
     keep_telemetry: bool = False
     keep_requests: bool = False
     tell_use: bool = False  # of open runs, while they go on
+    feedback: bool = True

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipeline.assembly.records import Refused, buried
+from topics.feedback import FeedbackRecord
 from topics.state import RunKey, Segment
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
@@ -83,14 +84,15 @@ class Built(NamedTuple):
 class Out:
     """Results since they were last taken.
 
-    `turns`, `telemetry`, `dead` and `segments` must be delivered before `marks` (state keys to write, or to remove
-    with None) are, and these before any offset past them is committed. `built` tells in their order whose the turns
-    are, but for those of runs that were cut off, which come last.
+    `turns`, `telemetry`, `feedback`, `dead` and `segments` must be delivered before `marks` (state keys to write, or to
+    remove with None) are, and these before any offset past them is committed. `built` tells in their order whose the
+    turns are, but for those of runs that were cut off, which come last.
     """
 
     turns: list[TurnRecord] = field(default_factory=list)
     built: list[Built] = field(default_factory=list)
     telemetry: list[TelemetryRecord] = field(default_factory=list)
+    feedback: list[FeedbackRecord] = field(default_factory=list)
     dead: list[Refused] = field(default_factory=list)
     unbuilt: list[Unbuilt] = field(default_factory=list)
     oversized: list[Oversized] = field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
+from pipeline.assembly.feedback_events import FEEDBACK, feedback_of
 from pipeline.assembly.finishing import Finishing, is_large
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.oversized import with_key
@@ -14,9 +15,10 @@ from pipeline.assembly.results import Built, Counts, Out, Oversized, Parked, Unb
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import CLOSED, REOPENABLE, Event, ImpossibleTransition, RunStates
 from pipeline.assembly.spilled_run import segments_of
+from pipeline.assembly.telemetry import raw_record
 from topics import state as state_topic
 from topics.state import Clocks, Closed, RunKey, Segment
-from turnmill.errors import Reason
+from turnmill.errors import InvalidRecord, Reason
 
 
 class RunEnds:
@@ -43,7 +45,15 @@ class RunEnds:
         if run.read is not None:
             run.refusals.clear()  # they come again when it is built
         if run.builder.telemetry:
-            self.out.telemetry.extend(self.finishing.streamed(run, record))
+            for event in self.finishing.streamed(run, record):
+                if event["type"] != FEEDBACK:
+                    self.out.telemetry.append(event)
+                    continue
+                try:
+                    if self.finishing.limits.feedback:
+                        self.out.feedback.append(feedback_of(event))
+                except InvalidRecord as error:
+                    run.refusals.append(Refused(raw_record(run, event, record), error.reason, error.detail))
         if run.refusals:
             for source, letters in groupby(run.refusals, key=lambda refused: refused.record):
                 first, *more = letters

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.assembly.parts import Message
 from pipeline.assembly.records import Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
@@ -29,13 +30,13 @@ ERRORS: Final = ("error", "validation_error")
 
 
 def streamed_records(run: Run) -> list[TelemetryRecord]:
-    """Return the data-sys-* events of the record just applied; takes them from the builder.
+    """Return the data-sys-* events of the record just applied, and its data-feedback; takes them from the builder.
 
-    An imported run has none: telemetry is of what happens now.
+    An imported run has feedback alone: telemetry is of what happens now.
     """
     events, run.builder.telemetry = run.builder.telemetry, []
     if run.builder.context.imported:
-        return []
+        events = [event for event in events if event[1] == FEEDBACK]
     base = run.next * PER_RECORD
     return [_record(run.builder, base + n, at, kind, data) for n, (at, kind, data) in enumerate(events)]
 
@@ -100,10 +101,10 @@ def polished(
         except Exception as error:  # a rule that fails at this event must not keep the others
             if not record.get("derived"):
                 detail = f"{record['type']} can't be redacted: {type(error).__name__}: {error}"
-                run.refusals.append(Refused(_raw_record(run, record, last), Reason.UNPROCESSABLE, detail))
+                run.refusals.append(Refused(raw_record(run, record, last), Reason.UNPROCESSABLE, detail))
 
 
-def _raw_record(run: Run, found: TelemetryRecord, last: Record) -> Record:
+def raw_record(run: Run, found: TelemetryRecord, last: Record) -> Record:
     """Return the record that brought an event: mostly the last one, else one that waited for it."""
     for value in (last.value or b"", *reversed(run.unspilled)):
         with suppress(InvalidRecord, RecursionError):

@@ -1,9 +1,11 @@
-"""data-tp-*: events that ThreadProtocol itself defines. They mean the same on every wire.
+"""data-tp-*: events that ThreadProtocol itself defines, and data-feedback. They mean the same on every wire.
 
 thread_spawn   the child thread gets a `spawned_from` link to this one
 thread_merge   this thread gets a `merged_from` link to the other one
 thread_end     this thread's `ended_at`
 error          the error text of this turn's interruption
+
+data-feedback  a record of the feedback topic (`pipeline.assembly.feedback_events`)
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.turns.times import epoch_ms, iso
 from turnmill.identity import thread_uuid
 
@@ -36,6 +39,9 @@ def interpret(builder: Builder, event_type: str, data: Any) -> None:
     elif event_type == "data-tp-error":
         text = fields.get("error", fields.get("message"))
         builder.error_text = text if isinstance(text, str) else builder.error_text
+    elif event_type == FEEDBACK:
+        # An event of Pydantic AI has a `name` already: the fields are a level deeper.
+        builder.telemetry.append((builder.at, event_type, fields.get("data", data)))
 
 
 def _thread(builder: Builder, fields: dict[str, Any], names: tuple[str, ...]) -> str | None:

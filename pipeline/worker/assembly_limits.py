@@ -22,4 +22,5 @@ def limits_of(settings: Settings) -> Limits:
         record_bytes=settings.max_record_bytes,
         keep_telemetry=settings.keep_telemetry_in_turns,
         keep_requests=settings.requests,
+        feedback=settings.feedback,
     )

@@ -1,4 +1,4 @@
-"""Results of a partition as records of the topics: turns, telemetry, dead letters, entries of the state."""
+"""Results of a partition as records of the topics: turns, telemetry, feedback, dead letters, entries of the state."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outgoing
 from topics import catalog, telemetry, turn_record
 from topics.turn_record import TurnRecord
+from turnmill.envelope import encode
 from turnmill.errors import Reason
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ class OutgoingResults:
         self.events_topic = catalog.EVENTS.full_name(prefix)
         self.turns_topic = catalog.TURNS.full_name(prefix)
         self.telemetry_topic = catalog.TELEMETRY.full_name(prefix)
+        self.feedback_topic = catalog.FEEDBACK.full_name(prefix)
         self.dead_letters_topic = catalog.DEAD_LETTERS.full_name(prefix)
         self.state_topic = catalog.STATE.full_name(prefix)
 
@@ -47,10 +49,11 @@ class OutgoingResults:
         return [Outgoing(self.turns_topic, t["thread_id"].encode(), turn_record.encode(t), number) for t in turns]
 
     def others(self, number: int, out: Out) -> list[Outgoing]:
-        """Telemetry and dead letters."""
+        """Telemetry, feedback and dead letters."""
         topic = self.telemetry_topic
         return [
             *(Outgoing(topic, e["thread_id"].encode(), telemetry.encode(e), number) for e in out.telemetry),
+            *(Outgoing(self.feedback_topic, e["thread_id"].encode(), encode({**e}), number) for e in out.feedback),
             *(self._letter(number, refused) for refused in out.dead),
         ]
 

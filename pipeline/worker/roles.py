@@ -61,6 +61,7 @@ _ROLES: Final = (
             Operation("assembleEvents", "receive", EVENTS, "Assemble the events of each run into turns."),
             Operation("publishTurns", "send", TURNS, "Publish each finished turn."),
             Operation("publishTelemetry", "send", TELEMETRY, "Pass data-sys-* events on."),
+            Operation("tellFeedback", "send", FEEDBACK, "Pass data-feedback events on."),
             Operation("refuseRecords", "send", DEAD_LETTERS, "Keep what could not be assembled, with the reason."),
             Operation("rememberRuns", "send", STATE, "Remember runs that are open for long, and those just closed."),
             Operation("recallRuns", "receive", STATE, "Take over the runs of a partition."),

@@ -14,6 +14,7 @@
 | STATE_DELTA, ACTIVITY_DELTA | the same; those in a row are one |
 | CUSTOM data-sys-* | telemetry; data-sys-usage: the tokens of the newest response |
 | CUSTOM data-tp-* | SystemMessage of that name, and what it means for links and thread |
+| CUSTOM data-feedback | SystemMessage of that name, and feedback |
 | CUSTOM | SystemMessage custom:NAME |
 | SUBAGENT_STARTED, _FINISHED, _ERROR | SystemMessage custom:ag-ui.subagent with the sub-agent's messages |
 | RUN_FINISHED | the turn is complete, also where it waits for the user or for tools of the client; `usage` |

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
+from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.dialects.ag_ui.stream import Stream, get, stream_of, text_of
 from pipeline.dialects.tp_events import interpret
 from topics.json_text import Fields
@@ -35,7 +36,7 @@ def custom(builder: Builder, event: Fields) -> None:
     """Add the application's own event, telemetry, or an event of ThreadProtocol."""
     name, value = text_of(event, "name"), event.get("value")
     if not name.startswith("data-sys-"):
-        if name.startswith("data-tp-"):
+        if name.startswith("data-tp-") or name == FEEDBACK:
             interpret(builder, name, value)
         _beside(builder, name if name.startswith(("data-", "custom:")) else f"custom:{name}", value)
         return

@@ -16,6 +16,7 @@
 | tools (v3) | results, where no state tells them |
 | on_tool_start, on_tool_end | nothing: the state has the results |
 | custom, on_custom_event | {type: data-sys-*, data}: telemetry; else SystemMessage custom:langgraph.custom |
+| {type: data-feedback, data} in them | feedback, too |
 | error | SystemMessage `error`; the turn is interrupted |
 | end | the turn is complete; an error behind it is kept beside the answer |
 | checkpoints, debug | the ids of checkpoints: whether this run is another version of one; debug holds request headers |
@@ -32,6 +33,7 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch
+from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.assembly.parts import Message
 from pipeline.dialects.langgraph import checkpoints, request
 from pipeline.dialects.langgraph.protocol_v3 import message_event
@@ -209,8 +211,10 @@ def _metadata(builder: Builder, stream: Stream, told: Heard) -> None:
 def _custom(builder: Builder, stream: Stream, told: Heard) -> None:
     said = told.data
     kind = said.get("type", said.get("name")) if isinstance(said, dict) else None
-    if not isinstance(kind, str) or not kind.startswith("data-sys-"):
+    is_sys = isinstance(kind, str) and kind.startswith("data-sys-")
+    if not is_sys:
         _beside(builder, stream, "custom:langgraph.custom", said)
+    if not is_sys and kind != FEEDBACK:
         return
     value = said.get("data", said.get("value"))
     spoken = [entry for entry in (*stream.heard, *stream.state) if entry.message.get("type") == "ai" and not entry.old]
@@ -261,7 +265,8 @@ def _events(builder: Builder, stream: Stream, told: Heard) -> None:
             _values(builder, stream, Heard("values", (), data["output"]))
         builder.ended, stream.over = "complete", True
     elif kind == "on_custom_event":
-        said = {"type": event.get("name"), "data": data} if str(event.get("name")).startswith("data-sys-") else data
+        name = str(event.get("name"))
+        said = {"type": name, "data": data} if name.startswith("data-sys-") or name == FEEDBACK else data
         _custom(builder, stream, Heard("custom", (), said))
 
 

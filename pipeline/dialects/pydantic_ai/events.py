@@ -10,7 +10,7 @@
 | final_result | which call is the answer; not the end: tools may still run |
 | enqueued_messages | steering: into the request that answers the tools, or as requests of their own |
 | tool_availability_delta, capability_load_delta, model_settings_delta | a part of the next request |
-| custom | SystemMessage data-NAME |
+| custom | SystemMessage data-NAME; `feedback`: feedback, too, its fields in `data` |
 | agent_run_result | the run is complete; its new messages replace those of the events |
 | builtin_tool_call, builtin_tool_result | for display: the response has both |
 | any other | SystemMessage pydantic-ai.KIND |

@@ -20,6 +20,7 @@
 | steering-message | a `user-prompt` in the request behind the response |
 | data-sys-* | telemetry; data-sys-usage also the tokens of the newest response |
 | data-tp-* | SystemMessage of that name, and what it means for links and thread |
+| data-feedback | SystemMessage of that name, and feedback |
 | data-* | SystemMessage of that name; the same type and id replaces its data; transient: not stored |
 | message-metadata | merged deeply into the message's metadata |
 | finish | the turn is complete; error: failed, interrupted: the provider broke off |

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.assembly.parts import Part
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
@@ -10,6 +13,7 @@ from pipeline.dialects.vercel_ai.content import file_content, user_prompt
 from pipeline.dialects.vercel_ai.stream import Event, note, provider_fields, stream_of, text_of
 from pipeline.dialects.vercel_ai.text import OF_TEXT
 from topics.json_text import Fields
+from turnmill.identity import turn_id
 
 
 def file(builder: Builder, event: Event) -> None:
@@ -59,6 +63,8 @@ def data(builder: Builder, event: Event) -> None:
         builder.sys_event(kind, value)
     elif kind.startswith("data-tp-"):
         interpret(builder, kind, value)
+    elif kind == FEEDBACK:
+        interpret(builder, kind, value if key is None else _of_part(builder, event["id"], value))
     if event.get("transient") and not kind.startswith("data-tp-"):
         return
     if kind == "data-compaction" and pydantic.compaction(builder, event):
@@ -73,6 +79,13 @@ def data(builder: Builder, event: Event) -> None:
     note(message.fields, {name: value for name, value in event.items() if name not in ("type", "data")})
     if key is not None:
         known[key] = message
+
+
+def _of_part(builder: Builder, part: str, value: Any) -> Any:
+    """Feedback in a part that has an id: the next one with that id replaces it, as the part."""
+    context = builder.context
+    name = turn_id(context.thread_id, context.run_id, f"feedback in {part}")
+    return {"id": name, **value} if isinstance(value, dict) else value
 
 
 def unknown(builder: Builder, event: Event) -> None:

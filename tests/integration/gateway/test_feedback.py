@@ -157,3 +157,32 @@ async def test_off_there_is_none(applied_settings: Settings) -> None:
     settings = applied_settings.model_copy(update={"gateway_port": 0, "feedback": False})
     async with running(settings) as gateway, client(gateway.url) as http:
         assert (await http.post("/v1/threads/chat/feedback", json={"name": "n", "value": 1})).status_code in (404, 405)
+
+
+async def test_a_run_says_it_in_its_own_stream(applied_settings: Settings) -> None:
+    settings = applied_settings.model_copy(update={"gateway_port": 0, "checkpoint_interval": 0.2})
+    await (await ThreadStore.open(settings.store_url, migrate=True)).close()
+    told = [{"type": "data-feedback", "data": data} for data in ({"name": "score", "value": 0.5}, {"name": "score"})]
+    worker = WorkerProcess(settings, roles="assemble,store,feedback").start()
+    try:
+        async with running(settings) as gateway, client(gateway.url) as http:
+            publisher = ClientSettings(brokers=settings.brokers, topic_prefix=settings.topic_prefix, home=settings.home)
+            async with (
+                Publisher(publisher) as sender,
+                sender.run(thread_id="chat", agent_id="a", dialect="vercel-ai") as run,
+            ):
+                for event in [{"type": "start"}, *told, {"type": "finish"}]:
+                    await run.send(event)
+
+            async def stored() -> bool:
+                answer = await http.get("/v1/threads/chat", params={"feedback": "true"})
+                return answer.status_code == 200 and bool(answer.json()["meta:feedback"])
+
+            await until(stored)
+            (one,) = await shown(http)
+            assert (one["name"], one["value"], one["run_id"]) == ("score", 0.5, run.run_id)
+            letters = [dict(record.headers) async for record in records_of(settings, DEAD_LETTERS)]
+            details = [letter["turnmill.detail"] for letter in letters]
+            assert details == [b"data-feedback: there is no value"]
+    finally:
+        worker.stop()

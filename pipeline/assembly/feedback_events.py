@@ -1,0 +1,35 @@
+"""Feedback in the stream of a run: an event `data-feedback` becomes a record of the feedback topic. Pure.
+
+Its data are the fields of that record but for those that the run has: {"name", "value", "comment"?, "by"?, "id"?,
+"turn_id"?, "run_id"?, "message"?}. It is about its own run, unless it names a turn, or another run; with `run_id` null
+about the whole thread. Without an `id` it has one that follows from its place in the run, the same at every replay.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from topics.feedback import FeedbackRecord
+from topics.telemetry import TelemetryRecord
+from turnmill.errors import InvalidRecord, Reason
+from turnmill.feedback_record import FIELDS, VERSION, problem_of
+from turnmill.identity import turn_id
+
+FEEDBACK: Final = "data-feedback"
+OF_THE_RUN: Final = ("v", "thread_id", "tenant", "at")
+
+
+def feedback_of(event: TelemetryRecord) -> FeedbackRecord:
+    """Return what an event of this type, as telemetry has it, says. Raises InvalidRecord."""
+    data = event["data"]
+    if not isinstance(data, dict):
+        raise InvalidRecord(Reason.INVALID_EVENT, f"{FEEDBACK}: data is an object with name and value")
+    thread_id, run_id = event["thread_id"], event["run_id"]
+    record: dict[str, Any] = {"id": turn_id(thread_id, run_id, f"feedback {event['seq']}")}
+    if "turn_id" not in data:
+        record["run_id"] = run_id
+    record |= {name: data[name] for name in FIELDS if name in data and name not in OF_THE_RUN}
+    record |= {"v": VERSION, "thread_id": thread_id, "tenant": event.get("tenant"), "at": event["ts"]}
+    if (problem := problem_of(record)) is not None:
+        raise InvalidRecord(Reason.INVALID_EVENT, f"{FEEDBACK}: {problem}")
+    return cast("FeedbackRecord", {name: one for name, one in record.items() if one is not None or name == "value"})
