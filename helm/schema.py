@@ -194,7 +194,7 @@ def comments(text: str) -> dict[str, str]:
         indent = len(line) - len(line.lstrip())
         if comment := re.fullmatch(r"\s*# (-- )?(.*)", line):
             said = [comment[2]] if comment[1] else [*said, comment[2]] if said else []
-        elif key := re.match(r"\s*([A-Za-z_][\w]*):", line):
+        elif key := re.match(r"\s*([A-Za-z_][\w-]*):", line):
             path = [*((at, name) for at, name in path if at < indent), (indent, key[1])]
             if said:
                 found[".".join(name for _, name in path)] = " ".join(said)

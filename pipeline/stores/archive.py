@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 8  # objects that are read or written at the same time
 SUFFIX: Final = ".parquet"
+FEEDBACK: Final = "feedback"  # the folder of what was said of turns
 One = TypeVar("One")
 Result = TypeVar("Result")
 OWNED: Final = re.compile(r"-\d{20}-([0-9a-f]{16})\.parquet$")
@@ -42,6 +43,10 @@ class Archive:
 
     `erased` gives the threads that must not be in it.
     """
+
+    schema = segments.SCHEMA
+    ends = "ended_at"  # the column that says whether a row has expired
+    tables = staticmethod(segments.tables)
 
     def __init__(self, root: str, erased: Erased, own: Prices = NONE) -> None:
         """Open the archive under `root`. Raises CallerError where the cloud's variables are missing or wrong."""
@@ -72,9 +77,9 @@ class Archive:
 
         It is safe when this returns. Raises StoreError.
         """
-        found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, expired, self.own)
+        found, refused, old = await asyncio.to_thread(self.tables, partition, entries, expired, self.own)
         if (rule := await segments.sparing(expired, old, held)) is not None:
-            found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, rule, self.own)
+            found, refused, old = await asyncio.to_thread(self.tables, partition, entries, rule, self.own)
 
         async def written(part: segments.Part) -> tuple[int, int]:
             name = f"{topic}-{partition:05d}-{begin:020d}-{end:020d}" + (f"-{part.owner}" if part.owner else "")
@@ -97,21 +102,14 @@ class Archive:
         Raises StoreError.
         """
         rows, objects, threads = 0, 0, set[ThreadKey]()
-        for day in sorted(days):
-            names = self.objects.names_under(f"{self.root}/day={day.isoformat()}")
-            for uri in [uri async for uri in names if uri.endswith(SUFFIX)]:
-                removed, keys = await self._expire(uri, before)
-                rows, objects, threads = rows + removed, objects + (removed > 0), threads | keys
+        for uri in await self.names_of(days):
+            removed, keys = await self._expire(uri, before)
+            rows, objects, threads = rows + removed, objects + (removed > 0), threads | keys
         return Removed(rows, objects, frozenset(threads))
 
     async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
         """Return how many rows `expire` would remove. Raises StoreError."""
-        rows = 0
-        for day in days:
-            names = self.objects.names_under(f"{self.root}/day={day.isoformat()}")
-            for uri in [uri async for uri in names if uri.endswith(SUFFIX)]:
-                rows += len((await self._of_expired(uri, before))[0])
-        return rows
+        return sum([len((await self._of_expired(uri, before))[0]) for uri in await self.names_of(days)])
 
     async def holding(self, tenant: str) -> int:
         """Return how many objects have something of a tenant. Raises StoreError."""
@@ -129,10 +127,18 @@ class Archive:
 
         return set[ThreadKey]().union(*await _all(threads, await self._names({tenant})))
 
+    async def names_of(self, days: Collection[date]) -> list[str]:
+        """Return the objects that may tell of turns of these days. Raises StoreError."""
+        below = [self.objects.names_under(f"{self.root}/day={day.isoformat()}") for day in sorted(days)]
+        return [uri for names in below async for uri in names if uri.endswith(SUFFIX)]
+
     async def _names(self, tenants: Collection[str | None]) -> list[str]:
         """Return the objects that may hold something of these tenants."""
         owners = set(map(segments.owner_of, tenants))
         names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
+        names = [
+            uri for uri in names if not uri.startswith(f"{self.root}/{FEEDBACK}/")
+        ]  # which has an archive of its own
         return [uri for uri in names if (owned := OWNED.search(uri)) is None or owned[1] in owners]
 
     async def _expire(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[int, set[ThreadKey]]:
@@ -140,12 +146,12 @@ class Archive:
         if gone:
             with suppress(NotThere):
                 table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
-                await self._write_kept(uri, segments.without_expired(table, before))
+                await self._write_kept(uri, segments.without_expired(table, before, self.ends))
         return len(gone), keys
 
     async def _of_expired(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
         """Return the places of expired rows in an object, and the threads that they are of."""
-        return segments.of_expired(await self._columns(uri, ["thread_id", "tenant", "ended_at"]), before)
+        return segments.of_expired(await self._columns(uri, ["thread_id", "tenant", self.ends]), before, self.ends)
 
     async def _columns(self, uri: str, names: list[str]) -> pa.Table:
         """Return some columns of an object; no rows where another process has deleted it meanwhile."""
@@ -153,7 +159,7 @@ class Archive:
             async with self.objects.reading(uri) as file:
                 return await asyncio.to_thread(segments.decode, file, names)
         except NotThere:
-            return segments.SCHEMA.empty_table().select(names)
+            return self.schema.empty_table().select(names)
         except (pa.ArrowInvalid, KeyError) as error:
             raise StoreError(f"{uri} is no segment of ours ({error}): move it out of the archive") from None
 

@@ -53,6 +53,19 @@ class TurnArchive(Protocol):
         """Return the threads of a tenant."""
 
 
+def archives_of(settings: Settings, erased: Erased) -> list[TurnArchive]:
+    """Return the archive of turns and that of feedback, none where none is set. Raises CallerError as `archive_of`."""
+    return [archive_of(settings, erased), feedback_archive_of(settings, erased)] if settings.archive is not None else []
+
+
+def feedback_archive_of(settings: Settings, erased: Erased) -> TurnArchive:
+    """Return the archive of feedback. Raises CallerError where none is set, or a package that it needs is missing."""
+    need("archive", "TURNMILL_ARCHIVE")
+    from pipeline.stores.feedback_archive import FeedbackArchive  # noqa: PLC0415  # as below
+
+    return FeedbackArchive.of(settings, erased)
+
+
 def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
     """Return the archive. Raises CallerError where none is set, or a package that it needs is missing."""
     if settings.archive is not None and settings.archive.startswith(LAKE):

@@ -8,7 +8,7 @@ from typing import Final
 
 from pipeline.observability.audit import FAILED, about, audit
 from pipeline.settings import Settings
-from pipeline.stores.archives import archive_of
+from pipeline.stores.archives import archives_of
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import HeldThread
 from pipeline.stores.sql import ThreadStore
@@ -87,8 +87,8 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
     contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
     for one in family:
         objects += await contents.delete_thread(one)
-    if settings.archive is not None and family:
-        segments = await archive_of(settings, store.erased).delete_threads(family)
+    for archive in archives_of(settings, store.erased) if family else ():
+        segments += await archive.delete_threads(family)
     for one in reversed(family):
         if await store.delete_thread(one, budgets):
             stored.add(one)

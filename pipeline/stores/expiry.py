@@ -15,7 +15,7 @@ from typing import Final
 from pipeline.observability.audit import about, audit
 from pipeline.settings import Settings
 from pipeline.stores.archive_records import EPOCH
-from pipeline.stores.archives import archive_of
+from pipeline.stores.archives import archives_of
 from pipeline.stores.content import ContentStore, digests_in
 from pipeline.stores.expired_remnants import Remnant
 from pipeline.stores.expired_threads import Ripe, RoundPosition
@@ -53,7 +53,7 @@ class Expiry:
         self.store = store
         self.retention = settings.kept_for
         self.contents = ContentStore.of(settings)
-        self.archive = archive_of(settings, store.erased) if settings.archive is not None else None
+        self.archives = archives_of(settings, store.erased)
         # So long a turn may be on its way from assembly, which has kept its values already, to the store.
         self.on_the_way = settings.retention_ms.get(TURNS.name, TURNS.retention_ms)
         self.place = RoundPosition()
@@ -88,8 +88,9 @@ class Expiry:
                 found += Expired(1, one.turns, len(sizes), sum(sizes))
             days |= _days(going)
             before |= {one.key: self.retention.begin(one.key.tenant, now) or 0 for one in going}
-        archived = await self.archive.counted(days, before) if self.archive is not None and before else 0
-        return found + Expired(archived=archived)
+        ends = before, dict.fromkeys(before, now)  # of turns, and of what was said of them
+        counted = [await one.counted(days, end) for one, end in zip(self.archives, ends, strict=False) if before]
+        return found + Expired(archived=sum(counted))
 
     async def _clean(self, now: int) -> tuple[Expired, bool]:
         """Objects and archived rows of some expired threads. -> what went, and whether there may be more of them."""
@@ -103,10 +104,11 @@ class Expiry:
             done += removed
             if due is not None:
                 again[one.key] = due
-        if self.archive is not None:
-            archived = await self.archive.expire(
-                _days(expired_remnants), {one.key: one.before for one in expired_remnants}
-            )
+        before = {one.key: one.before for one in expired_remnants}
+        # What was said of a thread expires with it, though it was said later.
+        said = {key: end + (self.retention.of(key.tenant) or 0) for key, end in before.items()}
+        for archive, ends in zip(self.archives, (before, said), strict=False):
+            archived = await archive.expire(_days(expired_remnants), ends)
             done += Expired(archived=archived.rows)
             again |= dict.fromkeys(archived.threads, now + AGAIN_MS)
             if archived.rows:

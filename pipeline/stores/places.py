@@ -262,7 +262,13 @@ LEFT_OUT: Final = "not looked at: see how long"
 
 OTHERS: Final = (
     Place("large values", "with the thread: objects, and records of packs", READ, NOW, ("content",)),
-    Place("archive", "with the thread: rows of objects, or of tables", READ, NOW, ("archive", "archive_catalog")),
+    Place(
+        "archive",
+        "with the thread: rows of objects, or of tables; of feedback, too",
+        READ,
+        NOW,
+        ("archive", "archive_catalog"),
+    ),
     Place(
         "archive's audit log",
         "`tenants erase` deletes a tenant's, but for those that tell of erasures",

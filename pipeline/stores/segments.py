@@ -100,8 +100,8 @@ def tables(
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
     for row, parts in parsed(partition, entries, refused, old, expired, own):
-        day = _day(parts.turn["started_at"])
-        near = abs(day - _day(row["recorded_at"])) <= NEAR
+        day = day_of(parts.turn["started_at"])
+        near = abs(day - day_of(row["recorded_at"])) <= NEAR
         rows.setdefault(Part(day, "" if near else owner_of(parts.thread.tenant)), []).append(row)
     found = {part: _table(some, refused) for part, some in rows.items()}
     return {part: table for part, table in found.items() if table.num_rows}, refused, old
@@ -126,7 +126,7 @@ def parsed(
                 old.append(parts.thread)
                 continue
             row = _row(parts) | {"partition": partition, "offset": entry.offset, "recorded_at": entry.at}
-            _day(parts.turn["started_at"])
+            day_of(parts.turn["started_at"])
         except InvalidRecord as error:
             refused.append(Refusal(entry.offset, error.detail))
         except Exception as error:  # an unknown shape: the store role makes a dead letter of it
@@ -171,14 +171,16 @@ def threads(table: pa.Table) -> list[ThreadKey]:
     return [_exact(table, ThreadKey.of(row["thread_id"], row["tenant"])) for row in names]
 
 
-def of_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
+def of_expired(
+    table: pa.Table, before: Mapping[ThreadKey, int], ends: str = "ended_at"
+) -> tuple[list[int], set[ThreadKey]]:
     """Return the indexes of rows of these threads that ended before the thread's time, and their threads.
 
-    The table may have the columns `thread_id`, `tenant` and `ended_at` alone.
+    The table may have the columns `thread_id`, `tenant` and `ends` alone.
     """
     known = {(key.thread_id, column_text(key.tenant) or ""): (key, end) for key, end in before.items()}
     places, keys = [], set()
-    times = table["ended_at"].cast(TIME, safe=False).cast(pa.int64()).to_pylist()
+    times = table[ends].cast(TIME, safe=False).cast(pa.int64()).to_pylist()
     for place, (thread_id, tenant, at) in enumerate(
         zip(table["thread_id"].to_pylist(), table["tenant"].to_pylist(), times, strict=True)
     ):
@@ -189,9 +191,9 @@ def of_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> tuple[list[i
     return places, keys
 
 
-def without_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> pa.Table:
+def without_expired(table: pa.Table, before: Mapping[ThreadKey, int], ends: str = "ended_at") -> pa.Table:
     """Return the table without these rows."""
-    gone = set(of_expired(table, before)[0])
+    gone = set(of_expired(table, before, ends)[0])
     return table.filter(pa.array([place not in gone for place in range(table.num_rows)], pa.bool_()))
 
 
@@ -268,5 +270,6 @@ def time_or_none(at: int) -> int | None:
     return at if 0 <= at <= LAST_MS else None
 
 
-def _day(at: int) -> date:
+def day_of(at: int) -> date:
+    """Return the day (UTC) of a time in epoch ms; EPOCH for one that no column takes."""
     return datetime.fromtimestamp(at / 1000, UTC).date() if 0 <= at <= LAST_MS else EPOCH

@@ -8,7 +8,7 @@ from typing import Final
 
 from pipeline.observability.audit import FAILED, audit, of
 from pipeline.settings import Settings
-from pipeline.stores.archives import archive_of
+from pipeline.stores.archives import archives_of
 from pipeline.stores.audit_archive import AuditArchive
 from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import Erased, erase_all
@@ -94,7 +94,7 @@ async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> L
     objects = 0
     for key in await contents.threads_of(tenant):
         objects += len(await contents.objects_of(key))
-    segments = await archive_of(settings, store.erased).holding(tenant) if settings.archive is not None else 0
+    segments = sum([await archive.holding(tenant) for archive in archives_of(settings, store.erased)])
     audited = AuditArchive.of(settings)
     entries = await audited.holding(tenant) if audited is not None else 0
     found = {**await store.rows_left(tenant), VALUES: objects, ARCHIVE: segments, AUDIT: entries}
@@ -111,7 +111,7 @@ async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> Async
         seen.add(key)
         yield key
     others = await ContentStore.of(settings).threads_of(tenant) | await store.expired_of(tenant)
-    if settings.archive is not None:
-        others |= await archive_of(settings, store.erased).threads_of(tenant)
+    for archive in archives_of(settings, store.erased):
+        others |= await archive.threads_of(tenant)
     for key in sorted(others - seen):
         yield key

@@ -1,4 +1,4 @@
-"""The archive role: turns -> Parquet segments on object storage, or commits to tables.
+"""The archive roles: turns -> Parquet segments on object storage, or commits to tables; feedback -> segments.
 
 A segment closes when it is large or old enough, by the broker's times: the same records give the same segments again.
 Offsets are committed behind it; what is in an open one is read again after a restart.
@@ -7,7 +7,7 @@ Offsets are committed behind it; what is in an open one is read again after a re
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,16 +15,19 @@ from pipeline.kafka.outbox import Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.archive_records import Entry
-from pipeline.stores.archives import archive_of
+from pipeline.stores.archive_records import Entry, Erased
+from pipeline.stores.archives import TurnArchive, archive_of, feedback_archive_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.retry import Retry
 from pipeline.worker.work import Records
 from topics import catalog
+from topics.catalog import Topic
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
 log = logging.getLogger(__name__)
+
+ArchiveOf = Callable[[Settings, Erased], TurnArchive]
 
 
 @dataclass(slots=True)
@@ -55,15 +58,17 @@ class Segment:
 class ArchiveWork:
     """See `Work`; holds at most `archive_bytes` and one record of each partition."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        """Prepare the work.
+    def __init__(
+        self, settings: Settings, metrics: Metrics, topic: Topic = catalog.TURNS, archive: ArchiveOf = archive_of
+    ) -> None:
+        """Prepare the work: from this topic to this archive.
 
         Raises CallerError where TURNMILL_ARCHIVE is not set, or the cloud's variables say too little.
         """
         self.settings = settings
         self.metrics = metrics
-        self.topic = catalog.TURNS.full_name(settings.topic_prefix)
-        self.archive = archive_of(settings, self._erased)
+        self.topic = topic.full_name(settings.topic_prefix)
+        self.archive = archive(settings, self._erased)
         self.longest_ms = int(settings.archive_age * 1000)
         self.open: dict[int, Segment] = {}
         self.store: ThreadStore | None = None
@@ -162,3 +167,8 @@ class ArchiveWork:
 def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
     """Return the work of this role. Raises CallerError where it has no archive."""
     return ArchiveWork(settings, metrics)
+
+
+def feedback_archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
+    """Return the work of the role that archives feedback. Raises CallerError where it has no archive."""
+    return ArchiveWork(settings, metrics, catalog.FEEDBACK, feedback_archive_of)

@@ -112,6 +112,16 @@ _ROLES: Final = (
         light=True,
     ),
     Role(
+        "feedback-archive",
+        "Writes feedback to Parquet files on object storage.",
+        FEEDBACK,
+        (Operation("archiveFeedback", "receive", FEEDBACK, "Write feedback to Parquet files on object storage."),),
+        "archive_role.feedback_archive_work",
+        needs_store=True,
+        needs_setting="archive",
+        light=True,
+    ),
+    Role(
         "webhooks",
         "Delivers finished turns to webhooks, and what waits for them.",
         TURNS,

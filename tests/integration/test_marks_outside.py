@@ -55,6 +55,7 @@ SAID: Final[list[dict[str, Any]]] = [
     {"type": "file", "url": "data:text/markofmedia,markoffile", "mediaType": "text/plain"},
     {"type": "data-markofdata", "id": "d", "data": {"a": "markofpayload"}},
     {"type": "data-sys-markofevent", "data": {"a": "markoftelemetry"}},
+    {"type": "data-feedback", "data": {"name": "markofjudged", "value": "markofword", "comment": "markofremark"}},
     {"type": "text-delta", "id": "never begun", "delta": "markofrefused"},
     {"type": "error", "errorText": "markoferror"},
     {"type": "finish-step"},

@@ -1,0 +1,95 @@
+"""Feedback in the archive: Parquet objects under ROOT/feedback, beside the objects or tables of turns.
+
+ROOT/feedback/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet holds what was said on that day, by the broker's time, as
+the topic had it: readers take of each id what came last, unless that took it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import date
+from typing import Any, Final, Self
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from pipeline.policies.prices import NONE, Prices
+from pipeline.settings import LAKE, Settings
+from pipeline.stores.archive import FEEDBACK, SUFFIX, Archive
+from pipeline.stores.archive_records import EPOCH, Entry, Erased, Expired, Refusal, never
+from pipeline.stores.feedback import thread_of
+from pipeline.stores.segments import TIME, Part, day_of, time_or_none
+from pipeline.turns.column_text import column_text
+from topics import feedback, json_text
+from topics.feedback import FeedbackRecord
+from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError, InvalidRecord
+
+TEXTS: Final = ("thread_id", "tenant", "id", "name", "turn_id", "run_id", "comment", "by")
+SCHEMA: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in TEXTS),
+        pa.field("message", pa.int64()),
+        pa.field("value", pa.string()),
+        pa.field("number", pa.float64()),
+        pa.field("said_at", TIME),
+        pa.field("facts", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("recorded_at", TIME),
+    ]
+)
+
+
+class FeedbackArchive(Archive):
+    """See `TurnArchive`; its rows end when they were recorded."""
+
+    schema = SCHEMA
+    ends = "recorded_at"
+
+    @classmethod
+    def of(cls, settings: Settings, erased: Erased) -> Self:
+        """Return the archive of feedback. Raises CallerError where TURNMILL_ARCHIVE is not set."""
+        if settings.archive is None:
+            raise CallerError("TURNMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
+        archive = settings.archive
+        root = unquote(archive.removeprefix(LAKE)).rstrip("/") if archive.startswith(LAKE) else archive.rstrip("/")
+        return cls(f"{root}/{FEEDBACK}", erased)
+
+    @staticmethod
+    def tables(
+        partition: int, entries: Iterable[Entry], expired: Expired = never, _: Prices = NONE
+    ) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
+        """Return the tables of a segment's days, the refused records, and the thread of each expired one."""
+        rows: dict[Part, list[dict[str, Any]]] = {}
+        refused: list[Refusal] = []
+        old: list[ThreadKey] = []
+        for entry in entries:
+            try:
+                record = feedback.decode(entry.value)
+            except InvalidRecord as error:
+                refused.append(Refusal(entry.offset, error.detail))
+                continue
+            if expired(thread_of(record), entry.at):
+                old.append(thread_of(record))
+                continue
+            row = _row(record) | {"partition": partition, "offset": entry.offset, "recorded_at": time_or_none(entry.at)}
+            rows.setdefault(Part(day_of(entry.at)), []).append(row)
+        return {part: pa.Table.from_pylist(some, schema=SCHEMA) for part, some in rows.items()}, refused, old
+
+    async def names_of(self, days: Collection[date]) -> list[str]:
+        """Return the objects that may tell of turns of these days: something may be said of them at any time later."""
+        first = f"{self.root}/day={min({*days} - {EPOCH}, default=EPOCH).isoformat()}"
+        return [uri async for uri in self.objects.names_under(self.root) if uri >= first and uri.endswith(SUFFIX)]
+
+
+def _row(record: FeedbackRecord) -> dict[str, Any]:
+    value = record["value"]
+    return {
+        **{name: column_text(record.get(name)) for name in TEXTS},
+        "message": record.get("message"),
+        "value": None if value is None else json_text.dumps(value),
+        "number": float(value) if isinstance(value, bool | int | float) else None,
+        "said_at": time_or_none(record["at"]),
+        "facts": json_text.dumps(record),
+    }
