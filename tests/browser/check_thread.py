@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import httpx
@@ -9,7 +10,8 @@ from playwright.sync_api import Page, expect
 
 from tests.browser import forks, showcase
 from tests.browser.conftest import Open
-from tests.browser.stage import Stage
+from tests.browser.stage import Stage, publish, settled
+from tests.support.forked import spoken
 from tests.support.waiting import wait_for
 from turnmill.identity import thread_uuid
 
@@ -80,6 +82,63 @@ def test_a_turn_is_judged_with_a_thumb_and_a_comment_and_this_is_taken_back(runn
     expect(page.locator(".turn.agent").last.get_by_role("button", name="Helpful", exact=True)).to_have_attribute(
         "aria-pressed", "false"
     )
+
+
+def test_single_messages_of_a_turn_are_judged(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{THREAD}?tenant=acme")
+
+    def said() -> set[tuple[Any, Any, Any]]:
+        query = {"feedback": "true", "tenant": "acme"}
+        found = httpx.get(f"{running.url}/v1/threads/{THREAD}", params=query, trust_env=False).json()
+        return {(one["value"], one.get("message"), one.get("comment")) for one in found["meta:feedback"]}
+
+    turn = page.locator(".turn.agent", has=page.locator(".of-message")).first
+    messages = turn.locator(".of-message")
+    expect(messages.nth(1)).to_be_attached()
+    whole = turn.locator(":scope > .judged:not(.of-message)")
+    first = int((messages.first.get_attribute("aria-label") or "").rpartition(" ")[2])
+    messages.first.get_by_role("button", name="Not helpful").click()
+    messages.first.get_by_label("Comment").fill("the wrong tool")
+    messages.first.get_by_role("button", name="Save comment").click()
+    whole.get_by_role("button", name="Helpful", exact=True).click()
+    wait_for(lambda: said() == {(False, first, "the wrong tool"), (True, None, None)})
+    page.reload()
+    expect(messages.first.get_by_label("Comment")).to_have_value("the wrong tool")
+    expect(messages.nth(1).get_by_label("Comment")).to_have_count(0)
+    for one in (
+        messages.first.get_by_role("button", name="Not helpful"),
+        whole.get_by_role("button", name="Helpful", exact=True),
+    ):
+        expect(one).to_have_attribute("aria-pressed", "true")
+        one.click()
+    wait_for(lambda: said() == set())
+
+
+def test_a_comment_that_is_being_typed_outlasts_a_live_update(running: Stage, opened: Open) -> None:
+    def speak(run: str, text: str) -> None:
+        publish(running.settings, [forks._run("typed-1", run, spoken("vercel-ai", text), int(time.time() * 1000))])
+
+    speak("typed-first", "First answer.")
+    settled(running)
+    page = opened(f"{running.url}/#/threads/typed-1")
+    judged = page.locator(".turn.agent").first.get_by_label("Feedback")
+    judged.get_by_role("button", name="Helpful", exact=True).click()
+    words = judged.get_by_label("Comment")
+    words.click()
+    words.press_sequentially("not yet fin")
+    speak("typed-second", "Second answer.")
+    expect(page.locator(".turns .turn.agent")).to_have_count(2)
+    expect(words).to_have_value("not yet fin")
+    expect(words).to_be_focused()
+    words.press_sequentially("ished")
+    expect(words).to_have_value("not yet finished")
+    judged.get_by_role("button", name="Save comment").click()
+
+    def said() -> list[Any]:
+        found = httpx.get(f"{running.url}/v1/threads/typed-1", params={"feedback": "true"}, trust_env=False).json()
+        return [one.get("comment") for one in found["meta:feedback"]]
+
+    wait_for(lambda: said() == ["not yet finished"])
 
 
 def test_a_long_thread_comes_in_parts(running: Stage, opened: Open) -> None:

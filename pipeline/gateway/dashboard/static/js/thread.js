@@ -99,7 +99,7 @@ export async function thread(main, signal, query, state, id) {
       judged: judgedIn(found, place, tenant, signal),
       versions: versionsOf(found.turns, (run) => address({ branch: run })),
     };
-    showTurns(turns, nested(found.turns).map((node) => turnView(node, view)));
+    showTurns(turns, () => nested(found.turns).map((node) => turnView(node, view)));
     showTree(aside, tree, found, whose.tenant);
     main.classList.toggle("narrow", aside.hidden);
   }

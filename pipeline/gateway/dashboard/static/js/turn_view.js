@@ -22,7 +22,7 @@ function isBelow(node, wanted) {
   return node.below.some((one) => one === wanted || isBelow(one, wanted));
 }
 
-/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, asked, judged, versions: turn -> elements or null}. */
+/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, asked, versions: turn -> elements or null; judged: turn, or turn and place of a message, likewise}. */
 export function turnView({ turn, below }, view) {
   const id = turn["meta:turn_id"];
   const isUser = turn.turn_type === "user";
@@ -59,7 +59,7 @@ function answer(turn, below, view) {
   const used = told?.input_tokens || told?.output_tokens ? told : null; // a run may say nothing of its tokens
   return [
     view.asked(turn),
-    messages(turn, view.signal),
+    messages(turn, view.signal, (n) => view.judged(turn, n)),
     unfinished(turn, view.signal),
     turn.completion_status === "interrupted" && interruption(turn),
     view.judged(turn),
@@ -76,7 +76,8 @@ function answer(turn, below, view) {
   ];
 }
 
-function messages(turn, signal) {
+/** `judged`: the place of a message -> what stands below it. */
+function messages(turn, signal, judged = () => null) {
   const all = Array.isArray(turn.messages) ? turn.messages : [];
   const returns = new Map();
   for (const message of all) {
@@ -85,7 +86,7 @@ function messages(turn, signal) {
     }
   }
   const elements = [];
-  for (const message of all) {
+  for (const [n, message] of all.entries()) {
     if (message.message_type === "system") elements.push(systemEvent(message));
     for (const part of message.parts ?? []) {
       // The result is shown with its call; one that has no call stays in its place.
@@ -94,6 +95,8 @@ function messages(turn, signal) {
       elements.push(partView(part, returns, signal));
       if (result) returns.delete(part.tool_call_id);
     }
+    const below = judged(n);
+    if (below) elements.push(below);
   }
   return elements;
 }
@@ -122,10 +125,17 @@ export function reveal(element) {
   element.scrollIntoView({ block: "start" });
 }
 
-/** Puts turns into `place`; what was unfolded there stays unfolded. */
-export function showTurns(place, elements) {
+/** Puts what `build` makes into `place`; what was unfolded there stays unfolded, and a field that has an id keeps the focus. */
+export function showTurns(place, build) {
   const keys = (root) => [...root.querySelectorAll(".turn")].flatMap((turn) => [...turn.querySelectorAll("details.fold")].filter((fold) => fold.closest(".turn") === turn).map((fold, n) => [`${turn.id} ${n}`, fold]));
   const unfolded = new Set(keys(place).filter(([, fold]) => fold.open).map(([key]) => key));
-  fill(place, elements);
+  const field = place.contains(document.activeElement) ? document.activeElement : null;
+  const selected = [field?.selectionStart, field?.selectionEnd];
+  fill(place, build());
+  const now = field?.id && document.getElementById(field.id);
+  if (now) {
+    now.focus({ preventScroll: true });
+    if (Number.isInteger(selected[0])) now.setSelectionRange(...selected);
+  }
   for (const [key, fold] of keys(place)) fold.open = unfolded.has(key);
 }
