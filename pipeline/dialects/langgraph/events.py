@@ -211,10 +211,10 @@ def _metadata(builder: Builder, stream: Stream, told: Heard) -> None:
 def _custom(builder: Builder, stream: Stream, told: Heard) -> None:
     said = told.data
     kind = said.get("type", said.get("name")) if isinstance(said, dict) else None
-    is_sys = isinstance(kind, str) and kind.startswith("data-sys-")
-    if not is_sys:
+    if not isinstance(kind, str) or not kind.startswith("data-sys-"):
         _beside(builder, stream, "custom:langgraph.custom", said)
-    if not is_sys and kind != FEEDBACK:
+        if kind == FEEDBACK:
+            builder.telemetry.append((builder.at, FEEDBACK, said.get("data", said.get("value"))))
         return
     value = said.get("data", said.get("value"))
     spoken = [entry for entry in (*stream.heard, *stream.state) if entry.message.get("type") == "ai" and not entry.old]
