@@ -345,6 +345,10 @@ class Settings(ClientSettings):
     )
     gateway_proxy_first_byte: Seconds = Field(900.0, description="Time in which such a server must begin to answer.")
     gateway_proxy_idle: Seconds = Field(300.0, description="Silence in the middle of its answer that ends it.")
+    gateway_rerun: bool = Field(
+        False,
+        description="Whether callers of the gateway may ask models again, in the dashboard, too, with their own keys.",
+    )
     webhooks: Annotated[SecretStr, AfterValidator(_webhooks)] | None = Field(
         None,
         description="Who hears by HTTP of turns, feedback, deletions and budgets: a JSON list of {name, url, secret, "

@@ -143,6 +143,10 @@ def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
         app.include_router(router)
     if settings.feedback:
         app.include_router(feedback.router)
+    if settings.gateway_rerun:
+        from pipeline.gateway.rerun.routes import routes as rerun  # noqa: PLC0415  # where it is off, not loaded
+
+        app.include_router(rerun())
     app.state.commands = commands
     if commands is not None:
         from pipeline.gateway.control.routes import router as control  # noqa: PLC0415  # as above

@@ -402,6 +402,7 @@ def alternatives(*scopes: Scope) -> dict[str, Any]:
 
 ReaderOrSender = Annotated[Principal, Depends(_either("read", "publish"))]
 Judge = Annotated[Principal, Depends(_either("publish", "feedback"))]
+Again = Annotated[Principal, Depends(_either("publish", "control"))]
 
 Still = Callable[[], Awaitable[bool]]
 

@@ -152,6 +152,15 @@ COMMAND_STREAMS: Final = Pool(
     LEFT_FREE,
     "its publisher is answered 429, and asks again",
 )
+RERUNS: Final = Pool(
+    "answers that are asked for again",
+    "gateway",
+    "slots",
+    8,
+    "pipeline.gateway.rerun.routes",
+    LEFT_FREE,
+    "its request waits",
+)
 POOLS: Final = (
     BODIES,
     CAPTURES,
@@ -167,4 +176,5 @@ POOLS: Final = (
     HELD,
     COMMANDS,
     COMMAND_STREAMS,
+    RERUNS,
 )

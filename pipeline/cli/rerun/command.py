@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,46 +15,21 @@ from typing import Any, Final
 import click
 
 from pipeline.cli.output import wide_console
-from pipeline.cli.rerun.calling import assembled, call, publish
-from pipeline.cli.rerun.comparing import Pair, Score, answer_of, scored, scorer, side_by_side, summary
-from pipeline.cli.rerun.servers import Request, request
+from pipeline.cli.rerun.comparing import Score, scored, scorer, side_by_side, summary
 from pipeline.cli.threads import FILTERS, filters, find_thread
-from pipeline.dialects.asked_again import GENERATE, HISTORY, answered, request_again, with_system, with_value
 from pipeline.gateway.proxy.client import session
+from pipeline.gateway.rerun.answers import Pair, answer_of
+from pipeline.gateway.rerun.calling import assembled, call, publish
+from pipeline.gateway.rerun.choosing import Changes, Chosen, chosen
 from pipeline.settings import Settings, load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.list_statements import ListQuery
 from pipeline.stores.sql import ThreadStore
-from pipeline.turns.branches import one_branch
-from pipeline.turns.requests import request_of
 from topics import json_text
-from topics.json_text import Fields
-from topics.thread_key import ThreadKey
-from topics.turn_record import TurnRecord
 from turnmill.errors import CallerError
 from turnmill.publisher import Publisher
 
 AT_ONCE: Final = 4  # requests to a provider
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The changes to each request."""
-
-    model: str | None
-    system: str | None
-    tools: Any
-    values: Mapping[str, Any]
-    base: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """One answer that is asked for again."""
-
-    key: ThreadKey
-    record: TurnRecord
-    request: Request
 
 
 @click.command(short_help="Send the request behind an answer again, changed, and compare.")
@@ -140,7 +115,7 @@ async def _one(
     key = await find_thread(store, given, tenant)
     document = await store.thread(key)
     assert document is not None  # it was found
-    found = await _chosen(store, settings, key, document, turn, changes)
+    found = await chosen(store, ContentStore.of(settings), key, document, turn, changes, os.environ)
     if found is None:
         what = "no answer" if turn is None else f"the turn {turn!r:.100} is not there, or"
         raise CallerError(f"{given}: {what} says what its model was asked (docs/requests.md)")
@@ -151,53 +126,12 @@ async def _some(
     store: ThreadStore, settings: Settings, query: ListQuery, changes: Changes, limit: int
 ) -> AsyncIterator[Chosen]:
     async for key, document in store.documents(query):
-        found = await _chosen(store, settings, key, document, None, changes)
+        found = await chosen(store, ContentStore.of(settings), key, document, None, changes, os.environ)
         if found is not None:
             yield found
             limit -= 1
         if not limit:
             return
-
-
-async def _chosen(
-    store: ThreadStore, settings: Settings, key: ThreadKey, stored: Fields, turn: str | None, changes: Changes
-) -> Chosen | None:
-    """Return the answer that is asked for again, None where there is none that says what its model was asked."""
-    document = await ContentStore.of(settings).inlined(key, stored)
-    turns = document["turns"] if turn else one_branch(document)["turns"]
-    names = [one for one in reversed(turns) if turn in (None, one.get("meta:turn_id"), one.get("meta:run_id"))]
-    meant = next((one for one in names if answered(one)), None)
-    if meant is None:
-        return None
-    response, place = answered(meant) or ({}, 0)
-    name = request_of(response) or ""
-    asked = (await store.asked([name], key.tenant or "")).get(name)
-    record = next(one for one in await store.records(key) if one["turn_id"] == meant["meta:turn_id"])
-    if asked is None:
-        return None
-    if record["dialect"] not in HISTORY or "request" in asked:
-        if turn is None:
-            return None
-        raise CallerError(f"a request of {record['dialect']} can't be sent again: those of providers' APIs can")
-    body = _changed(request_again(document, meant, place, asked, record["dialect"]), record["dialect"], changes)
-    model = changes.model or asked.get("model") or response.get("model_name") or ""
-    provider = response.get("provider_name")
-    return Chosen(key, record, request(record["dialect"], provider, model, body, changes.base, os.environ))
-
-
-def _changed(body: Fields, dialect: str, changes: Changes) -> Fields:
-    if changes.model is not None and dialect != GENERATE:
-        body = {**body, "model": changes.model}
-    if changes.system is not None:
-        body = with_system(body, dialect, changes.system)
-    if changes.tools is not None:
-        body = {**body, "tools": changes.tools}
-    for path, value in changes.values.items():
-        try:
-            body = with_value(body, path, value)
-        except ValueError as error:
-            raise CallerError(f"--set {path}: {error}") from None
-    return body
 
 
 async def _asked(found: Sequence[Chosen], settings: Settings, score: Score | None, *, published: bool) -> list[Pair]:

@@ -6,7 +6,6 @@ import asyncio
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any, Final
 
@@ -14,71 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.thread_view import plain
-from pipeline.dialects.asked_again import answered
-from pipeline.policies.prices import Prices
-from pipeline.stores.rows import record_rows
-from pipeline.turns.spoken_text import spoken, tools_called
-from pipeline.turns.tokens import NANO
+from pipeline.gateway.rerun.answers import Answer, Pair
 from topics import json_text
 from topics.json_text import Fields
-from topics.turn_record import TurnRecord
 from turnmill.errors import CallerError
 
 FUNCTION: Final = re.compile(r"[\w.]+:\w+")
 SCORED_WITHIN: Final = 120.0  # seconds
 
 Score = Callable[[Fields], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer: the turn's first response, or what an interrupted turn shows of it. `cost_usd` None: unknown."""
-
-    model: str | None
-    status: str
-    text: str
-    tools: tuple[str, ...]
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    duration_ms: int | None
-    score: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """An answer and its other version. `run_id`: the version's, where it was published."""
-
-    thread_id: str
-    turn_id: str
-    run_id: str | None
-    before: Answer
-    after: Answer
-
-    def document(self) -> Fields:
-        """Return the pair as JSON."""
-        return asdict(self)
-
-
-def answer_of(record: TurnRecord, prices: Prices) -> Answer:
-    """Return the answer in an agent turn's record."""
-    turn = record["turn"] or {}
-    found = answered(turn)
-    first = found[0] if found else next((m for m in turn["messages"] if m.get("message_type") == "response"), {})
-    alone = {"messages": [first]}
-    usage = next((dict(row) for row in record_rows(record, None, prices).usage if row["position"] == 0), {})
-    cost = usage.get("cost_nano_usd")
-    timings: Sequence[Any] = record.get("timings") or ({},)
-    return Answer(
-        model=first.get("model_name") or usage.get("model"),
-        status=record["status"],
-        text="".join(text for kind, text in spoken(alone) if kind == "said"),
-        tools=tuple(tools_called(alone)),
-        input_tokens=usage.get("input_tokens"),
-        output_tokens=usage.get("output_tokens"),
-        cost_usd=None if cost is None else cost / NANO,
-        duration_ms=timings[0].get("duration_ms"),
-    )
 
 
 def scorer(given: str) -> Score:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header
 from starlette.responses import Response
 
+from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -55,6 +56,12 @@ def files() -> dict[str, StaticFile]:
 async def page(if_none_match: Annotated[str | None, Header()] = None) -> Response:
     """Return the page itself; its data come from `/v1`, with the caller's token."""
     return _answer("index.html", if_none_match)
+
+
+@router.get("/static/features.json")
+async def features(gateway: TheGateway) -> dict[str, bool]:
+    """Return which of the page's parts the operator has allowed."""
+    return {"rerun": gateway.settings.gateway_rerun}
 
 
 @router.get("/static/{path:path}")

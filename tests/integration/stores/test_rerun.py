@@ -148,7 +148,7 @@ async def test_each_problem_says_what_to_do(store: ThreadStore, rerun: Any, reco
         (("other",), "other: no answer says what its model was asked"),
         (("chat", "--turn", "r9"), "the turn 'r9' is not there"),
         (("chat", "--set", "temperature"), "--set NAME=JSON is expected"),
-        (("chat", "--set", "model.name=1"), "--set model.name: model is no object"),
+        (("chat", "--set", "model.name=1"), "model.name: model is no object"),
         (("chat", "--agent", "weather"), "go without THREAD"),
         (("--turn", "r1"), "--turn needs its thread"),
         ((), "name a thread, or choose some"),

@@ -72,8 +72,8 @@ export async function json(path, query, signal) {
 }
 
 /** Sends a JSON body, or none; returns the JSON of the answer, null where it has none. */
-export async function send(method, path, body, signal) {
-  const options = body === null ? {} : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+export async function send(method, path, body, signal, headers = {}) {
+  const options = body === null ? { headers } : { headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
   const answer = await request(path, { method, signal, ...options });
   return answer.status === 204 ? null : answer.json();
 }

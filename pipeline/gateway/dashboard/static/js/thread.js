@@ -1,6 +1,7 @@
 // One thread: a branch of it as it is stored, its sub-agents, and what its open runs say now.
 
 import * as api from "./api.js";
+import { againIn } from "./again.js";
 import { askedIn } from "./asked.js";
 import { judgedIn } from "./judged.js";
 import { asMarkdown } from "./as_markdown.js";
@@ -15,6 +16,7 @@ import { nested, reveal, showTurns, turnView } from "./turn_view.js";
 import { versionsOf } from "./versions.js";
 
 const PART = 100; // turns that are loaded at once
+const SOON = [1500, 5000, 15_000]; // ms after an answer has come, in which its turn is stored
 
 export async function thread(main, signal, query, state, id) {
   const place = `/v1/threads/${encodeURIComponent(id)}`;
@@ -31,8 +33,14 @@ export async function thread(main, signal, query, state, id) {
   const find = finder(turns, () => (earlier.hidden ? null : everything()), signal);
   fill(main, h("p.crumbs", h("a", { href: "#/threads" }, "Threads"), " / ", h("span.cut", id)), head, h("div.thread", h("div", message, earlier, turns, asked.element, live), aside));
 
+  const page = {
+    address: (run) => api.threadAddress(encodeURIComponent(id), whose.tenant, { branch: run }),
+    stay: (run) => (branch.branch ||= run),
+    look: () => SOON.forEach((wait) => setTimeout(() => signal.aborted || load(), wait)),
+  };
+  const again = await againIn(place, whose, page, signal);
   let loading = null;
-  let again = false;
+  let once = false; // more to load
   const open = liveRuns(id, whose, live, signal, state, () => load()); // a run has ended: its turn is stored soon
   earlier.addEventListener("click", () => {
     const from = turns.firstElementChild;
@@ -47,10 +55,10 @@ export async function thread(main, signal, query, state, id) {
   }
 
   function load() {
-    again = loading !== null;
+    once = loading !== null;
     loading ??= loadOnce().finally(() => {
       loading = null;
-      if (again) load();
+      if (once) load();
     });
     return loading;
   }
@@ -96,6 +104,7 @@ export async function thread(main, signal, query, state, id) {
       signal,
       address: (turn) => address({ branch: here, turn }),
       asked: askedIn(found.turns, tenant, signal),
+      again,
       judged: judgedIn(found, place, tenant, signal),
       versions: versionsOf(found.turns, (run) => address({ branch: run })),
     };

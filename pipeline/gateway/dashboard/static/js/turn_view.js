@@ -22,7 +22,7 @@ function isBelow(node, wanted) {
   return node.below.some((one) => one === wanted || isBelow(one, wanted));
 }
 
-/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, asked, versions: turn -> elements or null; judged: turn, or turn and place of a message, likewise}. */
+/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, asked, again, versions: turn -> elements or null; judged: turn, or turn and place of a message, likewise}. */
 export function turnView({ turn, below }, view) {
   const id = turn["meta:turn_id"];
   const isUser = turn.turn_type === "user";
@@ -62,6 +62,7 @@ function answer(turn, below, view) {
     messages(turn, view.signal, (n) => view.judged(turn, n)),
     unfinished(turn, view.signal),
     turn.completion_status === "interrupted" && interruption(turn),
+    view.again(turn),
     view.judged(turn),
     below.length > 0 && h("div.below", { role: "group", "aria-label": "Sub-agents" }, below.map((one) => turnView(one, view))),
     mine?.steps.length > 1 && stepsView(mine.steps),

@@ -11,9 +11,9 @@ from uuid import uuid4
 import aiohttp
 
 from pipeline.assembly.offline import assemble
-from pipeline.cli.rerun.servers import Request
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.proxy.client import reason
+from pipeline.gateway.rerun.servers import Request
 from topics import json_text
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey

@@ -1,0 +1,89 @@
+"""The answers that are asked for again, and the requests that go out for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.dialects.asked_again import GENERATE, HISTORY, answered, request_again, with_system, with_value
+from pipeline.gateway.rerun.servers import Request, request
+from pipeline.stores.content import ContentStore
+from pipeline.stores.sql import ThreadStore
+from pipeline.turns.branches import one_branch
+from pipeline.turns.requests import request_of
+from topics.json_text import Fields
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
+from turnmill.errors import CallerError
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes to each request."""
+
+    model: str | None
+    system: str | None
+    tools: Any
+    values: Mapping[str, Any]
+    base: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One answer that is asked for again."""
+
+    key: ThreadKey
+    record: TurnRecord
+    request: Request
+
+
+async def chosen(
+    store: ThreadStore,
+    contents: ContentStore,
+    key: ThreadKey,
+    stored: Fields,
+    turn: str | None,
+    changes: Changes,
+    variables: Mapping[str, str],
+) -> Chosen | None:
+    """Return the answer that is asked for again, None where there is none that says what its model was asked.
+
+    `stored`: its thread; `turn`: by its id or its run's, None for the newest; `variables`: with the key, and addresses.
+    Raises CallerError.
+    """
+    document = await contents.inlined(key, stored)
+    turns = document["turns"] if turn else one_branch(document)["turns"]
+    names = [one for one in reversed(turns) if turn in (None, one.get("meta:turn_id"), one.get("meta:run_id"))]
+    meant = next((one for one in names if answered(one)), None)
+    if meant is None:
+        return None
+    response, place = answered(meant) or ({}, 0)
+    name = request_of(response) or ""
+    asked = (await store.asked([name], key.tenant or "")).get(name)
+    record = next(one for one in await store.records(key) if one["turn_id"] == meant["meta:turn_id"])
+    if asked is None:
+        return None
+    if record["dialect"] not in HISTORY or "request" in asked:
+        if turn is None:
+            return None
+        raise CallerError(f"a request of {record['dialect']} can't be sent again: those of providers' APIs can")
+    body = _changed(request_again(document, meant, place, asked, record["dialect"]), record["dialect"], changes)
+    model = changes.model or asked.get("model") or response.get("model_name") or ""
+    provider = response.get("provider_name")
+    return Chosen(key, record, request(record["dialect"], provider, model, body, changes.base, variables))
+
+
+def _changed(body: Fields, dialect: str, changes: Changes) -> Fields:
+    if changes.model is not None and dialect != GENERATE:
+        body = {**body, "model": changes.model}
+    if changes.system is not None:
+        body = with_system(body, dialect, changes.system)
+    if changes.tools is not None:
+        body = {**body, "tools": changes.tools}
+    for path, value in changes.values.items():
+        try:
+            body = with_value(body, path, value)
+        except ValueError as error:
+            raise CallerError(f"{path}: {error}") from None
+    return body

@@ -1,0 +1,99 @@
+"""Asking a model again over HTTP, with the caller's key: it is in the request alone, and neither kept nor logged.
+
+Where requests go is the operator's to say: to the providers that are known, or where this gateway's environment names
+another address for one of them; no caller can name any.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+
+from pipeline.gateway.connections import TheGateway, unknown_thread
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.proxy.client import session
+from pipeline.gateway.rerun.answers import Pair, answer_of
+from pipeline.gateway.rerun.calling import assembled, call, publish
+from pipeline.gateway.rerun.choosing import Changes, chosen
+from pipeline.gateway.rerun.servers import SERVERS
+from pipeline.gateway.security import Again, alternatives
+from pipeline.gateway.threads import ThreadId, Whose
+from pipeline.observability.audit import about, audit
+from pipeline.policies.pools import RERUNS
+from pipeline.policies.slots import Slots
+from turnmill.errors import CallerError
+from turnmill.limits import NAMED_CHARACTERS
+
+ACTION: Final = "thread.rerun"
+PROMPT_CHARACTERS: Final = 1_000_000
+
+Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
+
+
+class Wanted(BaseModel):
+    """The answer that is meant, and what is changed in its request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    turn: Annotated[Named | None, Field(description="By its id, or its run's; by default the newest answer.")] = None
+    model: Annotated[Named | None, Field(description="Another model of the same provider.")] = None
+    system: Annotated[str | None, Field(max_length=PROMPT_CHARACTERS, description="Another system prompt.")] = None
+    tools: Annotated[list[Any] | None, Field(description="Other tools, as the API takes them.")] = None
+    values: Annotated[dict[str, Any], Field(description="Other parameters; null: none.")] = {}
+    publish: Annotated[bool, Field(description="Store a complete answer as another version.")] = True
+
+
+def routes() -> APIRouter:
+    """Return the route, for gateways that allow it."""
+    router = APIRouter(prefix="/v1/threads", tags=["threads"])
+    slots = Slots(RERUNS.size)
+
+    @router.post(
+        "/{thread_id}/rerun",
+        summary="Ask its model again",
+        openapi_extra=alternatives("publish", "control"),
+        responses=documented("bad-request", "unknown-thread", "conflict", "forbidden"),
+    )
+    async def rerun(
+        gateway: TheGateway,
+        principal: Again,
+        thread_id: ThreadId,
+        wanted: Wanted,
+        key: Annotated[
+            SecretStr, Header(alias="Turnmill-Provider-Key", max_length=2_000, description="Yours, of the provider.")
+        ],
+        tenant: Whose = None,
+    ) -> Pair:
+        """Send the request behind an answer again, changed, and return both answers. Needs the scope `read`, too."""
+        if "read" not in principal.scopes:
+            raise Problem("forbidden", "the token lacks the scope 'read': the answer that was there is shown, too")
+        bounded = principal.bounded(tenant)
+        found = await gateway.find(thread_id, bounded)
+        store = await gateway.store()
+        changes = Changes(wanted.model, wanted.system, wanted.tools, wanted.values, None)
+        keys = {name: key.get_secret_value() for server in SERVERS.values() for name in server.keys}
+        addresses = {server.variable: os.environ.get(server.variable, "") for server in SERVERS.values()}
+        async with gateway.reading.taken(bounded):
+            document = await store.thread(found)
+            if document is None:
+                raise unknown_thread(thread_id)
+            try:
+                one = await chosen(store, gateway.contents, found, document, wanted.turn, changes, keys | addresses)
+            except CallerError as error:
+                raise Problem("bad-request", str(error)) from None
+        if one is None:
+            raise Problem("bad-request", "no such answer says what its model was asked (docs/requests.md)")
+        audit.info("asking %s again, by %r", found.text, principal.name, extra=about(found, ACTION))
+        async with slots.taken(bounded), session(trust_env=True) as http:
+            heard = await call(http, one.request)
+        record = assembled(heard, one.request, one.record)
+        is_stored = wanted.publish and record["status"] == "complete"
+        if is_stored:
+            await publish(await gateway.publisher(), heard, one.request, found, one.record)
+        before, after = (answer_of(each, gateway.settings.price_list) for each in (one.record, record))
+        return Pair(found.thread_id, one.record["turn_id"], heard.run_id if is_stored else None, before, after)
+
+    return router
