@@ -20,7 +20,7 @@ from typing import Final, Self, TypeVar
 import pyarrow as pa
 
 from pipeline.policies.prices import NONE, Prices
-from pipeline.settings import Settings
+from pipeline.settings import LAKE, Settings
 from pipeline.stores import segments
 from pipeline.stores.archive_records import Entry, Erased, Expired, Held, Removed, Written, never
 from pipeline.stores.errors import StoreError
@@ -44,6 +44,7 @@ class Archive:
     `erased` gives the threads that must not be in it.
     """
 
+    folder = ""  # below the archive's place
     schema = segments.SCHEMA
     ends = "ended_at"  # the column that says whether a row has expired
     tables = staticmethod(segments.tables)
@@ -61,7 +62,7 @@ class Archive:
         """Return the archive of TURNMILL_ARCHIVE. Raises CallerError where that is not set."""
         if settings.archive is None:
             raise CallerError("TURNMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
-        return cls(settings.archive, erased, settings.price_list)
+        return cls(settings.archive.removeprefix(LAKE).rstrip("/") + cls.folder, erased, settings.price_list)
 
     async def write(
         self,

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import date
-from typing import Any, Final, Self
-from urllib.parse import unquote
+from typing import Any, Final
 
 import pyarrow as pa
 
 from pipeline.policies.prices import NONE, Prices
-from pipeline.settings import LAKE, Settings
 from pipeline.stores.archive import FEEDBACK, SUFFIX, Archive
-from pipeline.stores.archive_records import EPOCH, Entry, Erased, Expired, Refusal, never
+from pipeline.stores.archive_records import EPOCH, Entry, Expired, Refusal, never
 from pipeline.stores.feedback import thread_of
 from pipeline.stores.segments import TIME, Part, day_of, time_or_none
 from pipeline.turns.column_text import column_text
 from topics import feedback, json_text
 from topics.feedback import FeedbackRecord
 from topics.thread_key import ThreadKey
-from turnmill.errors import CallerError, InvalidRecord
+from turnmill.errors import InvalidRecord
 
 TEXTS: Final = ("thread_id", "tenant", "id", "name", "turn_id", "run_id", "comment", "by")
 SCHEMA: Final = pa.schema(
@@ -44,17 +42,9 @@ SCHEMA: Final = pa.schema(
 class FeedbackArchive(Archive):
     """See `TurnArchive`; its rows end when they were recorded."""
 
+    folder = f"/{FEEDBACK}"
     schema = SCHEMA
     ends = "recorded_at"
-
-    @classmethod
-    def of(cls, settings: Settings, erased: Erased) -> Self:
-        """Return the archive of feedback. Raises CallerError where TURNMILL_ARCHIVE is not set."""
-        if settings.archive is None:
-            raise CallerError("TURNMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
-        archive = settings.archive
-        root = unquote(archive.removeprefix(LAKE)).rstrip("/") if archive.startswith(LAKE) else archive.rstrip("/")
-        return cls(f"{root}/{FEEDBACK}", erased)
 
     @staticmethod
     def tables(
