@@ -181,6 +181,10 @@ async def test_a_run_says_it_in_its_own_stream(applied_settings: Settings) -> No
             await until(stored)
             (one,) = await shown(http)
             assert (one["name"], one["value"], one["run_id"]) == ("score", 0.5, run.run_id)
+            used = (await http.get("/v1/usage", params={"group_by": "agent", "feedback": ["score", "other"]})).json()
+            (row,) = used["rows"]
+            assert row["feedback"]["score"] == used["total"]["feedback"]["score"] == {"mean": 0.5, "count": 1}
+            assert (await http.get("/v1/usage", params={"feedback": list("abcdefghijk")})).status_code == 422
             letters = [dict(record.headers) async for record in records_of(settings, DEAD_LETTERS)]
             details = [letter["turnmill.detail"] for letter in letters]
             assert details == [b"data-feedback: there is no value"]

@@ -97,6 +97,7 @@ async def test_who_may_and_what_is_refused(settings: Settings, upstream: Upstrea
                 ({"base_url": "http://169.254.169.254"}, HEADERS, "base_url"),
                 ({"values": {"model.name": 1}}, HEADERS, "model is no object"),
                 ({"turn": "nothing"}, HEADERS, "no such answer"),
+                ({}, {"Turnmill-Provider-Key": KEY * 100}, "Turnmill-Provider-Key"),
             ):
                 found = await http.post("/v1/threads/chat/rerun", json=body, headers=headers)
                 assert found.status_code in (400, 422), found.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import random
@@ -9,7 +10,9 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from pipeline.__main__ import cli
 from pipeline.stores.feedback import Said
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
@@ -141,3 +144,17 @@ async def test_what_is_taken_back_or_not_asked_for_counts_nowhere(store: ThreadS
     assert row["feedback"]["helpful"] == {"mean": None, "count": 0}
     with pytest.raises(CallerError, match="at most 10 names"):
         UsageQuery(feedback=tuple(map(str, range(11))))
+
+
+async def test_the_command_shows_it(
+    store: ThreadStore, store_url: str, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNMILL_STORE", store_url)
+    await store.write([record("chat")])
+    good: FeedbackRecord = made("chat", None, {"id": "a", "name": "helpful", "value": 0.25})  # type: ignore[assignment]
+    await store.add_feedback([Said(good, 1, 1)])
+    arguments = ["usage", "--group-by", "agent", "--feedback", "helpful"]
+    for more, said in (([], "0.25 (1)"), (["--csv"], "feedback_helpful_mean"), (["--json"], '"mean":0.25')):
+        result = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, *more])
+        assert result.exit_code == 0, result.output
+        assert said in result.output.replace(" :", ":").replace(": ", ":"), result.output
