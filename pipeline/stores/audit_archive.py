@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import unquote
 
 import orjson
 
@@ -35,9 +34,7 @@ class AuditArchive:
         """Return the one in TURNMILL_ARCHIVE, beside its objects or tables; None where there is no archive."""
         if settings.archive is None:
             return None
-        table = settings.archive.startswith(LAKE)
-        root = unquote(settings.archive.removeprefix(LAKE)) if table else settings.archive
-        return cls(root.rstrip("/"))
+        return cls(settings.archive.removeprefix(LAKE).rstrip("/"))
 
     async def write(self, hour: int, entries: Callable[[int, int], Awaitable[Sequence[Entry]]]) -> None:
         """Write the entries of an hour (epoch ms), from `entries(since, until)`.
