@@ -289,3 +289,4 @@ async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerato
     else:
         for item in source:
             yield item
+            await asyncio.sleep(0)  # else the loop, which publishes and hears commands, has no turn before the end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,15 @@ async def test_a_silent_stream_ends_at_once(tmp_path: Path) -> None:
     events = [event for record in records for event in record["events"]]
     assert events == [START, {"type": EVENT, "id": "c1", "state": "acknowledged", "by": "ann"}]
     assert [record.get("end") for record in records][-1] == "aborted"
+
+
+async def test_a_stream_that_never_waits_leaves_the_loop_its_turn(tmp_path: Path) -> None:
+    async with Publisher(away(tmp_path), keep_after=0.1) as publisher:
+        run = publisher.run(thread_id="t", agent_id="a", dialect="vercel-ai", run_id="r")
+        run.hear()
+        asyncio.get_running_loop().call_later(0.01, run.stopped.tell, command())
+        with pytest.raises(RunStopped):
+            assert [event async for event in run.tee(repeat(START))] == []
 
 
 async def test_another_cancellation_is_none_of_ours(tmp_path: Path) -> None:
