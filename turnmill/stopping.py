@@ -87,14 +87,19 @@ class Stopping:
         self._raise()
         self._waiting = task = _task()
         try:
-            return await step()
-        except asyncio.CancelledError:
-            # As asyncio.timeout does it: a cancellation of ours is taken back, another one goes on.
-            if self.command is None or self.command.mode == AFTER_TURN or task is None or task.uncancel() > 0:
-                raise
-            raise RunStopped(self.command) from None
+            item = await step()
+        except (Exception, asyncio.CancelledError):  # some make an error, or an end, of a cancellation
+            self._take_back(task)
+            raise
         finally:
             self._waiting = None
+        self._take_back(task)
+        return item
+
+    def _take_back(self, task: asyncio.Task[object] | None) -> None:
+        """Raise RunStopped for a cancellation of ours, as asyncio.timeout does it: another one goes on."""
+        if self.command is not None and self.command.mode != AFTER_TURN and task is not None and task.uncancel() == 0:
+            raise RunStopped(self.command) from None
 
     def _raise(self) -> None:
         if self.command is not None and self.command.mode != AFTER_TURN:

@@ -70,6 +70,25 @@ async def test_a_stream_that_never_waits_leaves_the_loop_its_turn(tmp_path: Path
             assert [event async for event in run.tee(repeat(START))] == []
 
 
+@pytest.mark.parametrize("how", ["item", "end", "error"])
+async def test_a_stream_that_swallows_its_cancellation_is_stopped_all_the_same(how: str) -> None:
+    stopping = Stopping()
+
+    async def swallows() -> AsyncIterator[int]:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if how == "error":
+                raise ConnectionError from None
+            if how == "item":
+                yield 1
+
+    asyncio.get_running_loop().call_later(0.01, stopping.tell, command())
+    with pytest.raises(RunStopped):
+        assert [item async for item in stopping.each(swallows())] == []
+    assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
 async def test_another_cancellation_is_none_of_ours(tmp_path: Path) -> None:
     _, records, raised = await published(tmp_path, lambda _, task: task.cancel())
     assert isinstance(raised, asyncio.CancelledError)
