@@ -11,8 +11,12 @@ ENDS: Final[dict[str, tuple[dict[str, Any], ...]]] = {
 }
 
 
+def stopped_events(dialect: str, why: str) -> list[dict[str, Any]]:
+    """Return the last events of a stream; none where the wire has no word for it: it ends without its end."""
+    return [{**event, "message": why} if "code" in event else event for event in ENDS.get(dialect, ())]
+
+
 def stopped_end(dialect: str, why: str) -> bytes:
-    """Return the last events of a stream; nothing where the wire has no word for it: it ends without its end."""
-    said = [{**event, "message": why} if "code" in event else event for event in ENDS.get(dialect, ())]
+    """Return the same as Server-Sent Events, with what its SDK closes a stream by."""
     last = b"data: [DONE]\n\n" if dialect == "vercel-ai" else b""
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in said) + last
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in stopped_events(dialect, why)) + last

@@ -24,9 +24,10 @@ from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability import metrics as m
 from pipeline.stores.errors import StoreError
 from topics.thread_key import ThreadKey
-from turnmill.control_record import EVENT
+from turnmill.control_record import ANSWER, EVENT, STEER
 from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
+from turnmill.integrations.stopped_streams import stopped_events
 
 KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent
 RETRY_MS: Final = 1000
@@ -202,13 +203,14 @@ async def _frames_of_run(
 
     Those up to `number` are left out, and the stream is over where another answer begins.
 
-    Without an `end` the stream is over a moment after the event that usually is the last.
+    Without an `end` the stream is over a moment after the event that usually is the last. Where the run was stopped, it
+    ends as its SDK ends one.
     """
     resume = dialect.resume or Resume()
     others: set[int] = set()  # with which other answers begin
     silence = min(KEEP_ALIVE, gateway.settings.terminal_grace)
     done = [frame(dialect.wire.done_marker.encode())] if dialect.wire.done_marker is not None else []
-    finished = False
+    finished, by = False, None
     frames = InOrder(seq, EARLY)
     async for records in gateway.live.records(following, follow=True, silence=silence):
         if not records:
@@ -219,9 +221,14 @@ async def _frames_of_run(
             if event.envelope["run_id"] != run_id:
                 continue
             if event.end is not None:
-                for left in [*(waiting.data for waiting in frames.rest() if waiting.data), *done]:
+                rest = frames.rest()
+                is_cut = event.end == "aborted" and by is not None and not (finished or any(one.last for one in rest))
+                why = f"the run was stopped by {by}"
+                last = [frame(encode(one)) for one in stopped_events(dialect.name, why)] if is_cut else []
+                for left in [*(waiting.data for waiting in rest if waiting.data), *last, *done]:
                     yield left
                 return
+            by = by or _stopped_by(event.event, dialect)
             if event.seq > seq and resume.begins(event.event):
                 others.add(event.seq)
             for given in frames.take(_own_frame(event, dialect, resume, number)):
@@ -232,7 +239,7 @@ async def _frames_of_run(
                 gateway.metrics.add(m.LIVE_EVENTS)
                 if given.data:
                     yield given.data
-                finished = given.last
+                finished = given.last or (finished and not given.data)
     for marker in done if finished else ():
         yield marker
 
@@ -244,6 +251,13 @@ def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int |
     told = resume.told(event.event) and event.event.get(dialect.wire.kind) != EVENT  # clients know no such event
     data = frame(encode(event.event), str(event.place)) if told and not known else b""
     return Frame(event.seq, data, dialect.ended(event.event, None) is not None)
+
+
+def _stopped_by(event: Any, dialect: Dialect) -> str | None:
+    """Return who stopped the run, where its program says so with this event."""
+    if event.get(dialect.wire.kind) != EVENT or event.get("kind") in (STEER, ANSWER):
+        return None
+    return str(event.get("by")) if event.get("state") == "acknowledged" else None
 
 
 def _place(text: str | None) -> EventId | None:

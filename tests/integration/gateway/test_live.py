@@ -19,6 +19,7 @@ from tests.support.gateways import Message, Running, Tokens, client, messages, r
 from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE, until
 from topics.catalog import EVENTS
+from turnmill.control_record import NOW, Command
 from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
 from turnmill.publisher import Publisher
@@ -268,6 +269,44 @@ async def test_an_ag_ui_client_connects_in_mid_run(gateway: Running, gateway_set
                 return [message.data async for message in messages(answer)]
 
         assert [json.loads(data) for data in await until(read)] == events
+
+
+STOPPED = Command("c1", THREAD, "r1", None, "stop", NOW, "ann", 1, 2)
+ENDS = {
+    "vercel-ai": ['{"type":"abort"}', "[DONE]"],
+    "ag-ui": ['{"type":"RUN_ERROR","code":"run_stopped","message":"the run was stopped by ann"}'],
+    "openai-responses": ["[DONE]"],
+}
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize("dialect", ENDS)
+async def test_a_stopped_run_ends_as_its_sdk_ends_one(
+    gateway: Running, gateway_settings: Settings, dialect: str, *, finished: bool
+) -> None:
+    """Its end is said once: a stop may come behind the end of what its SDK says."""
+    end = {"vercel-ai": "finish", "ag-ui": "RUN_FINISHED", "openai-responses": "response.completed"}[dialect]
+    events = [{"type": "first"}, *([{"type": end}] if finished else [])]
+    async with Publisher(gateway_settings) as publisher, client(gateway.url) as http:
+        run = publisher.run(thread_id="chat-1", agent_id="a", dialect=dialect, run_id="r1")
+        run.stopped.tell(STOPPED)
+        await run.send(events[0])
+        await publisher.flush()
+
+        async def read() -> list[str]:
+            async with http.stream("GET", "/v1/threads/chat-1/live", params={"dialect": dialect}) as answer:
+                if answer.status_code != 200:
+                    return []
+                for event in events[1:]:
+                    await run.send(event)
+                await run.acknowledge()
+                await run.end("aborted")
+                return [message.data async for message in messages(answer)]
+
+        found = await until(read)
+    assert [json.loads(one) for one in found[: len(events)]] == events
+    done = [one for one in ENDS[dialect] if one == "[DONE]"]
+    assert found[len(events) :] == (done if finished else ENDS[dialect])
 
 
 async def test_what_never_comes_holds_up_no_ui_stream(
