@@ -20,6 +20,7 @@ from pipeline.devbroker.file_lock import locked
 from tests.support.places import ROOT
 
 HERE: Final = Path(__file__).parent
+PROVIDERS: Final = ("openai==3.54.0", "anthropic==2.12.0", "mistralai==3.7.0", "google-genai==3.4.0")
 SDKS: Final = {
     "anthropic": ("anthropic==2.12.0",),
     "celery": ("celery==5.7.0", "httpx==0.28.1"),
@@ -30,7 +31,8 @@ SDKS: Final = {
     "openai": ("openai==3.54.0",),
     "openai-agents": ("openai-agents==0.24.0", "openai==3.54.0"),
     "openai-and-pydantic-ai": ("pydantic-ai-slim[openai]==2.68.0",),
-    "providers": ("openai==3.54.0", "anthropic==2.12.0", "mistralai==3.7.0", "google-genai==3.4.0"),
+    "providers": PROVIDERS,
+    "providers-over-http": (*PROVIDERS, "httpx==0.28.1"),  # which these SDKs themselves no longer bring
     "pydantic-ai-2.68.0": ("pydantic-ai-slim[ag-ui,openai,ui]==2.68.0", "fastapi==0.165.0", "uvicorn==0.54.0"),
     "pydantic-ai-1.107.10": ("pydantic-ai-slim[ui]==1.107.10",),
     # It imports a module that later releases of OpenTelemetry no longer have.

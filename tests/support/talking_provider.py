@@ -1,6 +1,7 @@
 """A model's provider on loopback that talks until its connection ends, and remembers when it said each token.
 
-The first part of the path names the talk: `/r1/v1/responses`. A request that asks for no stream is never answered.
+The first part of the path names the talk: `/r1/v1/responses`. A request that asks for no stream is never answered. One
+to the Responses API that offers tools gets a call of the first of them, and talks once that has its result.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from tests.support.scripted_upstream import WIRES
+from tests.support.upstream import response_call
 
 WORD: Final = "word "
 EACH: Final = 0.01  # seconds between two tokens
@@ -57,6 +59,8 @@ class Provider:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         name, talk = request.path.split("/")[1], Talk()
         body = await request.json()
+        if request.path.endswith("/responses") and body.get("tools") and "function_call_output" not in str(body):
+            return await _calls(request, body["tools"][0]["name"])
         self.talks.setdefault(name, []).append(talk)
         try:
             if not (body.get("stream") or ":stream" in request.path):
@@ -79,6 +83,15 @@ class Provider:
             await response.write(said[:-10] if self.pieces else said)
             talk.sent.append(time.monotonic())
             await asyncio.sleep(EACH)
+
+
+async def _calls(request: web.BaseRequest, tool: str) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+    await response.prepare(request)
+    for event in response_call("call_1", tool, "{}"):
+        await response.write(_sse(event))
+    await response.write_eof()
+    return response
 
 
 def _sse(event: Any) -> bytes:
