@@ -49,13 +49,14 @@ class Resume:
 
     `begins`: whether another answer begins with this event, where a run has several; a client takes up the newest.
     `number`: of an event in its answer, by which a client says what it has; None: it has none. `told`: whether its
-    server sent this event.
+    server sent this event. `empty`: its client reads a stream without events where no run is active, not a 204.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     begins: Callable[[Any], bool] = lambda event: False
     number: Callable[[Any], int | None] = lambda event: None
     told: Callable[[Any], bool] = lambda event: True
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

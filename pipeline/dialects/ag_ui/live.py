@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pipeline.assembly.dialect import Resume, Shown, StreamEnd
 
-RESUME: Final = Resume()  # its client begins with RUN_STARTED
+RESUME: Final = Resume(empty=True)  # its client begins with RUN_STARTED
 
 
 def shows(event: Any) -> Sequence[Shown]:

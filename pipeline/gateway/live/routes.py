@@ -56,7 +56,7 @@ router = APIRouter(prefix="/v1/threads", tags=["live"])
                 }
             },
         },
-        204: {"description": "With `dialect`: no run is active in it"},
+        204: {"description": "With `dialect`: no run is active in it. AG-UI's client gets an empty stream instead."},
         **documented("unknown-thread", "bad-event-id", "conflict"),
     },
 )
@@ -167,6 +167,8 @@ async def _resumed(
             (run_id, run) for run_id, run in following.runs.items() if run.dialect == dialect.name and run.seq == 0
         )
         active = [run_id for run_id, run in whole if not run.ended and run.last_at >= idle]
+        if not active and resume.empty:
+            return Response(comment("no run is active"), headers={**HEADERS, **resume.headers})
         if not active:
             return Response(status_code=204)
         run_id, seq = active[-1], 0

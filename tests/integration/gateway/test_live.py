@@ -252,6 +252,15 @@ async def test_an_answer_ends_where_the_next_one_begins(gateway: Running, gatewa
     assert ([json.loads(data) for data in told], last) == (events[1:3], "[DONE]")
 
 
+async def listed(http: httpx.AsyncClient, events: int) -> None:
+    """Wait until the gateway knows so many events of the one open run."""
+
+    async def are_there() -> bool:
+        return [run["events"] for run in (await http.get("/v1/runs")).json()["runs"]] == [events]
+
+    await until(are_there)
+
+
 async def test_an_ag_ui_client_connects_in_mid_run(gateway: Running, gateway_settings: Settings) -> None:
     head = [{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}, {"type": "TEXT_MESSAGE_START", "messageId": "m"}]
     events = [*head, {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "Hi"}]
@@ -260,15 +269,17 @@ async def test_an_ag_ui_client_connects_in_mid_run(gateway: Running, gateway_set
         for event in events:
             await run.send(event)
         await publisher.flush()
+        await listed(http, len(events))
+        async with http.stream("GET", "/v1/threads/chat-1/live?dialect=ag-ui") as answer:
+            await run.end("complete")
+            assert [json.loads(message.data) async for message in messages(answer)] == events
 
-        async def read() -> list[str]:
-            async with http.stream("GET", "/v1/threads/chat-1/live?dialect=ag-ui") as answer:
-                if answer.status_code != 200:
-                    return []
-                await run.end("complete")
-                return [message.data async for message in messages(answer)]
+        async def nothing() -> bool:
+            answer = await http.get("/v1/threads/chat-1/live?dialect=ag-ui")
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            return answer.text == ": no run is active\n\n"
 
-        assert [json.loads(data) for data in await until(read)] == events
+        await until(nothing)  # the end may not be known yet
 
 
 STOPPED = Command("c1", THREAD, "r1", None, "stop", NOW, "ann", 1, 2)
@@ -292,18 +303,13 @@ async def test_a_stopped_run_ends_as_its_sdk_ends_one(
         run.stopped.tell(STOPPED)
         await run.send(events[0])
         await publisher.flush()
-
-        async def read() -> list[str]:
-            async with http.stream("GET", "/v1/threads/chat-1/live", params={"dialect": dialect}) as answer:
-                if answer.status_code != 200:
-                    return []
-                for event in events[1:]:
-                    await run.send(event)
-                await run.acknowledge()
-                await run.end("aborted")
-                return [message.data async for message in messages(answer)]
-
-        found = await until(read)
+        await listed(http, 1)
+        async with http.stream("GET", "/v1/threads/chat-1/live", params={"dialect": dialect}) as answer:
+            for event in events[1:]:
+                await run.send(event)
+            await run.acknowledge()
+            await run.end("aborted")
+            found = [message.data async for message in messages(answer)]
     assert [json.loads(one) for one in found[: len(events)]] == events
     done = [one for one in ENDS[dialect] if one == "[DONE]"]
     assert found[len(events) :] == (done if finished else ENDS[dialect])
