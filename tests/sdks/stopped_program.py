@@ -14,12 +14,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
 
 import turnmill
 
 KEY: Final = "sk-of-the-provider-0123456789"
+opened = AsyncExitStack()
+publishers: list[turnmill.Publisher] = []
 seen: list[str] = []  # what came last, where a stream is ended by no exception
 
 Talk = Callable[[str, bool], Awaitable[None]]  # its name, and whether the answer is streamed
@@ -124,14 +127,18 @@ async def mistral(name: str, stream: bool) -> None:  # noqa: FBT001  # as above
         client.chat.complete(**asked(name))
 
 
+async def publisher() -> turnmill.Publisher:
+    """The program's own, of those that have one."""
+    if not publishers:
+        publishers.append(await opened.enter_async_context(turnmill.Publisher()))
+    return publishers[0]
+
+
 async def teed(dialect: str, begin: Callable[[str], Any], name: str, _: bool) -> None:  # noqa: FBT001  # as above
     """The stream of an SDK, through `run.tee`."""
     begun = begin(name)
     stream = await begun if asyncio.iscoroutine(begun) else begun
-    async with (
-        turnmill.Publisher() as publisher,
-        publisher.run(thread_id=name, agent_id="a", dialect=dialect) as run,
-    ):
+    async with (await publisher()).run(thread_id=name, agent_id="a", dialect=dialect) as run:
         await read(run.tee(stream))
 
 
@@ -191,8 +198,7 @@ def pydantic_agent(name: str) -> Any:
 
 
 async def pydantic_events(name: str, _: bool) -> None:  # noqa: FBT001  # as above
-    async with turnmill.Publisher() as publisher:
-        await read(turnmill.agent_events(publisher, pydantic_agent(name), name, thread_id=name))
+    await read(turnmill.agent_events(await publisher(), pydantic_agent(name), name, thread_id=name))
 
 
 def posted(body: dict[str, Any]) -> Any:
@@ -223,13 +229,12 @@ async def pydantic_response(dialect: str, name: str, _: bool) -> None:  # noqa: 
         body = {"threadId": name, "runId": name, "state": {}, "tools": [], "context": [], "forwardedProps": {}}
     spoken = {"content": name} if dialect == "ag-ui" else {"parts": [{"type": "text", "text": name}]}
     body["messages"] = [said | spoken]
-    async with turnmill.Publisher() as publisher:
-        response = await adapter(dialect).dispatch_request(posted(body), agent=pydantic_agent(name))
-        published = turnmill.published_response(
-            publisher, response, thread_id=name, agent_id="a", dialect=dialect, info={"request": body}
-        )
-        async for chunk in published.body_iterator:
-            seen[:] = [chunk if isinstance(chunk, str) else bytes(chunk).decode()]
+    response = await adapter(dialect).dispatch_request(posted(body), agent=pydantic_agent(name))
+    published = turnmill.published_response(
+        await publisher(), response, thread_id=name, agent_id="a", dialect=dialect, info={"request": body}
+    )
+    async for chunk in published.body_iterator:
+        seen[:] = [chunk if isinstance(chunk, str) else bytes(chunk).decode()]
 
 
 def graph(name: str) -> Any:
@@ -355,10 +360,12 @@ async def ended(talk: Talk, name: str, stream: bool) -> dict[str, Any]:  # noqa:
 
 
 async def main() -> None:
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        given = json.loads(line)
-        seen.clear()
-        print(json.dumps(await ended(SDKS[sys.argv[1]], given["name"], given["stream"])), flush=True)  # noqa: T201  # its result
+    async with opened:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            given = json.loads(line)
+            seen.clear()
+            found = await ended(SDKS[sys.argv[1]], given["name"], given["stream"])
+            print(json.dumps(found), flush=True)  # noqa: T201  # its result
 
 
 if __name__ == "__main__":
