@@ -22,7 +22,7 @@ from turnmill.log_ids import log_ids
 from turnmill.micro_batch import MicroBatch
 from turnmill.sdk_objects import LEFT_OUT
 from turnmill.steering import Inbox, Steer
-from turnmill.stopping import RunStopped, Stopping
+from turnmill.stopping import RunStopped, Stopping, closed
 from turnmill.traceparent import TraceParent
 from turnmill.wires import Wire
 
@@ -227,6 +227,7 @@ class PublishedRun:
                     await publish(item)
                     yield item
         except RunStopped:
+            await closed(items)
             await self.acknowledge()
             raise
         except Exception:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from functools import partial
+from inspect import isawaitable
 from typing import TypeVar
 
 from turnmill.control_record import AFTER_TURN, Command
 from turnmill.errors import TurnmillError
 
 Item = TypeVar("Item")
+
+log = logging.getLogger(__name__)
 
 
 class RunStopped(TurnmillError):
@@ -104,6 +108,17 @@ class Stopping:
     def _raise(self) -> None:
         if self.command is not None and self.command.mode != AFTER_TURN:
             raise RunStopped(self.command)
+
+
+async def closed(source: object) -> None:
+    """Close a stream that was stopped, where it can be: else its connection stays until the stream is collected."""
+    close = getattr(source, "aclose", None) or getattr(source, "close", None)
+    try:
+        closing = close() if callable(close) else None
+        if isawaitable(closing):
+            await closing
+    except Exception:  # whatever it is, the run is stopped all the same
+        log.debug("a stream that was stopped can't be closed", exc_info=True)
 
 
 def _task() -> asyncio.Task[object] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -156,6 +157,9 @@ class SyncRun:
                 self._publisher.wait_for(publish(item))
                 yield item
         except RunStopped:
+            if callable(close := getattr(items, "close", None)):
+                with suppress(Exception):  # whatever it is, the run is stopped all the same
+                    close()
             self._publisher.wait_for(self._run.acknowledge())
             raise
         except Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,23 @@ async def test_a_silent_stream_ends_at_once(tmp_path: Path) -> None:
     assert [record.get("end") for record in records][-1] == "aborted"
 
 
-async def test_a_stream_that_never_waits_leaves_the_loop_its_turn(tmp_path: Path) -> None:
+async def test_a_stream_that_never_waits_leaves_the_loop_its_turn_and_is_closed(tmp_path: Path) -> None:
+    closed: list[bool] = []
+
+    class Endless:
+        def __iter__(self) -> Iterator[Any]:
+            return repeat(START)
+
+        def close(self) -> None:
+            closed.append(True)
+
     async with Publisher(away(tmp_path), keep_after=0.1) as publisher:
         run = publisher.run(thread_id="t", agent_id="a", dialect="vercel-ai", run_id="r")
         run.hear()
         asyncio.get_running_loop().call_later(0.01, run.stopped.tell, command())
         with pytest.raises(RunStopped):
-            assert [event async for event in run.tee(repeat(START))] == []
+            assert [event async for event in run.tee(Endless())] == []
+    assert closed == [True]
 
 
 @pytest.mark.parametrize("how", ["item", "end", "error"])
