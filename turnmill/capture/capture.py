@@ -28,6 +28,7 @@ from turnmill.capture.passing import Call, CapturedCall, Note, Passing
 from turnmill.capture.reading import Reading, read
 from turnmill.capture.shared_facts import headers
 from turnmill.capture.stop import Stop
+from turnmill.clock import now_ms
 from turnmill.control_record import Command
 from turnmill.current_span import current
 from turnmill.errors import InvalidRecord, TurnmillError
@@ -43,17 +44,21 @@ __all__ = ["Call", "Capture", "CapturedCall"]
 
 PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each chunk
 HELD: Final = 0.005  # seconds for which one call may hold the publisher's loop
-AGAIN_MS: Final = 2_000  # so long after a stop the same request is another attempt of its client's, and is stopped, too
+AGAIN_MS: Final = 2_000  # so long after a stop who says the same again makes another attempt, and is stopped, too
 
 log = logging.getLogger("turnmill.capture")
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state of one call; only the capture's loop reads it."""
+    """The state of one call; only the capture's loop reads it.
+
+    `same`: as of `_same`.
+    """
 
     exchange: Exchange
     asked: Asked
+    same: object
     place: CallPlace
     run: PublishedRun
 
@@ -65,6 +70,14 @@ class _Held:
     state: _State
     verdict: Verdict
     timer: asyncio.TimerHandle
+
+
+def _same(call: Call, reading: Reading) -> object:
+    """Return what is equal where a client says the same again, in another request perhaps.
+
+    Claude Code asks without streaming where a stream breaks off.
+    """
+    return call.client, call.dialect, tuple(reading.said) or reading.digest
 
 
 class Capture:
@@ -100,7 +113,7 @@ class Capture:
         self._task: asyncio.Task[None] | None = None
         self._open: dict[CapturedCall, _State] = {}
         self._held: dict[tuple[str, str, str], _Held] = {}
-        self._stopped: dict[object, tuple[Command, int]] = {}  # attempts, and until when
+        self._stopped: dict[object, tuple[Command, int]] = {}  # what was asked, and until when
         self._log = OwnFailures(log)
 
     async def __aenter__(self) -> Self:
@@ -157,7 +170,7 @@ class Capture:
         captured = CapturedCall(self._passing, tenant, call.dialect, stop)
         of = tenant if tenant is not None else self._tenant
         try:
-            if call.dialect in WIRES:
+            if call.dialect in WIRES and not self._is_stopped(call, reading, stop):
                 given = call, reading, of, current()
                 captured.ended = not self._passing.put(captured, "begin", given, len(call.body), tenant)
         except Exception:
@@ -166,6 +179,16 @@ class Capture:
             log.warning("model calls are not captured: the publisher does not keep up with them")
         self._is_full = captured.ended
         return captured
+
+    def _is_stopped(self, call: Call, reading: Reading | None, stop: Stop | None) -> bool:
+        """Return True for another attempt of what was stopped: it is told so before it is sent."""
+        if not self._stopped or stop is None:
+            return False
+        told, until = self._stopped.pop(_same(call, reading or read(call)), (None, 0))
+        if told is None or now_ms() >= until:
+            return False
+        stop.tell_now(told)
+        return True
 
     async def _work(self) -> None:
         while True:
@@ -230,8 +253,9 @@ class Capture:
         scope = tenant or ""
         attempt = (request.client, request.dialect, reading.digest)
         asked = Asked(scope, reading.said, said, attempt)
-        told, until = self._stopped.pop(attempt, (None, 0))
-        if told is not None and at < until and call.stop is not None:
+        same = _same(request, reading)
+        told, until = self._stopped.get(same, (None, 0))
+        if told is not None and at < until and call.stop is not None:  # it was sent before that was known here
             call.stop.tell_now(told)
             return
         place = self._conversations.place(asked, str(uuid4()))
@@ -242,7 +266,7 @@ class Capture:
         else:
             run = self._run(request, tenant, place, reading, span)
         call.thread_id, call.run_id = run.thread_id, place.run
-        self._open[call] = _State(exchange, asked, place, run)
+        self._open[call] = _State(exchange, asked, same, place, run)
         if call.stop is not None:
             run.stopped.then(call.stop.tell_now)
         if self._control is not None:
@@ -276,8 +300,8 @@ class Capture:
         """End a call that was told to stop, and say so: unless its model has said all, which was faster."""
         verdict, command = state.exchange.verdict("cancelled"), state.run.stopped.command
         if verdict.end == "aborted" and command is not None:
-            self._stopped = {one: known for one, known in self._stopped.items() if known[1] > note.at}
-            self._stopped[state.asked.attempt] = command, note.at + AGAIN_MS
+            self._stopped = {one: known for one, known in list(self._stopped.items()) if known[1] > note.at}
+            self._stopped[state.same] = command, note.at + AGAIN_MS
             await state.run.acknowledge()
         self._remember(state)
         await self._over(note.call, verdict)

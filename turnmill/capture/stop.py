@@ -72,6 +72,8 @@ def stopping(stop: Stop | None) -> Stopping:
     found = Stopping()
     if stop is not None:
         stop.in_loop(found.tell)
+        if stop.command is not None:  # at once, before anything is sent
+            found.tell(stop.command)
     return found
 
 

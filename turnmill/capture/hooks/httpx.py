@@ -71,6 +71,7 @@ def sent(call: CapturedCall, send: Callable[[], Any], transport: Any, request: A
         call.stop.then(lambda _: shut(of_pool(transport, request.extensions)))
     try:
         with _reported(call):
+            call.check()
             response = send()
     except RunStopped as stopped:
         return _refused(module, call, stopped)

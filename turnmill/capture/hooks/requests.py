@@ -46,6 +46,7 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, request, *args, **kwargs)
         token = sending.set(call)
         try:
+            call.check()
             response = original(self, request, *args, **kwargs)
         except BaseException as error:
             gone(call, error)

@@ -120,8 +120,9 @@ async def test_a_stopped_call_says_so_and_is_refused_once_more(tmp_path: Path) -
             call.check()
         call.stopped()
         await capture.read()
-        again, other = capture.begin(CALL), capture.begin(replace(CALL, client="another"))
-        await until(lambda: is_told(again))
+        again = capture.begin(replace(CALL, body=BODY.replace(b"true", b"false")))  # Claude Code asks so
+        other = capture.begin(replace(CALL, client="another"))
+        assert again.told is not None, "it is told before it is sent"
         again.stopped()
         other.answered(200, SSE)
         other.data(said("It rains", "stop"))
