@@ -138,6 +138,10 @@ def said(turn: dict[str, Any]) -> str:
     return "".join(part["content"] for part in parts if part["part_kind"] == "text")
 
 
+def claude_code() -> Path:
+    return next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
+
+
 def codex() -> Path:
     home = clients() / "node_modules" / "@openai"
     return next(path for path in home.glob("codex-*/vendor/**/codex") if path.is_file())

@@ -142,6 +142,15 @@ async def teed(dialect: str, begin: Callable[[str], Any], name: str, _: bool) ->
         await read(run.tee(stream))
 
 
+async def teed_without_a_loop(name: str, _: bool) -> None:  # noqa: FBT001  # as above
+    with (
+        turnmill.SyncPublisher() as publisher,
+        publisher.run(thread_id=name, agent_id="a", dialect="openai-chat") as run,
+    ):
+        for _chunk in run.tee(chat_stream(name, sync=True)):
+            pass
+
+
 def chat_stream(name: str, *, sync: bool) -> Any:
     return of_openai(name, sync=sync).chat.completions.create(**asked(name), stream=True)
 
@@ -329,6 +338,7 @@ SDKS: dict[str, Talk] = {
     "mistral": mistral,
     "tee-openai": partial(teed, "openai-chat", partial(chat_stream, sync=False)),
     "tee-openai-sync": partial(teed, "openai-chat", partial(chat_stream, sync=True)),
+    "tee-without-a-loop": teed_without_a_loop,
     "tee-anthropic": partial(teed, "anthropic", messages_stream),
     "tee-google": partial(teed, "gemini", google_stream),
     "tee-agents": partial(teed, "openai-agents", agents_stream),

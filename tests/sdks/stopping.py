@@ -20,7 +20,7 @@ from typing import Any, Final
 import httpx
 
 from pipeline.settings import Settings
-from tests.sdks.proxied import KEY, clients
+from tests.sdks.proxied import KEY, claude_code, clients, codex
 from tests.sdks.python_sdks import HERE, environment
 from tests.support.gateways import Running, client, running
 from tests.support.places import ROOT
@@ -34,7 +34,15 @@ WAYS: Final = ("kafka", "gateway", "proxy", "run")
 ENVIRONMENTS: Final = {
     "providers": (
         *("openai-chat", "openai-responses", "openai-async", "anthropic", "anthropic-async"),
-        *("google-genai", "google-genai-async", "mistral", "tee-openai", "tee-openai-sync", "tee-anthropic"),
+        *(
+            "google-genai",
+            "google-genai-async",
+            "mistral",
+            "tee-openai",
+            "tee-openai-sync",
+            "tee-without-a-loop",
+            "tee-anthropic",
+        ),
         "tee-google",
     ),
     "openai-agents": ("agents", "tee-agents"),
@@ -42,8 +50,9 @@ ENVIRONMENTS: Final = {
     "langgraph": ("langgraph-invoke", "langgraph-ainvoke", "tee-langgraph"),
     "claude-agent-sdk": ("claude-query", "claude-client"),
     "google-adk": ("adk", "tee-adk"),
-    NODE: ("chat", "responses", "messages", "gemini", "ai-responses", "ai-chat", "ai-messages"),
+    NODE: ("chat", "responses", "messages", "gemini", "ai-responses", "ai-chat", "ai-messages", "claude", "codex"),
 }
+PROGRAMS: Final = {"claude": claude_code, "codex": codex}
 OF: Final = {sdk: name for name, sdks in ENVIRONMENTS.items() for sdk in sdks}
 CAPTURED: Final = ENVIRONMENTS["providers"][:8]  # by `turnmill.auto`, or by a proxy: the program has no line of ours
 
@@ -158,7 +167,12 @@ async def program(on: Stage, sdk: str, way: str, home: Path) -> AsyncIterator[Pr
     """A program with this SDK. It ends well, or the test fails."""
     own = told(on, way, home)
     if OF[sdk] == NODE:
-        command = ["node", str(clients() / "stop.mjs"), sdk]
+        command = [
+            "node",
+            str(clients() / "stop.mjs"),
+            sdk,
+            *(str(PROGRAMS[one]()) for one in [sdk] if one in PROGRAMS),
+        ]
         run = [sys.executable, "-m", "turnmill", "run", "--"] if way == "run" else []
     else:
         python = str(environment("providers-over-http" if way == "gateway" else OF[sdk]))

@@ -1,7 +1,7 @@
 """A model's provider on loopback that talks until its connection ends, and remembers when it said each token.
 
 The first part of the path names the talk: `/r1/v1/responses`. A request that asks for no stream is never answered. One
-to the Responses API that offers tools gets a call of the first of them, and talks once that has its result.
+to the Responses API that offers the tool `weather` gets a call of it, and is talked to once that has its result.
 """
 
 from __future__ import annotations
@@ -57,10 +57,12 @@ class Provider:
             await runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method != "POST":  # Claude Code looks whether somebody is there
+            return web.Response()
         name, talk = request.path.split("/")[1], Talk()
         body = await request.json()
-        if request.path.endswith("/responses") and body.get("tools") and "function_call_output" not in str(body):
-            return await _calls(request, body["tools"][0]["name"])
+        if "'name': 'weather'" in str(body.get("tools")) and "function_call_output" not in str(body):
+            return await _calls(request)
         self.talks.setdefault(name, []).append(talk)
         try:
             if not (body.get("stream") or ":stream" in request.path):
@@ -85,10 +87,10 @@ class Provider:
             await asyncio.sleep(EACH)
 
 
-async def _calls(request: web.BaseRequest, tool: str) -> web.StreamResponse:
+async def _calls(request: web.BaseRequest) -> web.StreamResponse:
     response = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await response.prepare(request)
-    for event in response_call("call_1", tool, "{}"):
+    for event in response_call("call_1", "weather", "{}"):
         await response.write(_sse(event))
     await response.write_eof()
     return response

@@ -1,10 +1,14 @@
-// Runs beside the installed SDKs: node stop.mjs SDK, with the SDK's own variables for address and key, and its own number
+// Runs beside the installed SDKs: node stop.mjs SDK [PROGRAM], with the SDK's own variables for address and key, and its own number
 // of attempts. Each line of the input names a talk, which takes the place of NAME in the address, and says whether its
 // answer is streamed. The provider talks until its connection ends. Prints for each talk how it ended.
 
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-const [sdk] = process.argv.slice(2);
+const [sdk, program] = process.argv.slice(2);
 const address = (variable, name) => process.env[variable].replace("NAME", name);
 
 async function chat(name, stream) {
@@ -52,7 +56,31 @@ async function ai(name, stream) {
   if (problem) throw problem;
 }
 
-const talk = sdk.startsWith("ai-") ? ai : { chat, responses, messages, gemini }[sdk];
+/** Run the program to its end, in a home of its own. */
+async function run(given, variables) {
+  const home = mkdtempSync(join(tmpdir(), "stop-"));
+  const env = { ...process.env, HOME: home, ...variables };
+  const child = spawn(program, given, { cwd: home, env, stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => void (said += chunk));
+  await new Promise((resolve) => child.on("close", resolve));
+  rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+  throw Object.assign(new Error(said), { name: "Exit", status: child.exitCode });
+}
+
+async function claude(name) {
+  const quiet = { CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1", DISABLE_AUTOUPDATER: "1" };
+  const variables = { ...quiet, ANTHROPIC_BASE_URL: address("ANTHROPIC_BASE_URL", name) };
+  await run(["-p", name, "--model", "m"], variables);
+}
+
+async function codex(name) {
+  const provider = `{name="talk",base_url="${address("OPENAI_BASE_URL", name)}",env_key="OPENAI_API_KEY",wire_api="responses"}`;
+  const settings = ['model_provider="talk"', `model_providers.talk=${provider}`, 'model="m"'].flatMap((one) => ["-c", one]);
+  await run(["exec", "--skip-git-repo-check", ...settings, name], {});
+}
+
+const talk = sdk.startsWith("ai-") ? ai : { chat, responses, messages, gemini, claude, codex }[sdk];
 for await (const line of createInterface({ input: process.stdin })) {
   const { name, stream } = JSON.parse(line);
   let ended = { raised: [] };
