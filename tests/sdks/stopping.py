@@ -30,21 +30,13 @@ from tests.support.workers import environment as variables
 
 TOKENS: Final = 3  # that are there before the stop
 NODE: Final = "node"
-WAYS: Final = ("kafka", "gateway", "proxy", "run")
+CAPTURED: Final = (  # by `turnmill.auto`, or by a proxy: the program has no line of ours
+    *("openai-chat", "openai-responses", "openai-async", "anthropic", "anthropic-async"),
+    *("google-genai", "google-genai-async", "mistral"),
+)
+TEED: Final = ("tee-openai", "tee-openai-sync", "tee-without-a-loop", "tee-anthropic", "tee-google")
 ENVIRONMENTS: Final = {
-    "providers": (
-        *("openai-chat", "openai-responses", "openai-async", "anthropic", "anthropic-async"),
-        *(
-            "google-genai",
-            "google-genai-async",
-            "mistral",
-            "tee-openai",
-            "tee-openai-sync",
-            "tee-without-a-loop",
-            "tee-anthropic",
-        ),
-        "tee-google",
-    ),
+    "providers": (*CAPTURED, *TEED),
     "openai-agents": ("agents", "tee-agents"),
     "pydantic-ai-2.68.0": ("pydantic-events", "pydantic-ai-sdk", "pydantic-ag-ui"),
     "langgraph": ("langgraph-invoke", "langgraph-ainvoke", "tee-langgraph"),
@@ -54,7 +46,6 @@ ENVIRONMENTS: Final = {
 }
 PROGRAMS: Final = {"claude": claude_code, "codex": codex}
 OF: Final = {sdk: name for name, sdks in ENVIRONMENTS.items() for sdk in sdks}
-CAPTURED: Final = ENVIRONMENTS["providers"][:8]  # by `turnmill.auto`, or by a proxy: the program has no line of ours
 
 
 def ways_of(sdk: str) -> tuple[str, ...]:

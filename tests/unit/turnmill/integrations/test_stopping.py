@@ -1,4 +1,7 @@
-"""Runs of SDKs that are stopped from elsewhere, with stand-ins of the SDKs' shape: each in its own way, and says so."""
+"""Runs of SDKs that are stopped from elsewhere, with stand-ins of the SDKs' shape: each in its own way, and says so.
+
+The SDKs themselves: tests/sdks/check_stops.py.
+"""
 
 from __future__ import annotations
 
