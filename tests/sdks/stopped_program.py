@@ -251,7 +251,9 @@ def graph(name: str) -> Any:
     from langchain_openai import ChatOpenAI
     from langgraph.graph import START, MessagesState, StateGraph
 
-    model = ChatOpenAI(model="m", api_key=KEY, base_url=address("OPENAI_BASE_URL", name), streaming=True)
+    # Its timeout of a chunk is asyncio.wait_for, which loses a cancellation now and then before Python 3.12.
+    options: Any = {"streaming": True, "stream_chunk_timeout": None}
+    model = ChatOpenAI(model="m", api_key=KEY, base_url=address("OPENAI_BASE_URL", name), **options)
 
     def call(state: MessagesState) -> dict[str, Any]:
         return {"messages": [model.invoke(state["messages"])]}
