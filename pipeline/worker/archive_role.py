@@ -58,9 +58,7 @@ class Segment:
 class ArchiveWork:
     """See `Work`; holds at most `archive_bytes` and one record of each partition."""
 
-    def __init__(
-        self, settings: Settings, metrics: Metrics, topic: Topic = catalog.TURNS, archive: ArchiveOf = archive_of
-    ) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, topic: Topic, archive: ArchiveOf) -> None:
         """Prepare the work: from this topic to this archive.
 
         Raises CallerError where TURNMILL_ARCHIVE is not set, or the cloud's variables say too little.
@@ -166,7 +164,7 @@ class ArchiveWork:
 
 def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
     """Return the work of this role. Raises CallerError where it has no archive."""
-    return ArchiveWork(settings, metrics)
+    return ArchiveWork(settings, metrics, catalog.TURNS, archive_of)
 
 
 def feedback_archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:

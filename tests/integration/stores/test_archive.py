@@ -22,7 +22,7 @@ from pipeline.stores.erasure import erase
 from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
-from pipeline.worker.archive_role import ArchiveWork
+from pipeline.worker.archive_role import ArchiveWork, archive_work
 from tests.support.archived import QUERIES, archive, turns_of
 from tests.support.s3 import new_bucket, objects_of, use_s3
 from topics import json_text, turn_record
@@ -135,7 +135,7 @@ async def test_what_no_column_takes_is_left_out_alone(
     most["turn"]["messages"] *= 1100
     odd = [record("text", status={"a": 1}), record("number") | {"ordinal": 2**63}, record("day", hash=5)]
     metrics = Metrics()
-    work = ArchiveWork(local_settings, metrics)
+    work = archive_work(local_settings, metrics, None)
     await work.assign({3: 0})
     await work.handle(3, [kafka(n, one) for n, one in enumerate([record("good"), *odd, most])])
     await work.tick(3, 61_000)
@@ -153,7 +153,7 @@ async def test_each_turn_once_and_equal_to_the_store_after_crashes_and_replays(
     records = a_topic(record)
     async with await ThreadStore.open(local_settings.store_url) as store:
         await stored(store, records)
-        work = ArchiveWork(local_settings, Metrics())
+        work = archive_work(local_settings, Metrics(), None)
         await run_through(work, records, 0, random.Random(0))
         first = objects()
         assert len(first) > 5
@@ -161,11 +161,11 @@ async def test_each_turn_once_and_equal_to_the_store_after_crashes_and_replays(
         await same_as_the_store(store, tmp_path / "an archive")
         assert work.metrics.registry.get_sample_value(m.ARCHIVE_REFUSED.name) == 4
         for seed in range(3):  # replays from the beginning, other batches: the same objects
-            await run_through(ArchiveWork(local_settings, Metrics()), records, 0, random.Random(seed))
+            await run_through(archive_work(local_settings, Metrics(), None), records, 0, random.Random(seed))
             assert objects() == first
         # Segments of another size, from the middle: they overlap.
         other = local_settings.model_copy(update={"archive_bytes": 9_000})
-        await run_through(ArchiveWork(other, Metrics()), records, 17, random.Random(9))
+        await run_through(archive_work(other, Metrics(), None), records, 17, random.Random(9))
         assert len(objects()) > len(first)
         await same_as_the_store(store, tmp_path / "an archive")
 
@@ -177,7 +177,7 @@ async def test_a_segment_ends_by_the_brokers_time_whether_or_not_a_record_comes(
     start = 1_768_928_342_000
     records = [kafka(n, record(run=f"r{n}"), at) for n, at in enumerate([start, start + 40_000, start + 60_000])]
     for idle in (True, False):
-        work = ArchiveWork(local_settings, Metrics())
+        work = archive_work(local_settings, Metrics(), None)
         await work.assign({3: 0})
         await work.handle(3, records[:2])
         await work.tick(3, 19_999)
@@ -198,7 +198,7 @@ async def test_an_erased_thread_leaves_the_archive_and_stays_out(
     gone, kept = thread_uuid("chat1")[0], thread_uuid("chat2")[0]
     async with await ThreadStore.open(local_settings.store_url) as store:
         await stored(store, records)
-        work = ArchiveWork(local_settings, Metrics())
+        work = archive_work(local_settings, Metrics(), None)
         await run_through(work, records, 0, random.Random(0))
         lone = [kafka(n, record("chat1", f"lone{n}")) for n in range(3)]  # segments of nothing else
         await Archive.of(local_settings, store.erased).write(
@@ -215,7 +215,7 @@ async def test_an_erased_thread_leaves_the_archive_and_stays_out(
         assert (again.stored, again.segments) == (False, 0)
         after = objects()
         await stored(store, records)  # a replay of everything
-        await run_through(ArchiveWork(local_settings, Metrics()), records, 0, random.Random(1))
+        await run_through(archive_work(local_settings, Metrics(), None), records, 0, random.Random(1))
         assert objects() == after
         assert await store.thread(ThreadKey(gone)) is None
         assert await store.thread(ThreadKey(kept)) is not None
@@ -294,7 +294,7 @@ async def test_a_bucket_that_is_away_holds_up_the_role_and_nothing_is_skipped(
     blocked = tmp_path / "blocked"
     blocked.write_text("a file is in the way")
     settings = load({}, home=tmp_path, archive=blocked.as_uri(), archive_bytes=1)
-    work = ArchiveWork(settings, Metrics())
+    work = archive_work(settings, Metrics(), None)
     await work.assign({0: 0})
     handling = asyncio.ensure_future(work.handle(0, [kafka(0, record())]))
     while work.trouble is None:
@@ -317,7 +317,7 @@ async def test_a_bucket_that_is_away_holds_up_the_role_and_nothing_is_skipped(
 
 async def test_what_is_in_the_way_is_named(tmp_path: Path, record: Any) -> None:
     with pytest.raises(CallerError, match="TURNMILL_ARCHIVE"):
-        ArchiveWork(load({}, home=tmp_path), Metrics())
+        archive_work(load({}, home=tmp_path), Metrics(), None)
     settings = load({}, home=tmp_path, archive=tmp_path.as_uri() + "/archive")
     async with await ThreadStore.open(settings.store_url) as store:
         await store.write([record()])

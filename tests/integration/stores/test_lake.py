@@ -30,7 +30,7 @@ from pipeline.stores.erasure import erase
 from pipeline.stores.errors import StoreError
 from pipeline.stores.lake import COLUMNS, Lake
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.archive_role import ArchiveWork
+from pipeline.worker.archive_role import archive_work
 from tests.support.lake import by_duckdb, digests, expected, files_with, table, turns, usage_rows
 from tests.support.s3 import new_bucket, use_s3
 from tests.support.turn_records import make_record
@@ -420,7 +420,7 @@ async def test_the_role_writes_what_the_store_has(here: Settings) -> None:
     async with await ThreadStore.open(here.store_url) as store:
         await store.write(records)
         for seed in range(2):
-            work = ArchiveWork(here, Metrics())
+            work = archive_work(here, Metrics(), None)
             await work.assign({3: 0})
             rest = list(kafka)
             while rest:
