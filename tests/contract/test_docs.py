@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import turnmill
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
 
@@ -43,3 +45,9 @@ def test_every_wire_has_a_page_that_says_all_at_a_glance(name: str) -> None:
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_reference_of_python_has_each_public_name() -> None:
+    page = (ROOT / "docs/site/python.md").read_text(encoding="utf-8")
+    named = set(re.findall(r":: turnmill\.(\w+)$", page, re.MULTILINE))
+    assert named == set(turnmill.__all__)
