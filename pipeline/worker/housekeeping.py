@@ -13,7 +13,7 @@ from typing import Final
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.audit_archive import AuditArchive
+from pipeline.stores.audit_archive import HOUR_MS, AuditArchive
 from pipeline.stores.budgeting import states
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.tokens import NANO
@@ -33,7 +33,6 @@ SPENT: Final = 30.0
 BUDGETS: Final = 10.0
 BUDGETS_NONE: Final = 600.0  # without budgets, of which something may be left
 
-HOUR_MS: Final = 3_600_000
 KNOWN_MS: Final = 86_400_000  # for which a notice stays known behind its window
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.dialects.model_calls import REQUEST
-from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step
+from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -93,7 +93,7 @@ class Chat:
             yield from self._answer(name, known, message)
         elif kind == "user" and new:
             parts = _parts(message["content"])
-            context = _text(parts).lstrip().startswith(CONTEXT)  # which the program says in the user's name
+            context = "".join(texts(parts)).lstrip().startswith(CONTEXT)  # which the program says in the user's name
             if not context and not all("functionResponse" in part for part in parts):  # calls have these, too
                 yield from self._begin(name, parts)
         elif kind != "user" and new:
@@ -171,7 +171,7 @@ class Chat:
             known.answered.add(call["id"])
             parts = _parts(call["result"])
             if not any("functionResponse" in part for part in parts):
-                answer = {"id": call["id"], "name": call["name"], "response": {"output": _text(parts)}}
+                answer = {"id": call["id"], "name": call["name"], "response": {"output": "".join(texts(parts))}}
                 parts = [{"functionResponse": answer}]
             self._words_at = self._words_at if self._words else self._at
             self._words.append({"role": "user", "parts": parts})
@@ -213,7 +213,3 @@ def _parts(content: Any) -> list[Fields]:
 def _thought(thought: Fields) -> str:
     subject, description = thought.get("subject"), thought.get("description")
     return "\n".join(text for text in (f"**{subject}**" if subject else "", str(description or "")) if text)
-
-
-def _text(parts: list[Fields]) -> str:
-    return "".join(str(part.get("text", "")) for part in parts)
