@@ -18,7 +18,13 @@ from typing import Any, Final, Literal
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.errors import (
+    CommitFailedError,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+)
 
 from turnmill.ending import stopped
 from turnmill.errors import BrokerError
@@ -39,6 +45,7 @@ SESSION_MS: Final = 10_000  # without an answer, until others get the partitions
 GIVE_AWAY_WITHIN: Final = 10.0  # seconds that a rebalance waits for the turn at hand
 COMMIT_WITHIN: Final = 5.0  # seconds, before partitions are given away, and at the end
 COMMIT_EVERY: Final = 1.0  # seconds
+NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +80,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._committing = asyncio.Lock()
         self._commit_at = 0.0
         self._placing: asyncio.Task[None] | None = None
+        self._refused: KafkaError | None = None  # what `poll` raises, as the broker does not say where to begin
 
     # ---- reading
 
@@ -137,9 +145,11 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_MS / 1000):
                     await self._flowing.wait()
+        try:
+            if self._refused is not None:
+                raise self._refused
             if not self._flowing.is_set():  # what aiokafka hands out now may be of another place
                 return []
-        try:
             found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=AT_ONCE)
         except KafkaError as error:
             if not error.retriable:
@@ -233,16 +243,20 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     async def _place(self, places: list[TopicPartition]) -> None:
         """Go to where the group is in each partition; where it has been nowhere yet, to `start`, for good."""
-        generation = self.generation
+        generation, pause = self.generation, AGAIN
         while self._consumer is not None:
             try:
                 async with asyncio.timeout(ANSWER_WITHIN):
                     await self._seek(places, generation)
             except IllegalStateError:  # the partitions are gone again
                 return
+            except NOT_ALLOWED as error:  # asking again changes nothing
+                self._refused = error
+                return
             except (KafkaError, TimeoutError) as error:
                 log.warning("%s: where to begin is not known yet: %r", self.group or self.topic, error)
-                await asyncio.sleep(AGAIN)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST)
             else:
                 return
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
 from aiokafka.protocol.admin import CreateAclsRequest
 
 from pipeline.devbroker import local
@@ -18,31 +19,55 @@ from tests.support.places import CACHE
 from tests.support.topic_records import read_all
 from tests.support.waiting import until
 from topics.catalog import CONTROL, EVENTS
-from turnmill import Publisher
+from turnmill import Publisher, group_reader
+from turnmill.errors import BrokerError
+from turnmill.group_reader import GroupReader
 
-TOPIC, LITERAL, READ, DENY = 2, 3, 3, 2  # as Kafka numbers them
+TOPIC, LITERAL, READ, DESCRIBE, DENY, ALLOW = 2, 3, 3, 8, 2, 3  # as Kafka numbers them
 GUARDED: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
 
 
-async def deny(settings: Settings, topic: str) -> None:
-    """Let nobody read a topic any more."""
+async def rule(settings: Settings, topic: str, operation: int, permission: int) -> None:
+    """Let all logins do something with a topic, or not; with a first rule nobody may do anything else."""
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.broker_list)
     await admin.start()
     try:
-        answer = await admin._send_request(CreateAclsRequest(TOPIC, topic, LITERAL, "User:*", "*", READ, DENY))
+        made = CreateAclsRequest(TOPIC, topic, LITERAL, "User:*", "*", operation, permission)
+        answer = await admin._send_request(made)
         assert [code for code, _ in answer.creation_responses] == [0], answer
     finally:
         await admin.close()
 
 
-async def test_it_publishes_and_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def seen(settings: Settings, topic: str) -> bool:
+    """Return True if the broker tells logins of the topic."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.broker_list)
+    await admin.start()
+    try:
+        return [found["error_code"] for found in await admin.describe_topics([topic])] == [0]
+    finally:
+        await admin.close()
+
+
+@pytest.mark.parametrize("visible", [False, True], ids=["hidden", "visible"])
+async def test_it_publishes_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, visible: bool
+) -> None:
     settings = Settings(home=tmp_path, cache=CACHE, brokers=f"127.0.0.1:{free_ports(1)[0]}", partitions=1)
+    topic = CONTROL.full_name(settings.topic_prefix)
+
+    async def applied() -> bool:
+        return await seen(settings, topic) is visible
+
     with local.running(settings, extra=GUARDED):
         await apply_topics(settings)
-        await deny(settings, CONTROL.full_name(settings.topic_prefix))
+        await rule(settings, topic, READ, DENY)
+        if visible:
+            await rule(settings, topic, DESCRIBE, ALLOW)
+        await until(applied)
         with caplog.at_level(logging.WARNING):
             async with Publisher(settings) as publisher:
                 for number in range(2):
@@ -54,6 +79,26 @@ async def test_it_publishes_and_says_so_once(tmp_path: Path, caplog: pytest.LogC
                             return any("hear nothing from elsewhere" in line for line in caplog.messages)
 
                         await until(refused)
-        told = [record for record in caplog.records if record.name.startswith(("turnmill.control", "aiokafka"))]
+        told = [record for record in caplog.records if record.name.startswith(("turnmill", "aiokafka"))]
         assert len(told) == 1, caplog.messages
         assert len(await read_all(settings, EVENTS)) >= 2
+
+
+@pytest.mark.parametrize("error", group_reader.NOT_ALLOWED)
+async def test_a_reader_that_may_not_ask_where_to_begin_ends(
+    monkeypatch: pytest.MonkeyPatch, error: type[KafkaError]
+) -> None:
+    """It was assigned its partitions before the broker began to refuse it."""
+    reader = GroupReader(Settings(), "t", None, "latest", 60.0)
+
+    async def refuse(*_: object) -> None:
+        raise error("t")
+
+    async def no_reason(_: object) -> None: ...
+
+    monkeypatch.setattr(reader, "_consumer", object())
+    monkeypatch.setattr(reader, "_seek", refuse)
+    monkeypatch.setattr(group_reader, "refusal", no_reason)
+    await reader.on_partitions_assigned([])
+    with pytest.raises(BrokerError, match=error.__name__):
+        await reader.poll()

@@ -29,6 +29,10 @@ AWAY: Final = (  # in the lines that say, each in its own words, that a broker d
     *("Unable connect", "Unable to update metadata", "Unable to request metadata", "NodeNotReady"),
     *("KafkaConnectionError", "Marking the coordinator dead"),
 )
+NEEDLESS: Final = (
+    ("aiokafka.consumer.group_coordinator", "GroupCoordinatorNotAvailable"),  # the group does not exist yet
+    ("aiokafka.consumer.fetcher", "Not authorized to read"),  # it raises an error, too
+)
 _passes: ContextVar[Passes | None] = ContextVar("passes", default=None)
 
 
@@ -63,8 +67,8 @@ class Chatter(logging.Filter):
     A client library's line passes once in `REPEAT_AFTER`, with the number of those like it that were dropped since:
     while the broker is away, aiokafka writes 250 lines a second, of eight kinds, which count as one here. So does a
     warning of anybody else that says the very same, as each part does at each try while the store is away. Services of
-    Faust announce each start and stop under the names of our own modules: these lines are dropped. So is the complaint
-    about a consumer group that does not exist yet.
+    Faust announce each start and stop under the names of our own modules: these lines are dropped. So are
+    NEEDLESS ones.
     """
 
     def __init__(self) -> None:
@@ -80,7 +84,7 @@ class Chatter(logging.Filter):
         if ours and (record.levelno < logging.WARNING or record.name == "pipeline.audit"):
             return True
         text = record.getMessage()
-        if record.name == "aiokafka.consumer.group_coordinator" and "GroupCoordinatorNotAvailable" in text:
+        if any(record.name == name and words in text for name, words in NEEDLESS):
             return False
         away = not ours and any(words in text for words in AWAY)
         now, line = time.monotonic(), ("away", "") if away else (record.name, text if ours else str(record.msg))
