@@ -10,6 +10,7 @@ import base64
 import json
 import uuid
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.sdks.stopping import (
     TRIED,
     Stage,
     Stopped,
+    in_state,
     open_runs,
     program,
     stage,
@@ -43,6 +45,7 @@ from tests.support.topic_records import read_all
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS
+from turnmill.control_record import AFTER_TURN
 from turnmill.envelope import decode
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -93,6 +96,15 @@ async def test_a_stop_ends_the_call(sdk: str, way: str, on: Stage, tmp_path: Pat
         await check(on, found)
 
 
+@pytest.mark.parametrize("sdk", ["agents", "adk", "langgraph-ainvoke"])
+async def test_a_stop_after_the_turn_lets_it_end(sdk: str, on: Stage, tmp_path: Path) -> None:
+    """The model says to its end what it says, and is not asked again, though it wants to be."""
+    async with program(on, sdk, "kafka", tmp_path) as one:
+        found, said = await one.stopped(mode=AFTER_TURN)
+    assert ("RunStopped" in said["raised"]) is (sdk != "agents"), said
+    await check(on, found)
+
+
 @pytest.mark.parametrize("dialect", ["vercel-ai", "ag-ui"])
 async def test_the_client_of_a_web_application_sees_its_stream_end(dialect: str, on: Stage, tmp_path: Path) -> None:
     (port,), name, before = free_ports(1), f"client-{dialect}", {run["run_id"] for run in await open_runs(on)}
@@ -126,9 +138,6 @@ async def check(on: Stage, stop: Stopped) -> None:
     async def is_left() -> bool:
         return all(talk.closed is not None for talk in on.provider.talks[stop.name])
 
-    async def has_ended() -> bool:
-        return bool((await on.http.get(f"/v1/commands/{stop.command}")).json()["state"] == "ended")
-
     async def stored() -> dict[str, Any] | None:
         async with await ThreadStore.open(on.settings.store_url) as store:
             for key in await store.find(stop.thread, None):
@@ -139,7 +148,7 @@ async def check(on: Stage, stop: Stopped) -> None:
 
     await until(is_left)
     assert len(on.provider.talks[stop.name]) == 1, "it was tried again"
-    await until(has_ended)
+    await until(partial(in_state, on, stop.command, "ended"))
     turn = await until(stored)
     assert (turn["completion_status"], turn["interruption"]["reason"]) == ("interrupted", "user_cancelled")
     assert turn["meta:stopped_by"] == {"command_id": stop.command, "by": "ann"}

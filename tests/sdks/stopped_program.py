@@ -261,7 +261,9 @@ def graph(name: str) -> Any:
     async def acall(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await model.ainvoke(state["messages"])]}
 
-    return StateGraph(MessagesState).add_node("model", RunnableLambda(call, acall)).add_edge(START, "model").compile()
+    node = RunnableLambda(call, acall)
+    made = StateGraph(MessagesState).add_node("model", node).add_node("again", node)
+    return made.add_edge(START, "model").add_edge("model", "again").compile()
 
 
 def graph_stream(name: str) -> Any:
@@ -314,7 +316,7 @@ async def adk_events(name: str, *plugins: Any) -> Any:
     from google.genai.types import Content, Part
 
     sessions = InMemorySessionService()
-    agent = LlmAgent(name="a", model=Gemini(model="gemini-2.5-flash", client=of_google(name)))
+    agent = LlmAgent(name="a", model=Gemini(model="gemini-2.5-flash", client=of_google(name)), tools=[weather])
     runner = Runner(app=App(name="app", root_agent=agent, plugins=list(plugins)), session_service=sessions)
     session = await sessions.create_session(app_name="app", user_id="u", session_id=name)
     return runner.run_async(

@@ -14,6 +14,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from tests.support.places import ROOT
 from tests.support.talking_provider import Provider, Talk
 from tests.support.waiting import until
 from tests.support.workers import environment as variables
+from turnmill.control_record import AFTER_TURN, NOW
 
 TOKENS: Final = 3  # that are there before the stop
 NODE: Final = "node"
@@ -97,7 +99,9 @@ async def open_runs(on: Stage) -> list[dict[str, Any]]:
     return found
 
 
-async def stop(on: Stage, name: str, before: set[str], said: asyncio.Future[Any], *, stream: bool = True) -> Stopped:
+async def stop(
+    on: Stage, name: str, before: set[str], said: asyncio.Future[Any], *, stream: bool = True, mode: str = NOW
+) -> Stopped:
     """Stop the run of a talk, none of those before, once it has some tokens. `said`: what its program says then."""
 
     async def talks() -> dict[str, Any] | None:
@@ -109,9 +113,15 @@ async def stop(on: Stage, name: str, before: set[str], said: asyncio.Future[Any]
 
     run = await until(talks, lambda: f"{name} does not talk, or has no run")
     at = time.monotonic()
-    answer = await on.http.post(f"/v1/threads/{run['thread_id']}/runs/{run['run_id']}/stop", json={"by": "ann"})
+    url = f"/v1/threads/{run['thread_id']}/runs/{run['run_id']}/stop"
+    answer = await on.http.post(url, json={"by": "ann", "mode": mode})
     assert answer.status_code == 202, answer.text
     return Stopped(name, run["thread_id"], run["run_id"], answer.json()["command_id"], at)
+
+
+async def in_state(on: Stage, command: str, state: str) -> bool:
+    """Return True if a command is in this state."""
+    return bool((await on.http.get(f"/v1/commands/{command}")).json()["state"] == state)
 
 
 class Program:
@@ -121,15 +131,19 @@ class Program:
         self._on, self._process, self._name = on, process, name
         self._talks = 0
 
-    async def stopped(self, *, stream: bool = True) -> tuple[Stopped, dict[str, Any]]:
-        """Let it talk, and stop its run -> what it says then, too."""
+    async def stopped(self, *, stream: bool = True, mode: str = NOW) -> tuple[Stopped, dict[str, Any]]:
+        """Let it talk, and stop its run -> what it says then, too. After the turn: the provider ends it, once told."""
         name = f"{self._name}-{self._talks}"
         self._talks += 1
         before = {run["run_id"] for run in await open_runs(self._on)}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"name": name, "stream": stream}).encode() + b"\n")
         said = asyncio.create_task(self._line())
-        found = await stop(self._on, name, before, said, stream=stream)
+        found = await stop(self._on, name, before, said, stream=stream, mode=mode)
+        if mode == AFTER_TURN:
+            await until(partial(in_state, self._on, found.command, "acknowledged"))
+            assert self._on.provider.talks[name][0].closed is None, "the turn was cut"
+            self._on.provider.finishing.add(name)
         return found, await asyncio.wait_for(said, 120)
 
     async def _line(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A model's provider on loopback that talks until its connection ends, and remembers when it said each token.
 
 The first part of the path names the talk: `/r1/v1/responses`. A request that asks for no stream is never answered. One
-to the Responses API that offers the tool `weather` gets a call of it, and is talked to once that has its result.
+to the Responses API that offers the tool `weather` gets a call of it, and is talked to once that has its result. A talk
+of `finishing` comes to a good end instead, which asks for another turn where the wire has a tool `weather`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from tests.support.upstream import response_call
 
 WORD: Final = "word "
 EACH: Final = 0.01  # seconds between two tokens
+CALL: Final = {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {}}}]}
+GOES_ON: Final[dict[str, list[Any]]] = {  # how a talk ends whose model wants to be asked again
+    "gemini": [{"candidates": [{"content": CALL, "finishReason": "STOP"}], "modelVersion": "m"}],
+    "openai-responses": response_call("call_2", "weather", "{}")[1:],
+}
 
 
 @dataclass(slots=True)
@@ -41,6 +47,7 @@ class Provider:
     def __init__(self) -> None:
         self.pieces = False
         self.talks: dict[str, list[Talk]] = {}
+        self.finishing: set[str] = set()
         self.url = ""
 
     @asynccontextmanager
@@ -61,18 +68,19 @@ class Provider:
             return web.Response()
         name, talk = request.path.split("/")[1], Talk()
         body = await request.json()
-        if "'name': 'weather'" in str(body.get("tools")) and "function_call_output" not in str(body):
+        offers = request.path.endswith("/responses") and "'name': 'weather'" in str(body.get("tools"))
+        if offers and "function_call_output" not in str(body):
             return await _calls(request)
         self.talks.setdefault(name, []).append(talk)
         try:
             if not (body.get("stream") or ":stream" in request.path):
                 await asyncio.Event().wait()
-            return await self._talk(request, talk)
+            return await self._talk(request, name, talk)
         finally:
             talk.closed = time.monotonic()
 
-    async def _talk(self, request: web.BaseRequest, talk: Talk) -> web.StreamResponse:
-        build = next(build for end, (_, build) in WIRES.items() if request.path.endswith(end))
+    async def _talk(self, request: web.BaseRequest, name: str, talk: Talk) -> web.StreamResponse:
+        wire, build = next(found for end, found in WIRES.items() if request.path.endswith(end))
         events = build((WORD,), stream=True)
         first = next(place for place, event in enumerate(events) if WORD in json.dumps(event))
         events[first].get("candidates", [{}])[0].pop("finishReason", None)
@@ -80,11 +88,15 @@ class Provider:
         await response.prepare(request)
         for event in events[:first]:
             await response.write(_sse(event))
-        while True:
+        while name not in self.finishing:
             said = _sse(events[first])
             await response.write(said[:-10] if self.pieces else said)
             talk.sent.append(time.monotonic())
             await asyncio.sleep(EACH)
+        for event in GOES_ON.get(wire) or events[first + 1 :]:
+            await response.write(_sse(event))
+        await response.write_eof()
+        return response
 
 
 async def _calls(request: web.BaseRequest) -> web.StreamResponse:

@@ -18,13 +18,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from uuid import UUID, uuid4
 
 from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
-from turnmill.control_record import AFTER_TURN
+from turnmill.control_record import AFTER_TURN, Command
 from turnmill.errors import CallerError
 from turnmill.integrations.stream_request import RunIdentity
 from turnmill.stopping import RunStopped
@@ -137,12 +137,20 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
         if found is None or command is None:
             return
         if command.mode != AFTER_TURN:
-            del self._open[invocation_context.invocation_id]
-            found.run.stopped()
-            raise RunStopped(command)
+            self._stop(invocation_context, command)
         if not found.stopped:
-            found.stopped = invocation_context.end_invocation = True
+            found.stopped = True
             found.run.heard()
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+        """Raise RunStopped where the run is told to stop, now or after the turn: ADK is about to begin the next one."""
+        found = self._open.get(callback_context.invocation_id)
+        if found is not None and found.run.stop is not None and found.run.stop.command is not None:
+            self._stop(callback_context, found.run.stop.command)
+
+    def _stop(self, context: Any, command: Command) -> NoReturn:
+        self._open.pop(context.invocation_id).run.stopped()
+        raise RunStopped(command)
 
     @_quiet
     async def _publish(self, *, invocation_context: Any, event: Any) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from threading import Lock
 from typing import Any, Final
@@ -21,6 +22,7 @@ from uuid import uuid4
 
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
+from turnmill.control_record import AFTER_TURN, Command
 from turnmill.errors import CallerError
 from turnmill.integrations.langchain_calls import (
     TOLD,
@@ -264,6 +266,8 @@ class _Publishing:
                     run_id=root.run_id,
                     tenant=self._tenant,
                 )
+                if root.run.stop is not None:
+                    root.run.stop.then(partial(_told, root, root.run))
             return root.run
 
     def _over(self, call: Call, error: BaseException | None = None) -> None:
@@ -275,7 +279,7 @@ class _Publishing:
             root.run.stopped()
             return
         if error is None:
-            end = "complete"
+            end = "aborted" if root.stops else "complete"
         elif isinstance(error, GIVEN_UP):
             end = "aborted"
         else:
@@ -288,6 +292,13 @@ class _Publishing:
             self._send(root, "error", {"error": type(error).__name__, "message": str(error)})
         if root.run is not None:
             root.run.end(end)
+
+
+def _told(root: Root, run: PassingRun, command: Command) -> None:
+    """Say at once that a run stops after the turn: its next step may begin much later, or never."""
+    if command.mode == AFTER_TURN:
+        root.stops = True
+        run.heard()
 
 
 HEARD: Final = tuple(name for name in vars(_Publishing) if name.startswith("on_"))

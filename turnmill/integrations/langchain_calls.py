@@ -22,7 +22,7 @@ class Root:
     """The outermost call of a Runnable.
 
     `run`: None until the first event is published. `based`: the state before the run is published. `has_state`: its
-    graph's nodes write messages.
+    graph's nodes write messages. `stops`: it was told to, after the turn.
     """
 
     run_id: str
@@ -34,6 +34,7 @@ class Root:
     based: bool = False
     is_graph: bool = False
     has_state: bool = False
+    stops: bool = False
     seen: set[str] = field(default_factory=set)  # ids of messages given to graphs inside, that are published
     calls: list[Fields] = field(default_factory=list)  # of tools, that wait for a result
 

@@ -165,15 +165,32 @@ async def test_agents_sdk(heard: Runs, begun: list[PublishedRun], mode: str) -> 
     check(heard)
 
 
-@pytest.mark.parametrize("mode", [NOW, AFTER_TURN])
-async def test_langchain(heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """Now: at the next token; after the turn: at the next call of a model."""
+def langchain(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A handler, with LangChain's own class as a stand-in."""
     callbacks = ModuleType("langchain_core.callbacks")
     monkeypatch.setattr(callbacks, "BaseCallbackHandler", object, raising=False)
     monkeypatch.setitem(sys.modules, "langchain_core", ModuleType("langchain_core"))
     monkeypatch.setitem(sys.modules, callbacks.__name__, callbacks)
-    handler = turnmill.langchain_handler(thread_id="t")
-    root, model = uuid4(), uuid4()
+    return turnmill.langchain_handler(thread_id="t")
+
+
+async def test_langchain_that_has_no_next_step(
+    heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run has said that it stops after the turn, so it ends as stopped."""
+    handler, root, model = langchain(monkeypatch), uuid4(), uuid4()
+    handler.on_chain_start(None, {}, run_id=root, name="chain", metadata={})
+    asked = [{"type": "human", "content": "Rain?", "id": "h1"}]
+    handler.on_chat_model_start({"name": "model"}, [asked], run_id=model, parent_run_id=root)
+    await tell(begun, AFTER_TURN)
+    handler.on_chain_end({}, run_id=root)
+    check(heard)
+
+
+@pytest.mark.parametrize("mode", [NOW, AFTER_TURN])
+async def test_langchain(heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Now: at the next token; after the turn: at the next call of a model."""
+    handler, root, model = langchain(monkeypatch), uuid4(), uuid4()
     handler.on_chain_start(None, {}, run_id=root, name="chain", metadata={})
     asked = [{"type": "human", "content": "Rain?", "id": "h1"}]
     handler.on_chat_model_start({"name": "model"}, [asked], run_id=model, parent_run_id=root)
@@ -194,7 +211,7 @@ async def test_langchain(heard: Runs, begun: list[PublishedRun], monkeypatch: py
 
 @pytest.mark.parametrize("mode", [NOW, AFTER_TURN])
 async def test_adk(heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """Now: by an exception, at the next event; after the turn: by ADK's own word for it."""
+    """Now: at the next event; after the turn: at the next call of a model."""
     plugins = ModuleType("google.adk.plugins.base_plugin")
     monkeypatch.setattr(plugins, "BasePlugin", type("Base", (), {"__init__": lambda *_, **__: None}), raising=False)
     monkeypatch.setitem(sys.modules, plugins.__name__, plugins)
@@ -205,7 +222,7 @@ async def test_adk(heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.M
         """ADK's, of which weak references are made."""
 
     session = SimpleNamespace(id="s", app_name="app", user_id="u", events=[])
-    context = Context(session=session, agent=SimpleNamespace(name="a"), invocation_id="i", end_invocation=False)
+    context = Context(session=session, agent=SimpleNamespace(name="a"), invocation_id="i")
     said = {"id": "e1", "author": "a", "invocationId": "i", "partial": True, "content": {"parts": [{"text": "No"}]}}
     event = SimpleNamespace(is_final_response=lambda: False, partial=True, model_dump=lambda **_: said)
     await plugin.before_run_callback(invocation_context=context)
@@ -215,7 +232,8 @@ async def test_adk(heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.M
             await plugin.on_event_callback(invocation_context=context, event=event)
     else:
         await plugin.on_event_callback(invocation_context=context, event=event)
-        assert context.end_invocation
+        with pytest.raises(RunStopped):
+            await plugin.before_model_callback(callback_context=context, llm_request=None)
     await plugin.after_run_callback(invocation_context=context)
     check(heard)
 
