@@ -46,7 +46,7 @@ class Store(Protocol):
     async def running(self) -> bool: ...
 
     async def refuse(self, agent_id: str) -> None:
-        """Take no row of this agent's turns any more; the tables must be there."""
+        """Take no turn of this agent any more; the tables must be there."""
 
     def disk(self) -> SmallDisk:
         """The small file system that its data is on."""
@@ -151,7 +151,7 @@ class Sqlite:
         raising = "BEGIN SELECT RAISE(ABORT, 'refused'); END"
         with closing(sqlite3.connect(self.folder / "threads.db", timeout=60)) as connection:
             connection.execute(
-                f"CREATE TRIGGER refuse BEFORE INSERT ON turns WHEN NEW.agent_id = '{agent_id}' {raising}"
+                f"CREATE TRIGGER refuse BEFORE INSERT ON agents WHEN NEW.agent_id = '{agent_id}' {raising}"
             )
 
     def disk(self) -> SmallDisk:
@@ -263,7 +263,7 @@ class Postgres:
         return await self.server.running()
 
     async def refuse(self, agent_id: str) -> None:
-        await self._execute(f"ALTER TABLE turns ADD CONSTRAINT refuse CHECK (agent_id <> '{agent_id}')", self.name)
+        await self._execute(f"ALTER TABLE agents ADD CONSTRAINT refuse CHECK (agent_id <> '{agent_id}')", self.name)
 
     def disk(self) -> SmallDisk:
         assert self.server.small_disk is not None

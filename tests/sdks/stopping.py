@@ -62,7 +62,10 @@ TRIED: Final = tuple((sdk, way) for sdk in OF for way in ways_of(sdk))
 
 @dataclass(frozen=True)
 class Stage:
-    """A gateway whose proxy has the provider as its upstream `talk`; talks have the names `{sdk}-{way}-{number}`."""
+    """A gateway whose proxy has the provider as its upstream `talk`.
+
+    Talks have the names `{sdk}-{way}-{mode}-{number}`.
+    """
 
     gateway: Running
     provider: Provider
@@ -133,7 +136,7 @@ class Program:
 
     async def stopped(self, *, stream: bool = True, mode: str = NOW) -> tuple[Stopped, dict[str, Any]]:
         """Let it talk, and stop its run -> what it says then, too. After the turn: the provider ends it, once told."""
-        name = f"{self._name}-{self._talks}"
+        name = f"{self._name}-{mode}-{self._talks}"
         self._talks += 1
         before = {run["run_id"] for run in await open_runs(self._on)}
         assert self._process.stdin is not None

@@ -56,8 +56,6 @@ MUTANTS: Final = (
     Mutant("what comes late of a held thread is stored", taken_out.late_ones_are_not_held, "retention"),
     Mutant("sums keep what has expired", taken_out.sums_forget_the_expired, "retention"),
     Mutant("large values and archived rows follow", taken_out.expired_rows_alone, "retention"),
-    Mutant("names that stay different as columns", taken_out.names_collide, "sqlite"),
-    Mutant("the same, and groups are not halved", taken_out.names_collide_and_stop, "sqlite"),
     Mutant("a bound of open runs", taken_out.open_runs_unbounded, "tight"),
     Mutant("a bound of reopenable runs", taken_out.reopenable_unbounded, "tight"),
     Mutant("a checkpoint that fails ends no worker", taken_out.checkpoint_raises, "outages"),

@@ -297,17 +297,3 @@ def expired_rows_alone(patch: Patch) -> None:
         pass
 
     patch.setattr(expired_threads, "remember", nothing)
-
-
-def names_collide(patch: Patch) -> None:
-    def escaped(value: Any, limit: int = 500) -> str | None:
-        if value is None:
-            return None
-        return str(value).encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")[:limit]
-
-    patch.setattr(rows, "column_text", escaped)
-
-
-def names_collide_and_stop(patch: Patch) -> None:
-    names_collide(patch)
-    group_not_halved(patch)
