@@ -128,6 +128,23 @@ def roles_table() -> str:
     return markdown(("role", "does", "reads", "writes", "needs"), rows)
 
 
+def rights_table() -> str:
+    """Return what each role of the worker must be allowed on the brokers, under the default prefix."""
+    rows = []
+    for role in ROLES.values():
+        topics = {
+            action: ", ".join(
+                f"`{name}`"
+                for name in dict.fromkeys(
+                    operation.topic.name for operation in role.operations if operation.action == action
+                )
+            )
+            for action in ("receive", "send")
+        }
+        rows.append((f"`{role.name}`", topics["receive"], topics["send"], f"`{role.group(Settings())}`"))
+    return markdown(("role of the worker", "Read on the topics", "Write on the topics", "Read on the group"), rows)
+
+
 def places_table() -> str:
     """Return the rows of every place that can hold what somebody said, or who."""
     checked = {True: "counted by `tenants check`", False: "not by itself"}
@@ -297,6 +314,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "pools": pools_table,
     "places": places_table,
     "roles": roles_table,
+    "rights": rights_table,
     "run-states": run_states_table,
     "settings": settings_table,
     "shared-hash": shared_hash_table,
