@@ -32,16 +32,16 @@ log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 8  # objects that are read or written at the same time
 SUFFIX: Final = ".parquet"
-FEEDBACK: Final = "feedback"  # the folder of what was said of turns
+FEEDBACK: Final = "feedback"  # the folder of the feedback archive
 One = TypeVar("One")
 Result = TypeVar("Result")
 OWNED: Final = re.compile(r"-\d{20}-([0-9a-f]{16})\.parquet$")
 
 
 class Archive:
-    """`root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/….
+    """Parquet objects below `root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/….
 
-    `erased` gives the threads that must not be in it.
+    `erased` returns those of some threads that must not be in it.
     """
 
     folder = ""  # below the archive's place
@@ -90,7 +90,7 @@ class Archive:
         return Written(sum(rows for rows, _ in done), sum(size for _, size in done), tuple(refused), len(old))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
-        """Rewrite all objects that hold threads that are marked as erased -> how many did. Raises StoreError."""
+        """Rewrite all objects that contain threads marked as erased; return how many objects did. Raises StoreError."""
 
         async def rewritten(uri: str) -> bool:
             return await self._rewrite(uri, keys)
@@ -113,7 +113,7 @@ class Archive:
         return sum([len((await self._of_expired(uri, before))[0]) for uri in await self.names_of(days)])
 
     async def holding(self, tenant: str) -> int:
-        """Return how many objects have something of a tenant. Raises StoreError."""
+        """Return how many objects contain data of a tenant. Raises StoreError."""
 
         async def holds(uri: str) -> bool:
             return segments.holds_tenant(await self._columns(uri, ["tenant"]), tenant)
@@ -129,17 +129,17 @@ class Archive:
         return set[ThreadKey]().union(*await _all(threads, await self._names({tenant})))
 
     async def names_of(self, days: Collection[date]) -> list[str]:
-        """Return the objects that may tell of turns of these days. Raises StoreError."""
+        """Return the objects that may contain rows about turns of these days. Raises StoreError."""
         below = [self.objects.names_under(f"{self.root}/day={day.isoformat()}") for day in sorted(days)]
         return [uri for names in below async for uri in names if uri.endswith(SUFFIX)]
 
     async def _names(self, tenants: Collection[str | None]) -> list[str]:
-        """Return the objects that may hold something of these tenants."""
+        """Return the objects that may contain data of these tenants."""
         owners = set(map(segments.owner_of, tenants))
         names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
         names = [
             uri for uri in names if not uri.startswith(f"{self.root}/{FEEDBACK}/")
-        ]  # which has an archive of its own
+        ]  # the feedback has an archive of its own
         return [uri for uri in names if (owned := OWNED.search(uri)) is None or owned[1] in owners]
 
     async def _expire(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[int, set[ThreadKey]]:
@@ -151,7 +151,7 @@ class Archive:
         return len(gone), keys
 
     async def _of_expired(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
-        """Return the places of expired rows in an object, and the threads that they are of."""
+        """Return the indexes of an object's expired rows, and the threads of these rows."""
         return segments.of_expired(await self._columns(uri, ["thread_id", "tenant", self.ends]), before, self.ends)
 
     async def _columns(self, uri: str, names: list[str]) -> pa.Table:
@@ -179,9 +179,9 @@ class Archive:
         return True
 
     async def _write_kept(self, uri: str, table: pa.Table) -> tuple[int, int]:
-        """Write the rows of threads that are not erased -> rows, bytes. Repeated if a thread was erased meanwhile.
+        """Write the rows of threads that are not erased; return rows, bytes. Repeated if a thread is erased meanwhile.
 
-        An erasure marks the thread first and reads the objects then: so it finds this object, or we find its mark.
+        An erasure first marks the thread, then reads the objects: either it finds this object, or we find its mark.
         """
         threads = segments.threads(table)
         erased: set[ThreadKey] | None = None

@@ -9,10 +9,10 @@ from typing import Final
 
 from topics.thread_key import ThreadKey
 
-EPOCH: Final = date(1970, 1, 1)  # the day of what has no time
+EPOCH: Final = date(1970, 1, 1)  # the day of turns without a time
 
 Erased = Callable[[Sequence[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that were erased
-Expired = Callable[[ThreadKey, int], bool]  # a thread, and when a record of it has ended -> whether that has expired
+Expired = Callable[[ThreadKey, int], bool]  # thread, end of one of its records -> whether that record has expired
 Held = Callable[[Collection[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that are held
 
 
@@ -35,7 +35,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A written segment: rows and bytes of its objects, refused records, and how many expired ones were left out."""
+    """A written segment: rows and bytes of its objects, refused records, and the number of expired turns left out."""
 
     rows: int
     bytes: int
@@ -45,7 +45,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Rows of expired threads, the objects that had them, and which threads these were."""
+    """The number of removed rows of expired threads, the objects that contained them, and these threads."""
 
     rows: int
     objects: int

@@ -38,28 +38,28 @@ class TurnArchive(Protocol):
         """
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
-        """Remove threads that are marked as erased -> how many objects held something of them."""
+        """Remove threads that are marked as erased; return how many objects contained rows of them."""
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
-        """Remove rows of these days and threads that have ended before the thread's time, in epoch ms."""
+        """Remove rows of these days whose thread is in `before`, and that ended before its time there, in epoch ms."""
 
     async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
         """Return how many rows `expire` would remove."""
 
     async def holding(self, tenant: str) -> int:
-        """Return how many objects have something of a tenant."""
+        """Return how many objects contain data of a tenant."""
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
         """Return the threads of a tenant."""
 
 
 def archives_of(settings: Settings, erased: Erased) -> list[TurnArchive]:
-    """Return the archive of turns and that of feedback, none where none is set. Raises CallerError as `archive_of`."""
+    """Return the archives of turns and of feedback; none if none is configured. Raises CallerError as `archive_of`."""
     return [archive_of(settings, erased), feedback_archive_of(settings, erased)] if settings.archive is not None else []
 
 
 def feedback_archive_of(settings: Settings, erased: Erased) -> TurnArchive:
-    """Return the archive of feedback. Raises CallerError where none is set, or a package that it needs is missing."""
+    """Return the archive of feedback. Raises CallerError if none is configured, or a package for it is missing."""
     need("archive", "TURNMILL_ARCHIVE")
     from pipeline.stores.feedback_archive import FeedbackArchive  # noqa: PLC0415  # as below
 
@@ -67,21 +67,21 @@ def feedback_archive_of(settings: Settings, erased: Erased) -> TurnArchive:
 
 
 def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
-    """Return the archive. Raises CallerError where none is set, or a package that it needs is missing."""
+    """Return the archive. Raises CallerError if none is configured, or a package that it needs is missing."""
     if settings.archive is not None and settings.archive.startswith(LAKE):
         return lake_of(settings, erased)
     need("archive", "TURNMILL_ARCHIVE")
-    from pipeline.stores.archive import Archive  # noqa: PLC0415  # who has no archive need not have Arrow
+    from pipeline.stores.archive import Archive  # noqa: PLC0415  # without an archive, Arrow need not be installed
 
     return Archive.of(settings, erased)
 
 
 def lake_of(settings: Settings, erased: Erased) -> Lake:
-    """Return the archive if it is one of tables. Raises CallerError if it is not."""
+    """Return the archive if it consists of Iceberg tables. Raises CallerError otherwise."""
     if settings.archive is None or not settings.archive.startswith(LAKE):
         raise CallerError(f"TURNMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder")
     need("archive", "TURNMILL_ARCHIVE")
-    from pipeline.stores.lake import Lake  # noqa: PLC0415  # as above; nor pyiceberg
+    from pipeline.stores.lake import Lake  # noqa: PLC0415  # as above; pyiceberg neither
     from pipeline.stores.lake_place import LakeLocation  # noqa: PLC0415  # as above
 
     return Lake(LakeLocation.of(settings), erased, settings.price_list)

@@ -1,10 +1,10 @@
-"""A transaction on SQLite in one go, in one thread.
+"""A transaction on SQLite that runs as a whole in one thread.
 
-SQLite's asynchronous driver hands each statement to a thread of its own, and a transaction goes there and back ten
-times. Beside a busy event loop that takes far longer than its work.
+SQLite's asynchronous driver passes each statement to a thread of its own, so a transaction switches threads about ten
+times. When the event loop is busy, the switching takes far longer than the statements.
 
-A transaction is written once, with `await`, for both databases. Here nothing is waited for: each statement is executed
-where it is called, so the coroutine runs to its end without an event loop.
+A transaction is written once, with `await`, for both databases. Here no `await` suspends: each statement is executed
+when it is called, so the coroutine runs to its end without an event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Direct:
-    """The methods of an AsyncConnection that transactions use; none of them waits."""
+    """The methods of an AsyncConnection that transactions use; none of them suspends the coroutine."""
 
     def __init__(self, connection: Connection) -> None:
         self.sync_connection = connection
@@ -42,7 +42,7 @@ class Direct:
 def in_one_go(
     engine: Engine, options: Mapping[str, Any], work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]
 ) -> T:
-    """Carry out a transaction in a thread that may wait for other writers; return what `work` returns.
+    """Run a transaction in the current thread, which may block while others write; return what `work` returns.
 
     `options`: execution options of its connection.
     """

@@ -1,4 +1,4 @@
-"""The audit table: who changed something or read it out. Rows are added, read in pages, and go with their age."""
+"""The audit table: who changed or read something. Entries are added, read in pages, and deleted by age."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ GONE_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """Which entries are wanted; None: any. `since` and `until` in epoch ms; `what`: an action, or `token` for all its.
+    """The filter of audit entries; None matches any. `since` and `until` in epoch ms.
 
-    `tenant`: "" for threads without one.
+    `what`: an action, or `token` for all actions on tokens. `tenant`: "" for threads without one.
     """
 
     tenant: str | None = None
@@ -39,7 +39,7 @@ class Audited(Connected):
     """A store with entries of the audit log. Every method raises StoreError."""
 
     async def add_audit(self, entries: Sequence[Entry], *, told: bool) -> None:
-        """Keep entries; `told`: with a notice of each, for webhooks."""
+        """Store entries; with `told`, also leave a notice of each for webhooks."""
         async with self._writing() as connection:
             await connection.execute(insert(audit), [_row(one) for one in entries])
             if told:
@@ -56,31 +56,31 @@ class Audited(Connected):
         return [Entry(*row[1:]) for row in rows[:limit]], more
 
     async def audit_from(self, since: int) -> int | None:
-        """Return when the first entry from `since` on is of (epoch ms); None where there is none."""
+        """Return the time of the first entry at or after `since` (both in epoch ms); None if there is none."""
         async with self._reading() as connection:
             return await connection.scalar(select(audit.c.at).where(audit.c.at >= since).order_by(audit.c.at).limit(1))
 
     async def audit_between(self, since: int, until: int) -> list[Entry]:
-        """Return the entries of a stretch that is short, the oldest first."""
+        """Return the entries of a short period, `until` excluded, oldest first."""
         query = select(audit).where(audit.c.at >= since, audit.c.at < until).order_by(audit.c.at, audit.c.id)
         async with self._reading() as connection:
             return [Entry(*row[1:]) for row in (await connection.execute(query)).all()]
 
     async def expire_audit(self, before: int) -> int:
-        """Delete some entries from before then (epoch ms); return how many: 0 once there are none."""
+        """Delete a batch of entries older than `before` (epoch ms); return how many: 0 once there are none."""
         old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(GONE_AT_ONCE)
         async with self._writing() as connection:
             ids = (await connection.scalars(old)).all()  # as values: Postgres would read the table for a subquery
             return (await connection.execute(delete(audit).where(audit.c.id.in_(ids)))).rowcount if ids else 0
 
     async def forget_audit(self, tenant: str) -> None:
-        """Delete the entries about a tenant, "" for threads without one, but for those of erasures."""
+        """Delete the entries about a tenant, "" for threads without one, except those of erasures."""
         async with self._writing() as connection:
             await connection.execute(delete(audit).where(about_tenant(tenant)))
 
 
 def about_tenant(tenant: str) -> ColumnElement[bool]:
-    """Return the condition of the entries that go with a tenant."""
+    """Return the condition of the entries that are deleted with a tenant."""
     return (audit.c.tenant == column_text(tenant)) & audit.c.action.not_in(ERASURES)
 
 

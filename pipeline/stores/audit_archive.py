@@ -1,6 +1,6 @@
 """The audit log in the archive: an object of JSON lines for each hour, ROOT/audit/day=2026-01-20/2026-01-20T09.jsonl.
 
-Hours that may still grow are written again. An object goes when the last of its entries is older than their retention.
+The object of an hour is rewritten while its entries may still grow, and deleted when its last entry's retention ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AuditArchive:
 
     @classmethod
     def of(cls, settings: Settings) -> AuditArchive | None:
-        """Return the one in TURNMILL_ARCHIVE, beside its objects or tables; None where there is no archive."""
+        """Return the one in TURNMILL_ARCHIVE, beside the archive's objects or tables; None if there is no archive."""
         if settings.archive is None:
             return None
         return cls(settings.archive.removeprefix(LAKE).rstrip("/"))
@@ -39,8 +39,8 @@ class AuditArchive:
     async def write(self, hour: int, entries: Callable[[int, int], Awaitable[Sequence[Entry]]]) -> None:
         """Write the entries of an hour (epoch ms), from `entries(since, until)`.
 
-        Repeated where they changed meanwhile: an erasure deletes entries first, and looks for objects then, so it finds
-        this object, or they are read again here.
+        Repeated if the entries changed meanwhile. An erasure first deletes entries, then looks for objects: either it
+        finds this object, or this call reads the entries again.
         """
         before: Sequence[Entry] | None = None
         while (now := await entries(hour, hour + HOUR_MS)) != before:
@@ -58,14 +58,14 @@ class AuditArchive:
                 await self.objects.delete(uri)
 
     async def forget(self, tenant: str) -> None:
-        """Remove the entries about a tenant, "" for threads without one, but for those of erasures."""
+        """Remove the entries about a tenant, "" for threads without one, except those of erasures."""
         async for uri, lines in self._lines():
             kept = [line for line in lines if not _about(line, tenant)]
             if len(kept) < len(lines):
                 await self._write(uri, kept)
 
     async def holding(self, tenant: str) -> int:
-        """Return how many objects have something that `forget` removes."""
+        """Return how many objects contain entries that `forget` removes."""
         return len([uri async for uri, lines in self._lines() if any(_about(line, tenant) for line in lines)])
 
     async def _names(self) -> AsyncIterator[str]:

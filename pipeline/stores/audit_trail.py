@@ -1,4 +1,4 @@
-"""Entries of the audit log on their way to the store: no request waits for them, and what is lost is counted."""
+"""Audit entries on their way to the store, in the background: no request waits for them, and losses are counted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from turnmill.ending import ended
 
 EVERY: Final = 0.5  # seconds between two writes
 AT_ONCE: Final = 500
-MOST: Final = 10_000  # entries that wait while the store is away
+MOST: Final = 10_000  # entries that are buffered while the store is unavailable
 MINUTE_MS: Final = 60_000
-REPEATED: Final = 1_000  # different refusals and reads of a minute: whoever is refused by the thousand fills no table
+REPEATED: Final = 1_000  # different refusals and reads counted in a minute: thousands of refusals can't fill the table
 
 log = logging.getLogger(__name__)
 
 
 class AuditTrail:
-    """Keeps entries of one process. `told`: webhooks are, too; `lost` is called with how many are dropped."""
+    """Buffers entries of one process. `told`: webhooks get them, too; `lost` is called with how many are dropped."""
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]], lost: Callable[[int], None], *, told: bool) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class AuditTrail:
         self._writing: asyncio.Task[None] | None = None
 
     def keep(self, entry: Entry) -> None:
-        """Take an entry; the same refusal counts once a minute."""
+        """Buffer an entry; repeats of the same refusal within a minute are left out."""
         once = entry.who, entry.token, entry.address, entry.action, entry.subject
         if entry.outcome == REFUSED and not self.is_new(entry.at, once):
             return
@@ -63,7 +63,7 @@ class AuditTrail:
         self._writing = asyncio.create_task(self._go_on())
 
     async def close(self) -> None:
-        """Write what waits; what can't be written is lost."""
+        """Write the buffered entries; those that can't be written are lost."""
         if self._writing is not None:
             await ended(self._writing)
         try:
@@ -73,7 +73,7 @@ class AuditTrail:
             self._lost(len(self._waiting))
 
     async def flush(self) -> None:
-        """Write what waits. Raises StoreError: then it waits on."""
+        """Write the buffered entries. Raises StoreError; the entries then stay buffered."""
         while self._waiting:
             some = list(islice(self._waiting, AT_ONCE))
             await (await self._store()).add_audit(some, told=self._told)
@@ -83,5 +83,5 @@ class AuditTrail:
     async def _go_on(self) -> None:
         while True:
             await asyncio.sleep(EVERY)
-            with suppress(StoreError):  # it is said by whatever else needs the store
+            with suppress(StoreError):  # whatever else needs the store reports it
                 await self.flush()

@@ -1,6 +1,6 @@
-"""A sum in SQL that can't overflow: what producers say of tokens and costs is theirs, and any number of it is summed.
+"""A sum in SQL that can't overflow: producers choose the numbers of tokens and costs, and any number of rows is summed.
 
-By itself SQLite refuses a sum over 2^63 - 1, and Postgres makes a number of it that no column takes.
+By itself SQLite refuses a sum over 2^63 - 1, and Postgres returns a number that is too large for a bigint column.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _postgres(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str
 
 @compiles(BoundedSum, "sqlite")
 def _sqlite(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
-    """Add the upper and the lower halves of the numbers up separately; SQLite computes equal sums once."""
+    """Sum the upper and the lower halves of the numbers separately; SQLite computes equal sums only once."""
     value = f"({compiler.process(element.clauses, **options)})"
     upper, lower = f"sum({value} / {HALF})", f"sum({value} % {HALF})"
     exact = f"{upper} * {HALF} + {lower}"

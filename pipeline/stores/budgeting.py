@@ -1,4 +1,4 @@
-"""The used part of the budgets: for each a query of the sums of usage, and the usage of deleted threads."""
+"""The used amount of each budget: a query of the sums of usage, plus the usage of deleted threads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 
-TENANTS: Final = 100  # whose use is told apart: those that have used most
+TENANTS: Final = 100  # the tenants listed separately: those that have used most
 
 
 async def states(store: ThreadStore, budgets: Iterable[Budget], now: int) -> Sequence[State]:
-    """At `now` (epoch ms), from the stored turns, and those that were deleted. What was imported doesn't count.
+    """Return the budgets' states at `now` (epoch ms), from stored turns and deleted ones. Imported turns don't count.
 
     Raises StoreError.
     """

@@ -28,9 +28,9 @@ class Connected:
     """A store's schema and transactions. Every method raises StoreError."""
 
     def __init__(self, url: str, *, search: str = "on", prices: Prices = NONE) -> None:
-        """For `sqlite:///path` or `postgresql://…`; connects when it is used. Raises CallerError for any other.
+        """Prepare a store at `sqlite:///path` or `postgresql://…`; connects later. Raises CallerError for other URLs.
 
-        `search`: TURNMILL_SEARCH, and `prices`: own ones, for what is written.
+        `search`: TURNMILL_SEARCH; `prices`: the operator's own, for the turns that are written.
         """
         self._url = url
         self._prices = prices
@@ -83,7 +83,7 @@ class Connected:
                 await unlimited.dispose()
 
     async def check(self) -> None:
-        """Raise StoreError where the schema is not one that this code works with."""
+        """Raise StoreError if this code does not work with the schema."""
         async with self._reading() as connection:
             migrations.check(await migrations.current(connection), await migrations.oldest(connection))
 
@@ -106,9 +106,9 @@ class Connected:
                 yield connection
 
     async def _written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
-        """Return what `work` returns, in a transaction that goes to its end even when the caller is cancelled.
+        """Run `work` in a transaction that ends even when the caller is cancelled; return what it returns.
 
-        `work` waits for nothing but its statements.
+        `work` awaits nothing but its statements.
         """
 
         async def transaction() -> T:

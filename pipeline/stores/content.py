@@ -33,14 +33,14 @@ Ref = dict[str, Any]  # ThreadProtocol ContentRef: {"uri", "size_bytes", "hash":
 
 
 class Room:
-    """The number of bytes that a document may still get; `most` None bounds nothing."""
+    """How many bytes may still be added to a document; without a limit if `most` is None."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
         self.left = most
 
     def take(self, size: int) -> None:
-        """Take `size` bytes of what is left. Raises StoreError where so much is not left."""
+        """Subtract `size` bytes from the rest. Raises StoreError if fewer are left."""
         if self.left is None:
             return
         self.left -= size
@@ -52,11 +52,11 @@ class ContentStore:
     """`root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/…; None has no objects of its own.
 
     Objects elsewhere are read, too (a producer's own `content_ref`: https, s3, gs, azure, file), unless `elsewhere` is
-    False. They need a hash: nobody can make us read a file, or an inner service, whose content they don't know.
+    False. They need a hash, so nobody can make us read a file, or an internal service, whose content they don't know.
     """
 
     def __init__(self, root: str | None, *, elsewhere: bool = True) -> None:
-        """Open the store under `root`. Raises CallerError where the cloud's variables say too little."""
+        """Open the store under `root`. Raises CallerError if the cloud's variables are incomplete."""
         self.root = root.rstrip("/") if root is not None else None
         self.elsewhere = elsewhere
         self.objects = Objects()
@@ -92,7 +92,7 @@ class ContentStore:
         ours = _ours(uri)
         if ours is not None and self.values is not None and ours[0] == folder(key):
             expected = said or ours[1]
-            data = await self.values.read(*ours, most)  # also where the store has moved
+            data = await self.values.read(*ours, most)  # ours by its name, even if the store has moved since
         elif ours is not None or not self.elsewhere:
             raise _refused(uri)
         elif said is None:
@@ -115,21 +115,21 @@ class ContentStore:
             await self.values.erase_some(folder(key), digests, before)
 
     async def objects_of(self, key: ThreadKey) -> list[Stored]:
-        """All objects of a thread. Raises StoreError."""
+        """Return all objects of a thread. Raises StoreError."""
         return [] if self.values is None else await self.values.found(folder(key))
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
         """Return the threads of a tenant, "" for none, that have objects. Raises StoreError."""
         names = await self.values.folders() if self.values is not None else set()
-        wanted = folder(ThreadKey.of("", tenant))  # what stands behind the id
+        wanted = folder(ThreadKey.of("", tenant))  # the part of a folder's name that follows the thread's id
         ours = [name for name in names if OURS.search(f"/{name}/{'0' * 64}")]
         return {ThreadKey.of(name[:36], tenant) for name in ours if name[36:] == wanted}
 
     async def inlined(self, key: ThreadKey, document: Fields, most: int | None = None) -> Fields:
-        """Return a thread document with every referenced value in it.
+        """Return a thread document with the values inlined for all references.
 
-        Raises StoreError that names thread, turn and URI; also where the values have more than `most` bytes, each
-        counted as often as it occurs in the document.
+        Raises StoreError that names thread, turn and URI; also if the values have more than `most` bytes, each counted
+        as often as it occurs in the document.
         """
         turns = document.get("turns")
         if not isinstance(turns, list):
@@ -190,10 +190,10 @@ def digests_in(turn: Fields) -> set[str]:
 
 
 def _ours(uri: str) -> tuple[str, str] | None:
-    """Return folder and SHA-256 of an object of ours, wherever the store was then; None for any other URI."""
+    """Return folder and SHA-256 of an object of ours, wherever the store was at that time; None for any other URI."""
     try:
         found = OURS.search(normpath(unquote(urlsplit(uri).path)))
-    except ValueError:  # no URI at all
+    except ValueError:  # not a URI
         return None
     return (found[1], found[2].lower()) if found is not None else None
 

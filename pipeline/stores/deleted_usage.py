@@ -1,7 +1,7 @@
 """The usage of deleted threads that counts towards budgets: numbers by budget, window and tenant.
 
-They go with the window. They are written in the transaction in which the thread goes, so that each process finds the
-same used, whenever it looks.
+They are deleted when the window is over. They are written in the transaction that deletes the thread, so that all
+processes see the same used amount at any time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable
 
 
 async def of_scope(connection: AsyncConnection, scope: str, start: int) -> dict[str, int]:
-    """Return what threads of each tenant, "" for none, had used in the window that began at `start`."""
+    """Return the usage of deleted threads by tenant, "" for none, in the window that began at `start`."""
     columns = deleted_usage.c
     query = select(columns.tenant, columns.used).where(columns.scope == scope, columns.start == start)
     return {row.tenant: row.used for row in await connection.execute(query)}
@@ -68,10 +68,10 @@ async def _forget(connection: AsyncConnection, now: int) -> None:
 
 
 class DeletedUsage(Connected):
-    """A store that knows what deleted threads have used. Every method raises StoreError."""
+    """A store that knows the usage of deleted threads. Every method raises StoreError."""
 
     async def forget_windows(self, now: int) -> None:
-        """Delete what was used in windows that were over at `now` (epoch ms)."""
+        """Delete the usage of windows that were over at `now` (epoch ms)."""
         async with self._reading() as connection:  # nearly always there is nothing
             over = select(deleted_usage.c.scope).where(deleted_usage.c.end <= now).limit(1)
             if await connection.scalar(over) is None:
@@ -80,7 +80,7 @@ class DeletedUsage(Connected):
             await _forget(connection, now)
 
     async def forget_deleted_usage(self, tenant: str) -> None:
-        """Delete what a tenant's deleted threads have used, "" for those without one."""
+        """Delete the usage of a tenant's deleted threads, "" for threads without a tenant."""
         async with self._writing() as connection:
             mine = deleted_usage.c.tenant == (column_text(tenant) or "")
             await connection.execute(delete(deleted_usage).where(mine))

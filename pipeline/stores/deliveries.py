@@ -1,7 +1,7 @@
-"""Webhooks of the API, and the queue of deliveries: it outlives each process.
+"""Webhooks of the API, and the queue of deliveries, which survives restarts.
 
-The first of a lane (a webhook, and a thread) is due at some time; those behind it wait until it is gone. So a thread is
-delivered in order, and one that waits holds up no other.
+Only the first delivery of a lane (a webhook and a thread) is due at some time; the others wait until it is removed. So
+the deliveries of a thread stay in order, and a delayed one blocks no other thread.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pipeline.stores.schema import webhooks
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
-CLAIMED_MS: Final = 60_000  # for which a delivery is one worker's; no attempt takes as long
+CLAIMED_MS: Final = 60_000  # for which a claimed delivery belongs to one worker; every attempt is shorter
 LANES: Final = 0x77686B  # "whk": the first key of Postgres' advisory locks of lanes
 
-CANDIDATES: Final = 128  # from which a claim chooses: of each owner the oldest, then of each the second, and so on
-OF_ONE: Final = 32  # of these of one owner; of one webhook EACH
-EACH: Final = 4  # deliveries under way to one webhook: one that is slow must leave room for others
+CANDIDATES: Final = 128  # from which a claim chooses: the oldest of each owner, then the second of each, and so on
+OF_ONE: Final = 32  # candidates of one owner; of one webhook at most EACH
+EACH: Final = 4  # deliveries in progress to one webhook: a slow one must leave room for others
 
 
 class Due(NamedTuple):
-    """A delivery that may begin. `owner`: as `Webhook.owner`."""
+    """A delivery that is due. `owner`: as `Webhook.owner`."""
 
     seq: int
     webhook: str
@@ -65,13 +65,13 @@ class Delivering(Connected):
     # ---- webhooks of the API
 
     async def webhooks(self, now: int) -> list[Webhook]:
-        """All of them, the oldest first, with the secrets that are valid at `now` (epoch ms)."""
+        """Return all webhooks, oldest first, with the secrets that are valid at `now` (epoch ms)."""
         async with self._reading() as connection:
             rows = (await connection.execute(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))).all()
         return [_webhook(row, now) for row in rows]
 
     async def add_webhook(self, webhook: Webhook) -> None:
-        """Keep a new one."""
+        """Store a new webhook."""
         row = {"id": webhook.id, "tenant": webhook.tenant, "url": webhook.url, "created_at": webhook.created_at}
         secrets = [[secret, None] for secret in webhook.secrets]
         async with self._writing() as connection:
@@ -80,7 +80,7 @@ class Delivering(Connected):
     async def rotate_webhook(self, webhook_id: str, secret: str, now: int, old_until: int) -> bool:
         """Give a webhook a new secret; return False if there is no such webhook.
 
-        The newest of its old secrets signs beside it until `old_until` (epoch ms).
+        The newest of its old secrets also signs until `old_until` (epoch ms).
         """
         mine = webhooks.c.id == webhook_id
         async with self._writing() as connection:
@@ -92,16 +92,16 @@ class Delivering(Connected):
             return True
 
     async def drop_webhooks(self, tenant: str) -> int:
-        """Forget the webhooks of a tenant, and what waits for them -> how many there were."""
+        """Delete the webhooks of a tenant, and their queued deliveries; return how many webhooks there were."""
         async with self._writing() as connection:
             owners = await connection.execute(select(webhooks.c.id, webhooks.c.tenant))
-            gone = [webhook for webhook, owner in owners if owner == tenant]  # a name that no column takes is nobody's
+            gone = [webhook for webhook, owner in owners if owner == tenant]  # some names fit no column
             await connection.execute(delete(webhooks).where(webhooks.c.id.in_(gone)))
             await connection.execute(delete(queue).where(queue.c.webhook.in_(gone)))
             return len(gone)
 
     async def drop_webhook(self, webhook_id: str) -> bool:
-        """Forget a webhook, and what waits for it -> whether there was one."""
+        """Delete a webhook, and its queued deliveries; return whether there was one."""
         async with self._writing() as connection:
             gone = await connection.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
             await connection.execute(delete(queue).where(queue.c.webhook == webhook_id))
@@ -112,13 +112,13 @@ class Delivering(Connected):
     async def enqueue(self, events: Sequence[tuple[str, Event]], now: int) -> None:
         """Queue events for webhooks (by id), in this order.
 
-        Those that are queued already, or of an erased thread, are skipped.
+        Events that are queued already, or belong to an erased thread, are skipped.
         """
         if not events:
             return
         async with self._writing() as connection:
             await _lock(connection, {event.lane for _, event in events})
-            # Only while the locks are held: an erasure takes them, too, to delete what waits.
+            # Read after taking the locks: an erasure takes them, too, to delete the queued deliveries.
             erased = await erased_of(connection, {event.thread for _, event in events if event.thread is not None})
             events = [one for one in events if one[1].thread not in erased]
             lanes = sorted({(webhook, event.lane) for webhook, event in events})
@@ -133,14 +133,14 @@ class Delivering(Connected):
             if not rows:
                 return
             new = INSERT[connection.dialect.name](queue)
-            # The driver runs it for one row after the other: the order of their numbers is the order of delivery.
+            # The driver inserts one row after the other: the order of their numbers is the order of delivery.
             await connection.execute(new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), rows)
 
     async def claim(self, now: int, choose: Callable[[Sequence[Due]], Sequence[int]]) -> list[Delivery]:
         """Claim due deliveries for CLAIMED_MS.
 
-        `choose` picks some by index from candidates in which the oldest of each owner come first: an owner with very
-        many hides none of the others.
+        `choose` picks some by index. The oldest of each owner come first, so an owner with very many deliveries hides
+        no other.
         """
         due = queue.c.due <= now
         async with self._reading() as connection:  # nearly always nothing is due
@@ -153,7 +153,7 @@ class Delivering(Connected):
             numbers = choose(list(chosen.values()))
             if not numbers:
                 return []
-            # A second look at `due`: another worker may have claimed them meanwhile.
+            # `due` is checked again: another worker may have claimed them meanwhile.
             mine = update(queue).where(queue.c.seq.in_(numbers), due).values(due=now + CLAIMED_MS)
             rows = (await connection.execute(mine.returning(*queue.c))).all()
         return [_delivery(row, chosen[row.seq]) for row in sorted(rows, key=lambda row: row.seq)]
@@ -165,7 +165,7 @@ class Delivering(Connected):
             return await connection.scalar(select(queue.c.seq).where(*_same(delivery))) is not None
 
     async def over(self, delivery: Delivery, now: int) -> None:
-        """Remove a delivery that was made or given up: the next one of its lane is due."""
+        """Remove a delivery that succeeded or was given up; the next one of its lane becomes due."""
         lane = queue.c.webhook == delivery.webhook, queue.c.lane == delivery.lane
         async with self._writing() as connection:
             await _lock(connection, [delivery.lane])
@@ -182,14 +182,14 @@ class Delivering(Connected):
             await connection.execute(update(queue).where(*_same(delivery)).values(**values))
 
     async def waiting_deliveries(self) -> Mapping[str, int]:
-        """Webhook -> how many events wait for it."""
+        """Return how many events are queued, by webhook."""
         counts = select(queue.c.webhook, func.count()).group_by(queue.c.webhook)
         async with self._reading() as connection:
             return {row[0]: row[1] for row in await connection.execute(counts)}
 
 
 async def forget_deliveries(connection: AsyncConnection, thread: ThreadKey) -> None:
-    """Delete what waits of a thread's turns, with the caller's transaction; what waited behind it is due."""
+    """Delete a thread's queued turns in the caller's transaction; the next deliveries of the lane become due."""
     lane = lane_of(thread.tenant, thread.thread_id)
     await _lock(connection, [lane])
     await connection.execute(delete(queue).where(queue.c.lane == lane, queue.c.thread_key == key_text(thread)))
@@ -206,7 +206,7 @@ async def _lock(connection: AsyncConnection, lanes: Iterable[str]) -> None:
 
 
 def _same(delivery: Delivery) -> tuple[Any, ...]:
-    """Not by the number alone: SQLite gives it again."""
+    """Return the conditions of this delivery's row; its number is not enough, since SQLite may reuse it."""
     return queue.c.seq == delivery.due.seq, queue.c.webhook == delivery.webhook, queue.c.id == delivery.id
 
 
@@ -217,7 +217,7 @@ def _row(webhook: str, event: Event, due: int | None) -> dict[str, Any]:
 
 
 def _candidates(now: int) -> Select[Any]:
-    """`Due` of what is due, the oldest of each owner first."""
+    """Return a query of due deliveries, as `Due`, the oldest of each owner first."""
     owner = func.coalesce(webhooks.c.tenant, queue.c.webhook)
     oldest = (queue.c.due, queue.c.seq)
     within = func.row_number().over(partition_by=queue.c.webhook, order_by=oldest)

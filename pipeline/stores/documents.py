@@ -1,4 +1,4 @@
-"""Rows of the store -> lines of the list of threads, and ThreadProtocol documents."""
+"""Conversion of the store's rows to lines of the list of threads, and to ThreadProtocol documents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> dict[
 
 
 async def summary_of(connection: AsyncConnection, key: ThreadKey) -> ThreadSummary | None:
-    """Return one thread's line; None where it is not stored."""
+    """Return a thread's line of the list; None if the thread is not stored."""
     return next(iter((await summaries_of(connection, list_statements.line(key))).values()), None)
 
 
@@ -64,9 +64,9 @@ def _summary(row: Row[Any], names: Iterable[str]) -> ThreadSummary:
 
 
 async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -> dict[ThreadKey, dict[str, Any]]:
-    """Return the documents of those of these threads that are stored; links to erased threads are left out.
+    """Return the documents of these threads, as far as they are stored, without links to erased threads.
 
-    What is read is put together in a thread: a long conversation takes longer than an event loop should stand still.
+    The documents are built in a thread: a long conversation would block the event loop for too long.
     """
     await certain(connection)
     texts = list(await connection.scalars(statements.records(keys))) if keys else []
@@ -87,7 +87,7 @@ def _records_by_thread(
 ) -> tuple[dict[ThreadKey, list[TurnRecord]], set[ThreadKey]]:
     """Return the records of each thread, and the threads that they link to.
 
-    `texts` is empty then, as both would take much memory.
+    Empties `texts`, since both together would take much memory.
     """
     records: dict[ThreadKey, list[TurnRecord]] = {key: [] for key in keys}
     targets: set[ThreadKey] = set()
@@ -112,7 +112,7 @@ def _documents(
 
 
 def _shown(records: Iterable[TurnRecord], erased: set[ThreadKey]) -> list[TurnRecord]:
-    """Return a tenant's records without their links to erased threads of its own."""
+    """Return a tenant's records without links to the tenant's erased threads."""
     return [
         without_links(record, {key.thread_id for key in erased if key.tenant == key_of(record).tenant})
         for record in records

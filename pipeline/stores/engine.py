@@ -23,15 +23,15 @@ BUSY_SECONDS: Final = 15.0
 CONNECT_SECONDS: Final = 10.0
 COMMAND_SECONDS: Final = 60.0
 LOG_BYTES: Final = 64 * 1024 * 1024  # of SQLite's write-ahead log, until it is emptied
-CACHE: Final = "cache_size=-16000"  # KB of each connection, where it reads or writes that much
-COPIED: Final = "wal_autocheckpoint=4000"  # pages in the log, of 4 KB, that are copied into the database
-EMPTY_MS: Final = 200  # for which emptying the log waits for readers and writers
+CACHE: Final = "cache_size=-16000"  # KB for each connection, as far as its reads and writes need them
+COPIED: Final = "wal_autocheckpoint=4000"  # pages of 4 KB in the log, from which on they are copied into the database
+EMPTY_MS: Final = 200  # how long emptying the log waits for readers and writers
 WRITE: Final = "turnmill_write"  # execution option: the transaction will write
-SEARCH: Final = "turnmill_search"  # another: the setting, for turns that it writes
+SEARCH: Final = "turnmill_search"  # execution option: the search setting, for turns that the transaction writes
 
 
 def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) -> AsyncEngine:
-    """`sqlite:///path` or `postgresql://…` -> engine; connects later. Raises CallerError, StoreError.
+    """Return an engine for `sqlite:///path` or `postgresql://…`; connects later. Raises CallerError, StoreError.
 
     `command_seconds`: the longest that one statement may take on Postgres.
     """
@@ -118,9 +118,9 @@ class WriteAheadLog:
         self.limit = LOG_BYTES
 
     def keep_small(self, connection: Connection) -> None:
-        """Empty the log where it is large.
+        """Empty the log if it is large.
 
-        If another writer holds it up, the next transaction tries again; if a reader does, the one after another
+        If another writer blocks that, the next transaction tries again; if a reader does, the next try is after another
         LOG_BYTES.
         """
         size = self.file.stat().st_size if self.file.exists() else 0
@@ -143,7 +143,7 @@ def _begin_sqlite(connection: Connection, *, log: WriteAheadLog) -> None:
 
 
 def _postgres(url: str, command_seconds: float | None) -> AsyncEngine:
-    # asyncpg reads the whole URL itself: sslmode and libpq's other options, several hosts, sockets.
+    # asyncpg parses the whole URL itself: sslmode and libpq's other options, several hosts, sockets.
     connect = partial(asyncpg.connect, url, timeout=CONNECT_SECONDS, command_timeout=command_seconds)
     return create_async_engine(
         "postgresql+asyncpg://",

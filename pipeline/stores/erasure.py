@@ -1,4 +1,4 @@
-"""Erase a thread and its sub-agents': rows, large values, archive; and keep them erased."""
+"""Permanent erasure of a thread and its sub-agents' threads: rows, large values, archive."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ ERASE: Final = "thread.erase"
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """The result of an erasure: whether the store had the thread.
+    """The result of an erasure: whether the thread was stored, and how many objects and segments had data of it.
 
-    How many objects, and segments of the archive, had some.
-
-    The numbers include the sub-agents' threads that went with it. `held`: sub-agents' threads that stay, as they are
-    held.
+    The numbers include the sub-agents' threads that were erased with it. `held`: sub-agents' threads that were kept,
+    since they are held.
     """
 
     stored: bool
@@ -36,9 +34,9 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """The erased `threads`, each behind the one that started it.
+    """The erased `threads`, each after the one that started it.
 
-    Those of `stored` were in the store. `held`: those that stay, as they are held.
+    `stored`: those of them that the store had. `held`: threads that were kept, since they are held.
     """
 
     threads: tuple[ThreadKey, ...]
@@ -74,10 +72,10 @@ async def erase(settings: Settings, store: ThreadStore, key: ThreadKey, by: str)
 async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[ThreadKey], by: str) -> Erased:
     """Erase threads, and those that only their sub-agents have spoken in; held ones stay. Raises StoreError.
 
-    Each has a line in the audit log before anything of it goes.
+    Each gets a line in the audit log before any of its data is deleted.
 
-    All are marked first: from then on no worker writes anything of them, and a replay brings nothing back. Rows are
-    deleted last, a sub-agent's before its parent's, so that a repeated call still finds each by its names.
+    All are marked first: from then on no worker writes data of them, and a replay doesn't restore them. Rows are
+    deleted last, a sub-agent's before its parent's, so that a repeated call still finds all threads by their links.
     """
     family, held = await _marked(store, keys)
     for one in family:
@@ -98,13 +96,13 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
 
 
 async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[ThreadKey], list[ThreadKey]]:
-    """Mark threads and the threads of their sub-agents, at any depth; return all, and those that are held.
+    """Mark threads and the threads of their sub-agents, at any depth; return the marked and the held ones.
 
-    Each stands behind the one that started it. Held ones stay, with all that they have started.
+    Each follows the one that started it. Held ones stay, with all threads that they started.
     """
     family, held = dict[ThreadKey, None](), dict[ThreadKey, None]()
     waiting = list(keys)
-    for one in waiting:  # it grows meanwhile
+    for one in waiting:  # the list grows during the loop
         if one in family or one in held:
             continue
         try:

@@ -19,7 +19,7 @@ class StoreError(TurnmillError):
 
 
 class UnstorableData(StoreError):
-    """The thread store is well, and can't take what it was given: some record of the batch is to blame."""
+    """The thread store works, but can't store some record of the batch."""
 
 
 class HeldThread(CallerError):

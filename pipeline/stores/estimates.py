@@ -1,7 +1,7 @@
-"""What a run has used that broke off before its usage came: an estimate by a rule, kept apart from what is known. Pure.
+"""Estimate of the usage of a run that broke off before its usage was reported, kept apart from reported usage. Pure.
 
-Four characters are a token. A call of a model reads all that its run had said before it, as far as the turn has it, and
-writes its answer, also one that broke off; where a call's usage is known, the next one reads what that read and wrote.
+Four characters count as a token. A model call reads all earlier messages of its run, as far as the turn has them, and
+writes its answer, even a partial one. If a call's usage is known, the next call reads that call's input and output.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pipeline.turns.partial_turns import with_partial
 from pipeline.turns.tokens import counts
 from topics import json_text
 
-CHARACTERS: Final = 4  # of a token
+CHARACTERS: Final = 4  # per token
 
 
 def estimated(turn: Mapping[str, Any]) -> dict[str, int] | None:

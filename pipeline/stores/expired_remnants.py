@@ -17,8 +17,8 @@ from topics.thread_key import ThreadKey
 class Remnant(NamedTuple):
     """The remnants of an expired thread.
 
-    `before`: what ended before then has expired; `first`, `last`: the time of its records; `due`: when it is looked at.
-    Epoch ms.
+    `before`: rows that ended before then have expired; `first`, `last`: the time range of its records; `due`: when it
+    is checked next. All in epoch ms.
     """
 
     key: ThreadKey
@@ -29,7 +29,7 @@ class Remnant(NamedTuple):
 
 
 async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remnant]) -> None:
-    """Add these; of a thread that is there already, the wider times."""
+    """Store these; if a thread is stored already, its time range is extended."""
     for one in expired_remnants:
         row = {"thread_key": key_text(one.key), "name": list(one.key), "before": one.before}
         row |= {"first": one.first, "last": one.last, "due": one.due}
@@ -46,7 +46,7 @@ async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remna
 
 
 def due_ones(now: int, limit: int) -> Select[Any]:
-    """Return a query of the rows that are due, those first that have waited longest."""
+    """Return a query of the rows that are due, those that have waited longest first."""
     return select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key).limit(limit)
 
 
@@ -57,7 +57,7 @@ async def due(connection: AsyncConnection, now: int, limit: int) -> list[Remnant
 
 
 async def looked_at(connection: AsyncConnection, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
-    """`left` are looked at again when they are due then; `clean` are forgotten, if nothing was added meanwhile."""
+    """Set when `left` are due for the next check; delete `clean`, unless something was added meanwhile."""
     for one in left:
         await connection.execute(update(expired).where(expired.c.thread_key == key_text(one.key)).values(due=one.due))
     for one in clean:

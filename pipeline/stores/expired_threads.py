@@ -1,7 +1,7 @@
 """Threads whose newest record is older than their tenant's retention, within the caller's transaction.
 
-A thread goes as a whole, when all its records have ended before then. What `expired` holds of it from then on is no
-mark: it says what large values and the archive may still have of it, and goes once they have nothing more.
+A thread is deleted as a whole, once all its records have expired. Its row in `expired` then isn't a mark against new
+turns: it says that large values and archived rows may remain, and is deleted once none do.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from pipeline.stores.write import lock
 from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
-LOOKED_AT: Final = 200  # threads at once
-TURNS_AT_ONCE: Final = 100  # that one transaction deletes, or those of one thread
+LOOKED_AT: Final = 200  # threads per query
+TURNS_AT_ONCE: Final = 100  # how many turns one transaction deletes at most, unless one thread has more
 
 
 @dataclass(frozen=True, slots=True)
 class Ripe:
     """A thread that has expired.
 
-    Its turns, when its first one began and its last record ended, in epoch ms; `held`: it stays, as it is held.
+    `turns`: how many; `first`, `last`: when its first turn began and its last record ended, epoch ms; `held`: it is not
+    deleted.
     """
 
     key: ThreadKey
@@ -48,7 +49,7 @@ class Ripe:
 
 
 class RoundPosition(NamedTuple):
-    """The position of a round: at which of the tenants with a retention of their own, and behind which thread."""
+    """The position of a round: the index of a scope (see `scopes`), and the thread after which it continues."""
 
     tenant: int = 0
     updated_at: int = 0
@@ -75,9 +76,9 @@ def candidates(tenant: str | None, begin: int, after: RoundPosition) -> Select[A
 async def next_ripe(
     connection: AsyncConnection, retention: Retention, now: int, after: RoundPosition
 ) -> tuple[list[Ripe], RoundPosition | None]:
-    """Return the next expired threads and the next position, None behind the last.
+    """Return the next expired threads and the next position, None after the last.
 
-    They have TURNS_AT_ONCE turns at most, or are one thread.
+    Together they have at most TURNS_AT_ONCE turns, unless it is a single thread.
     """
     wanted = scopes(retention)
     if after.tenant >= len(wanted):
@@ -103,7 +104,7 @@ async def next_ripe(
 async def ripe_of(
     connection: AsyncConnection, keys: Collection[ThreadKey], retention: Retention, now: int
 ) -> list[Ripe]:
-    """Return the expired ones of these threads; not those that are being erased."""
+    """Return those of these threads that have expired and are not being erased."""
     held, erased = await held_of(connection, keys), await erased_of(connection, keys)
     found = []
     for key in keys:
@@ -117,16 +118,16 @@ async def ripe_of(
 
 
 async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
-    """Delete the rows of the expired ones of these threads that are not held; return them.
+    """Delete the rows of those of these threads that have expired and are not held; return these threads.
 
-    The sums of usage keep what they have used.
+    The sums of usage keep their usage.
     """
     wanted = sorted(keys, key=key_text)
-    rows = await lock(connection, wanted)  # this waits for a writer that is adding a turn, and for who holds the thread
+    rows = await lock(connection, wanted)  # waits for a writer that is adding a turn, or a caller that holds it
     gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
     for one in gone:
         await usage_sums.keep_expired(connection, one.key)
-        # Before the transaction ends: one that ends without the line would have removed it in silence.
+        # Logged before the transaction ends: if the process died in between, the deletion would have no line.
         what = "expired thread %s, %d turns, the last of %s"
         audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
         before = retention.begin(one.key.tenant, now) or 0

@@ -1,4 +1,4 @@
-"""A store whose threads expire: finding and deleting them, and remembering what is left of them elsewhere."""
+"""A store whose threads expire: finding and deleting them, and recording what may remain of them elsewhere."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Expiring(Connected):
     async def next_ripe(
         self, retention: Retention, now: int, after: RoundPosition
     ) -> tuple[list[Ripe], RoundPosition | None]:
-        """Return some expired threads, held ones too, and the next position; None behind the last."""
+        """Return some expired threads, held ones too, and the next position; None after the last."""
         async with self._reading() as connection:
             return await expired_threads.next_ripe(connection, retention, now, after)
 
     async def expire(self, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
-        """Delete the rows of those of these threads that have expired and are not held, in one transaction. -> which.
+        """Delete the rows of those of these threads that have expired and are not held; return them. One transaction.
 
-        A thread to which a turn has come meanwhile stays.
+        A thread that got a turn meanwhile stays.
         """
 
         async def transaction() -> list[Ripe]:
@@ -41,17 +41,17 @@ class Expiring(Connected):
         return await to_the_end(transaction())
 
     async def expired_remnants(self, now: int) -> list[Remnant]:
-        """Expired threads of which large values or the archive may have something, and that are due."""
+        """Return the due expired threads of which large values or archived rows may remain."""
         async with self._reading() as connection:
             return await expired_remnants.due(connection, now, LEAVINGS_AT_ONCE)
 
     async def looked_at(self, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
-        """`left` are to be looked at again, when they are due; of `clean` nothing is left."""
+        """Set when `left` are due for the next check; forget `clean`, of which nothing remains."""
         async with self._writing() as connection:
             await expired_remnants.looked_at(connection, left, clean)
 
     async def lease_expiry(self, holder: str, now: int, until: int) -> bool:
-        """Take, or keep, the turn at the expiry until then -> whether no other process has it."""
+        """Take or renew the lease of the expiry until `until`; return False if another process has it."""
         free = or_(expiry_state.c.holder == holder, expiry_state.c.until <= now)
         async with self._writing() as connection:
             taken = await connection.execute(update(expiry_state).where(free).values(holder=holder, until=until))

@@ -1,8 +1,8 @@
-"""Expiry: threads whose retention is over go, with their large values and what the archive has of them; in small steps.
+"""Expiry: deletes threads whose retention is over, with their large values and archived rows, in small steps.
 
-Rows go first: of some threads at once, in one transaction that remembers which they were. Objects and archived rows
-follow; what was remembered is forgotten when another look, later, finds nothing more of it. So a process that dies in
-the middle leaves nothing behind, and several that work at once do no harm.
+Rows are deleted first, of some threads at once, in one transaction that records these threads. Objects and archived
+rows follow; the record is deleted when a later check finds nothing more. So a process that dies in the middle leaves
+nothing behind, and several that work at once do no harm.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pipeline.turns.times import bounded
 from topics.catalog import TURNS
 from topics.thread_key import ThreadKey
 
-AGAIN_MS: Final = 600_000  # until another look at what an expired thread has left
-DAYS: Final = 4000  # of one thread that are looked at in the archive
+AGAIN_MS: Final = 600_000  # until the next check of an expired thread's remnants
+DAYS: Final = 4000  # days of one thread that are checked in the archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Expired:
 
 
 class Expiry:
-    """One round after the other over a store. `settings.kept_for` says what expires."""
+    """Runs rounds of expiry over a store. `settings.kept_for` says what expires."""
 
     def __init__(self, settings: Settings, store: ThreadStore) -> None:
         """Prepare the expiry. Raises CallerError where a cloud's variables say too little."""
@@ -54,12 +54,12 @@ class Expiry:
         self.retention = settings.kept_for
         self.contents = ContentStore.of(settings)
         self.archives = archives_of(settings, store.erased)
-        # So long a turn may be on its way from assembly, which has kept its values already, to the store.
+        # How long a turn may take from assembly, which has stored its large values already, to the store.
         self.on_the_way = settings.retention_ms.get(TURNS.name, TURNS.retention_ms)
         self.place = RoundPosition()
 
     async def step(self, now: int) -> tuple[Expired, bool]:
-        """Expire the next batch of threads; behind the last, delete large values and archived rows of the expired ones.
+        """Expire the next batch of threads; after the last, delete large values and archived rows of the expired ones.
 
         Return what was removed, and whether this round has more to do. Raises StoreError; the next step goes on where
         this one stopped.
@@ -76,7 +76,7 @@ class Expiry:
         return Expired(len(gone), sum(one.turns for one in gone)), True
 
     async def would_go(self, now: int) -> Expired:
-        """Return what a whole round would remove now; changes nothing. Raises StoreError."""
+        """Return what a whole round would remove now; change nothing. Raises StoreError."""
         found, before, days = Expired(), dict[ThreadKey, int](), set[date]()
         place: RoundPosition | None = RoundPosition()
         while place is not None:
@@ -88,12 +88,12 @@ class Expiry:
                 found += Expired(1, one.turns, len(sizes), sum(sizes))
             days |= _days(going)
             before |= {one.key: self.retention.begin(one.key.tenant, now) or 0 for one in going}
-        ends = before, dict.fromkeys(before, now)  # of turns, and of what was said of them
+        ends = before, dict.fromkeys(before, now)  # of turns, and of the feedback on them
         counted = [await one.counted(days, end) for one, end in zip(self.archives, ends, strict=False) if before]
         return found + Expired(archived=sum(counted))
 
     async def _clean(self, now: int) -> tuple[Expired, bool]:
-        """Objects and archived rows of some expired threads. -> what went, and whether there may be more of them."""
+        """Delete objects and archived rows of some expired threads. Return what was removed, and if more may follow."""
         expired_remnants = await self.store.expired_remnants(now)
         if not expired_remnants:
             return Expired(), False
@@ -105,7 +105,7 @@ class Expiry:
             if due is not None:
                 again[one.key] = due
         before = {one.key: one.before for one in expired_remnants}
-        # What was said of a thread expires with it, though it was said later.
+        # Feedback on a thread expires with it, even if it was given later.
         said = {key: end + (self.retention.of(key.tenant) or 0) for key, end in before.items()}
         for archive, ends in zip(self.archives, (before, said), strict=False):
             archived = await archive.expire(_days(expired_remnants), ends)
@@ -129,9 +129,9 @@ class Expiry:
         return kept_for is not None and 0 <= now - one.before - kept_for < AGAIN_MS
 
     async def _delete_objects(self, one: Remnant, now: int) -> tuple[Expired, int | None]:
-        """Delete the thread's large values to which no turn refers, but for those that a turn on its way may refer to.
+        """Delete the thread's large values that no turn refers to, except those that a turn on its way may refer to.
 
-        Return what was removed, and when to look again; None where nothing was there.
+        Return what was removed, and when to check again; None if nothing was found.
         """
         kept_for = self.retention.of(one.key.tenant)
         begin = now - min(self.on_the_way, self.on_the_way if kept_for is None else kept_for)

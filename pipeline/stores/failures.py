@@ -1,4 +1,4 @@
-"""A database's error -> StoreError with advice, and whether it is transient. Passwords are left out."""
+"""Converts a database's error to a StoreError with advice, transient or not. Passwords are left out."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ SQLITE: Final[tuple[tuple[str, bool, str], ...]] = (
     ("no such table", False, f"the tables are not there: {MIGRATE}"),
     ("no such column", False, f"the tables are of another version: {MIGRATE}"),
 )
-# Classes of SQLSTATE, and parts of SQLite's messages, that say that the data is at fault, where none of the above fits.
-# SQLite's IntegrityError says so, too: the message of a trigger is its author's.
+# Classes of SQLSTATE, and parts of SQLite's messages, which mean that the data is at fault, if no row above fits.
+# SQLite's IntegrityError means that, too: the author of a trigger chooses its message.
 POSTGRES_DATA: Final = ("21", "22", "23", "54", "P0")  # cardinality, values, constraints, sizes and depths, triggers
 SQLITE_DATA: Final = ("constraint failed", "integer overflow", "too big", "binding parameter", "datatype mismatch")
 
 
 def store_error(error: BaseException, url: str) -> StoreError:
-    """Any failure of a database call -> StoreError. Callers raise it `from None`: the original may hold the data."""
+    """Return the StoreError for a failed database call. Callers raise it `from None`: the original may contain data."""
     where = f"the store {without_password(url)}"
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     state: str = getattr(cause, "sqlstate", None) or ""

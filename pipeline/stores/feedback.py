@@ -1,4 +1,4 @@
-"""Feedback in the store: of each id, what was said last, by the times and offsets of the topic."""
+"""Feedback in the store: the latest record of each feedback id, in the order of the topic's times and offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 class Said(NamedTuple):
-    """A record, with its time (epoch ms of the broker) and its offset: the order of what an id said."""
+    """A feedback record with its time (epoch ms of the broker) and its offset, which order the records of one id."""
 
     record: FeedbackRecord
     at: int
@@ -34,9 +34,9 @@ class Feedback(Connected):
     """A store with feedback. Every method raises StoreError."""
 
     async def add_feedback(self, said: Sequence[Said]) -> int:
-        """Store what was said -> how many records were of threads that are erased, and are not stored.
+        """Store feedback; return how many records were skipped since their thread is erased.
 
-        The same again, and what is older than what is stored, changes nothing.
+        A record that is stored already, or older than the stored one, changes nothing.
         """
         newest: dict[tuple[str, str], tuple[ThreadKey, Said]] = {}
         for one in sorted(said, key=lambda one: (one.at, one.offset)):
@@ -61,7 +61,7 @@ class Feedback(Connected):
         return sum(thread_of(one.record) in erased for one in said)
 
     async def feedback_of(self, keys: Collection[ThreadKey]) -> dict[ThreadKey, list[FeedbackRecord]]:
-        """Return the feedback on each of these threads, oldest first, without what was taken back."""
+        """Return the feedback on each of these threads, oldest first, without what was retracted."""
         texts = {key_text(key): key for key in keys}
         found: dict[ThreadKey, list[FeedbackRecord]] = {key: [] for key in keys}
         async with self._reading() as connection:
@@ -74,7 +74,7 @@ class Feedback(Connected):
         return {key: sorted(some, key=lambda one: (one["at"], one["id"])) for key, some in found.items()}
 
     async def forget_feedback(self, tenant: str) -> None:
-        """Delete the feedback of a tenant, "" for what has none."""
+        """Delete the feedback of a tenant, "" for feedback without one."""
         async with self._writing() as connection:
             await certain(connection)
             await connection.execute(delete(feedback).where(feedback.c.tenant == (column_text(tenant) or "")))

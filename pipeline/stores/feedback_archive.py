@@ -1,7 +1,7 @@
 """Feedback in the archive: Parquet objects under ROOT/feedback, beside the objects or tables of turns.
 
-ROOT/feedback/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet holds what was said on that day, by the broker's time, as
-the topic had it: readers take of each id what came last, unless that took it back.
+ROOT/feedback/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet contains the day's feedback records, by the broker's
+time, as on the topic: of each id, readers take the last record, unless it retracts the feedback.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SCHEMA: Final = pa.schema(
 
 
 class FeedbackArchive(Archive):
-    """See `TurnArchive`; its rows end when they were recorded."""
+    """See `TurnArchive`; a row expires by the time at which it was recorded."""
 
     folder = f"/{FEEDBACK}"
     schema = SCHEMA
@@ -68,7 +68,7 @@ class FeedbackArchive(Archive):
         return {part: pa.Table.from_pylist(some, schema=SCHEMA) for part, some in rows.items()}, refused, old
 
     async def names_of(self, days: Collection[date]) -> list[str]:
-        """Return the objects that may tell of turns of these days: something may be said of them at any time later."""
+        """Return the objects that may contain feedback on turns of these days, which may be given at any later time."""
         first = f"{self.root}/day={min({*days} - {EPOCH}, default=EPOCH).isoformat()}"
         return [uri async for uri in self.objects.names_under(self.root) if uri >= first and uri.endswith(SUFFIX)]
 

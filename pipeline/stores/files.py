@@ -1,4 +1,4 @@
-"""Files that are written whole and synced to disk, or not at all."""
+"""Files that are written completely and synced to disk, or not at all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_file(path: Path, data: bytes) -> None:
 def _folder_for(path: Path) -> list[Path]:
     """Make the folder of a file and its parents; return the new ones, whose own entries are not on disk yet.
 
-    Those that another thread has made just now, or a call that failed then, are returned, too.
+    Folders that another thread, or a call that failed, has just made are returned, too.
     """
     with _making:
         try:

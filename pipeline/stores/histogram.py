@@ -1,16 +1,15 @@
 """Histograms of times with logarithmic bins, which can be added and subtracted. Pure.
 
-A bin holds the whole milliseconds that one of them, its value, stands for with an error of at most 2 %. Below 50 ms a
-bin holds one value, so those are exact. As the bins are the same for all, a histogram of many is the sum of theirs, and
-a percentile by nearest rank is the value of the bin that the measured one is in: within 2 % of it.
+A bin contains the whole milliseconds that its value stands for, with an error of at most 2 %. Below 50 ms a bin
+contains one value, so those are exact. All histograms have the same bins, so a total histogram is the sum of its parts,
+and a percentile by nearest rank is the value of the bin that contains the measured one: within 2 % of it.
 
-A histogram is one whole number: the count of bin `n`, times 2 to the power of `64 n`, summed up. So histograms are
-added and subtracted as numbers are. A count may be below 0 on the way, where something is taken from what is yet to be
-added.
+A histogram is one integer: the sum of the count of each bin `n`, times 2 to the power of `64 n`. So histograms are
+added and subtracted as integers. A count may temporarily be below 0, when something is subtracted before it is added.
 
-As text it is `FIRST.WIDTH.COUNTS`: the first bin that holds one, and the counts from the last bin to the first, as
-hexadecimal numbers of WIDTH digits. That is three digits more than any of them needs, so that 4,096 texts of a width
-are added up as whole numbers are, and not bin by bin.
+As text it is `FIRST.WIDTH.COUNTS`: the first bin with a count, and the counts from the last bin to the first, as
+hexadecimal numbers of WIDTH digits. WIDTH has three digits more than any count needs, so up to 4,096 texts of a width
+are summed as integers, and not bin by bin.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ VALUES: Final = tuple(value for value, _ in BINS)
 LASTS: Final = tuple(last for _, last in BINS)
 
 
-ZEROS: Final = sum(2 ** (BITS - 1) << BITS * place for place in range(len(BINS)))  # added to counts, none is below 0
+ZEROS: Final = sum(2 ** (BITS - 1) << BITS * place for place in range(len(BINS)))  # added, so that no count is below 0
 
 
 def bin_of(ms: int) -> int:
@@ -57,7 +56,7 @@ def bin_of(ms: int) -> int:
 
 
 def of_times(times: Mapping[int, int]) -> Histogram:
-    """Time in ms -> how often it was measured; less than 0 where it is taken away."""
+    """Return the histogram of times in ms -> how often each was measured; below 0 to subtract."""
     counts: dict[int, int] = {}
     for ms, count in times.items():
         place = bin_of(ms)
@@ -71,7 +70,7 @@ def possible(histogram: Histogram) -> bool:
 
 
 def percentiles(histogram: Histogram, percents: Sequence[int]) -> list[int | None]:
-    """Each by nearest rank, in ms: within 2 % of a value that was measured. None where nothing was."""
+    """Return each percentile by nearest rank, in ms: within 2 % of a measured value. None if nothing was measured."""
     if histogram <= 0:
         return [None] * len(percents)
     reached = list(accumulate(_unpacked(histogram, BYTES)))
@@ -79,7 +78,7 @@ def percentiles(histogram: Histogram, percents: Sequence[int]) -> list[int | Non
 
 
 def text_of(histogram: Histogram) -> str:
-    """Return the histogram as text; no count is below 0."""
+    """Return the histogram as text; no count may be below 0."""
     if not histogram:
         return ""
     first = _first(histogram, BITS)
@@ -104,7 +103,7 @@ def added(texts: Iterable[str]) -> Histogram:
 
 
 def _taken(sums: dict[str, int]) -> Histogram:
-    """Return the histogram of these numbers, which are taken from `sums`."""
+    """Return the histogram of these numbers, and remove them from `sums`."""
     total: Histogram = 0
     for width, number in sums.items():  # none of which is 0
         first = _first(number, 4 * int(width))

@@ -23,12 +23,12 @@ class Holding(Connected):
     """A store whose threads may be held. Every method raises StoreError."""
 
     async def hold(self, key: ThreadKey) -> bool:
-        """Hold a thread: until it is released it is neither deleted nor does it expire.
+        """Hold a thread: until it is released, it is not deleted and does not expire.
 
-        Return True if it was not held before. Raises CallerError for one that is being deleted, or has been.
+        Return True if it was not held before. Raises CallerError for a thread that is being or was deleted.
         """
         async with self._writing() as connection:
-            locked = await lock(connection, [key])  # this waits for a deletion that is about to mark it
+            locked = await lock(connection, [key])  # waits for a deletion that is about to mark it
             gone = await erased_of(connection, [key])
             held = await held_of(connection, [key])
             await connection.execute(statements.delete_empty([locked[key].id]))
@@ -40,7 +40,7 @@ class Holding(Connected):
             return not held
 
     async def release(self, key: ThreadKey) -> bool:
-        """Lift the hold of a thread -> whether there was one."""
+        """Lift the hold of a thread; return whether there was one."""
         async with self._writing() as connection:
             gone = await connection.execute(delete(holds).where(holds.c.thread_key == key_text(key)))
             return gone.rowcount > 0

@@ -1,4 +1,4 @@
-"""The names of threads, turns and agents in rows: as text that every database takes, and turns as bytes. Pure."""
+"""The names of threads, turns and agents in rows: text that every database can store; turns as bytes. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 USUAL: Final = 200  # characters of a key
-NO_TENANT = ""  # what a caller gives who means the threads without a tenant; None means any
+NO_TENANT = ""  # names the threads without a tenant; None means any tenant
 CANONICAL: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 UUID_BYTES: Final = 16
-FILLER: Final = b"\xff"  # no byte of UTF-8
+FILLER: Final = b"\xff"  # a byte that UTF-8 never contains
 
 
 class UsageNames(NamedTuple):
-    """Whose usage it is: a row of `usage_names`."""
+    """The names under which usage is counted: a row of `usage_names`."""
 
     tenant: str | None
     model: str | None
@@ -37,8 +37,8 @@ class Agent(NamedTuple):
 
 
 def key_of(record: TurnRecord) -> ThreadKey:
-    """Return the key of a record's thread; its tenant as text, as rows hold it: a foreign record's may be any JSON."""
-    tenant = cast("dict[str, Any]", record).get("tenant")  # compiled code believes a TypedDict
+    """Return the key of a record's thread; its tenant as text, as in rows: a foreign record's may be any JSON."""
+    tenant = cast("dict[str, Any]", record).get("tenant")  # compiled code trusts a TypedDict
     return ThreadKey.of(record["thread_id"], str(tenant) if tenant else None)
 
 
@@ -65,7 +65,7 @@ def id_and_tenant(key: ThreadKey) -> tuple[str, str]:
 
 
 def exact_name(key: ThreadKey) -> list[Any] | None:
-    """Return the key as JSON where these columns hold an escape or a hash in place of a part of it, else None."""
+    """Return the key as JSON if these columns contain an escape or a hash instead of a part of it, else None."""
     return None if id_and_tenant(key) == (key.thread_id, key.tenant or NO_TENANT) else list(key)
 
 
@@ -75,7 +75,7 @@ def thread_of(row: Any) -> ThreadKey:
 
 
 def turn_bytes(turn_id: str) -> bytes:
-    """Return a turn's id as `turns` holds it: the 16 bytes of a UUID, or the text, filled up to more than 16 bytes."""
+    """Return a turn's id as in `turns`: the 16 bytes of a UUID, or the text, padded to more than 16 bytes."""
     if CANONICAL.fullmatch(turn_id):
         return bytes.fromhex(turn_id.replace("-", ""))
     return (column_text(turn_id) or "").encode().ljust(UUID_BYTES + 1, FILLER)

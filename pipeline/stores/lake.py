@@ -1,8 +1,8 @@
 """The archive as tables of Apache Iceberg: `turns` and `usage`, each turn's newest revision once.
 
-A segment of the turns topic is one commit to each table; the snapshot says which offsets it holds, so a segment that
-comes again, after a crash or by a replay, finds itself there. What is compared is the rank of records, so nothing
-depends on that: workers may write the same turns at the same time.
+A segment of the turns topic is one commit to each table. The snapshot records its offsets, so a segment that comes
+again, after a crash or by a replay, is recognized. Correctness doesn't depend on that: rows are compared by the rank of
+their records, so workers may write the same turns at the same time.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ T = TypeVar("T")
 
 
 class Lake:
-    """Takes segments as `Archive` does. `erased` gives the threads that must not be in it."""
+    """Writes segments as `Archive` does. `erased` returns which of some threads must not be in it."""
 
     def __init__(self, place: LakeLocation, erased: Erased, own: Prices = NONE) -> None:
         self.place = place
         self.erased = erased
         self.own = own  # prices
-        self.writing = asyncio.Lock()  # our own commits need not get into each other's way
+        self.writing = asyncio.Lock()  # so that our own commits don't conflict with each other
         self.opened: dict[str, LakeTable] = {}
 
     async def write(
@@ -75,17 +75,17 @@ class Lake:
         kept = batch.without(erased)
         source = Source(topic, partition, begin, end, max((entry.at for entry in entries), default=0))
         merged = await self._in_thread(self._merge, kept, source, bool(erased))
-        # An erasure marks the thread first and reads the tables then: so it finds these rows, or we find its mark.
+        # An erasure first marks the thread, then reads the tables: either it finds these rows, or we find its mark.
         if meanwhile := await self.erased(threads) - erased:
             await self.delete_threads(meanwhile)
         try:
             await self._in_thread(self._tidy, kept.days)
-        except StoreError as error:  # the segment is safe; the next one tidies up
+        except StoreError as error:  # the segment is safe; the next call tidies up
             log.warning("files and snapshots are left as they are: %s", error)
         return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, len(batch.expired))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
-        """Remove the rows of erased threads, with all older snapshots; return how many files had some.
+        """Remove the rows of erased threads, and all older snapshots; return how many files had such rows.
 
         Raises StoreError; the same call then goes on.
         """
@@ -94,8 +94,7 @@ class Lake:
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
         """Remove the rows of threads that ended before the thread's time, in epoch ms.
 
-        Where there were some, all snapshots that are older than an hour go, too, save those that somebody has named.
-        Raises StoreError.
+        If there were any, all snapshots older than an hour are removed, too, except named ones. Raises StoreError.
         """
         return await self._in_thread(self._expire, days, before)
 
@@ -104,7 +103,7 @@ class Lake:
         return await self._in_thread(self._counted, days, before)
 
     async def holding(self, tenant: str) -> int:
-        """Return how many files of the current snapshots have something of a tenant. Raises StoreError."""
+        """Return how many files of the current snapshots contain data of a tenant. Raises StoreError."""
         return await self._in_thread(self._holding, tenant)
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
@@ -112,11 +111,11 @@ class Lake:
         return await self._in_thread(self._threads_of, tenant)
 
     async def compact(self) -> dict[str, Compacted]:
-        """Join small files -> what was done, by table. Raises StoreError."""
+        """Join small files; return the result by table. Raises StoreError."""
         return {name: await self._in_thread(self._compact, name) for name in COLUMNS}
 
     async def expire_snapshots(self, older_than: float) -> dict[str, Expired]:
-        """Remove snapshots that are older than that, in seconds, and files that no snapshot names.
+        """Remove snapshots older than `older_than`, in seconds, and files that no snapshot names.
 
         Return what was removed, by table. Raises StoreError.
         """
@@ -124,7 +123,7 @@ class Lake:
         return {name: await self._in_thread(self._expire_snapshots, name, before) for name in COLUMNS}
 
     async def state(self) -> dict[str, TableState]:
-        """Return the state of each table; makes none. Raises StoreError."""
+        """Return the state of each table; creates none. Raises StoreError."""
         return await self._in_thread(self.place.state, COLUMNS)
 
     def _expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
@@ -201,7 +200,7 @@ def _failures_of(root: str, call: Callable[[], T]) -> T:
 
 @contextmanager
 def _failures(root: str) -> Iterator[None]:
-    """Any failure -> StoreError: whether a commit took place is seen by the offsets of the next try."""
+    """Raise any failure as StoreError. Whether the commit took place, the next try sees by the offsets."""
     try:
         yield
     except TurnmillError:

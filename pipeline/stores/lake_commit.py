@@ -1,4 +1,4 @@
-"""A commit to a table of the lake: files in the place of others, and what the snapshot says. Its calls block."""
+"""A commit to a table of the lake: it replaces files by others, and sets the snapshot's properties. Its calls block."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pipeline.stores.lake_offsets import PROPERTY, Offsets
 from pipeline.stores.lake_read import read
 from pipeline.stores.lake_schema import DAY
 
-ERASED: Final = "turnmill.erased"  # on a snapshot: what is before it holds what must go
+ERASED: Final = "turnmill.erased"  # on a snapshot: earlier snapshots contain rows that must be removed
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One commit: of the rows of `drop`, those of `kept` stay; `add` comes; the snapshot records `offsets`.
+    """One commit: files of `drop` are replaced by their rows in `kept`; `add` is added; `offsets` are recorded.
 
-    `joined`: what stays becomes one file, else one of each. `erases`: older snapshots hold what must go.
+    `joined`: the kept rows become one file, else one file each. `erases`: older snapshots contain erased rows.
     """
 
     offsets: Offsets
@@ -39,7 +39,7 @@ class Change:
 
 
 def written(table: Table, change: Change) -> Iterator[DataFile]:
-    """Write the change's files. At most the rows of one of its files are in memory, or of all that are joined."""
+    """Write the change's files. Memory holds at most the rows of one of its files, or of all if they are joined."""
     for some in [change.drop] if change.joined and change.drop else [[task] for task in change.drop]:
         rows = change.kept(read(table, some))
         if change.joined:
@@ -51,7 +51,7 @@ def written(table: Table, change: Change) -> Iterator[DataFile]:
 
 
 def swap(table: Table, change: Change, files: Sequence[DataFile]) -> int | None:
-    """Commit -> the id of the snapshot. Raises CommitFailedException where another commit came between."""
+    """Commit; return the id of the snapshot. Raises CommitFailedException if another commit came first."""
     transaction = table.transaction()
     said = {PROPERTY: lake_offsets.text(change.offsets)} | ({ERASED: "true"} if change.erases else {})
     update = transaction.update_snapshot(snapshot_properties=said)
@@ -80,7 +80,7 @@ def _write(table: Table, day: date | None, rows: pa.Table) -> DataFile:
 
 
 def _with_columns(rows: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return the rows with these columns; null where they lack one, as where a newer version has added it."""
+    """Return the rows with these columns; null in those that they lack, such as one that a newer version has added."""
     return pa.table(
         [
             rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)

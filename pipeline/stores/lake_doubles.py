@@ -1,4 +1,4 @@
-"""Turns that a table of the lake has twice, on days far from each other. Its calls block."""
+"""Turns that a table of the lake contains twice, on days far apart. Its calls block."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_lower(table: Table, best: Mapping[Key, Rank]) -> Iterator[FileScanTask]
 
 
 def _twice(table: Table, some: list[FileScanTask]) -> set[int]:
-    """Hashes of turn ids that are in several files: a few more than there are such ids."""
+    """Return hashes of the turn ids that are in several files; also a few hashes of other ids."""
     passes = 1 + sum(task.file.record_count for task in some) // AT_ONCE
     found: set[int] = set()
     for number in range(passes):

@@ -1,6 +1,6 @@
-"""The files of the lake, as pyiceberg asks for them: through obstore, like all other objects, or synced to disk.
+"""The files of the lake behind pyiceberg's FileIO: through obstore, like all other objects, or synced to disk.
 
-So one way leads to a bucket, with the credentials of the cloud's own variables, and a file that is written is safe.
+So buckets are accessed in one way, with the credentials of the cloud's own variables, and a written file is durable.
 Its calls block.
 """
 
@@ -59,14 +59,14 @@ class LakeFile(InputFile, OutputFile):
         return True
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002  # as pyiceberg declares it
-        """To read. Raises FileNotFoundError."""
+        """Open the file to be read. Raises FileNotFoundError."""
         bucket, key = _place(self.location)
         if bucket is None:
             return Path(key).open("rb")
         return io.BufferedReader(Ranges(obstore.open_reader(bucket, key)))
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002  # as pyiceberg declares it
-        """To write; it is there, and safe, once it is closed. Raises FileExistsError."""
+        """Open the file to be written; it exists, durably, once it is closed. Raises FileExistsError."""
         if not overwrite and self.exists():
             raise FileExistsError(f"{self.location} exists already")
         return Written(self.location)
@@ -84,7 +84,7 @@ class Written(io.BytesIO):
         self.location = location
 
     def close(self) -> None:
-        """Write the file, the first time."""
+        """Write the file when closed for the first time."""
         if not self.closed:
             bucket, key = _place(self.location)
             if bucket is None:
@@ -97,7 +97,7 @@ class Written(io.BytesIO):
 def listed(location: str, files: FileIO | None = None) -> Iterator[tuple[str, float]]:
     """Yield the files below a location, and when each was written, in seconds since the epoch.
 
-    `files`: their access, where that is not by this module.
+    `files`: how to access them, if not by this module.
     """
     if isinstance(files, PyArrowFileIO):
         yield from _listed_by_arrow(location, files)

@@ -1,7 +1,7 @@
-"""The valid rows of the lake: of each turn those of the record that ranks highest. Pure.
+"""The valid rows of the lake: of each turn the rows of the record that ranks highest. Pure.
 
-Tables of turns and tables of usage are merged alike: their rows name a turn (`KEY`) and carry the rank of the record
-that they come from (`RANK`); rows of one turn come and go together. The rank is pipeline.turns.thread_document.rank.
+Tables of turns and of usage are merged alike: their rows name a turn (`KEY`) and contain the rank of their record
+(`RANK`); all rows of one turn are added and removed together. The rank is pipeline.turns.thread_document.rank.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RANK: Final = ("events", "status", "revision", "interruption", "digest")
 Key = tuple[str, str, str]
 Rank = tuple[int, bool, int, bool, str]
 
-ABOVE_ALL: Final[Rank] = (2**63, True, 2**63, True, "")  # of turns that must not be there
+ABOVE_ALL: Final[Rank] = (2**63, True, 2**63, True, "")  # of erased turns: it removes all their rows
 
 
 def keys(table: pa.Table) -> list[Key]:
@@ -68,7 +68,7 @@ def without_lower(table: pa.Table, best: Mapping[Key, Rank]) -> pa.Table:
 
 
 def unknown(table: pa.Table, held: Iterable[pa.Table], best: Mapping[Key, Rank]) -> pa.Table:
-    """Return the rows that are to be added: of the best rank of their turn, where no table of `held` has it already."""
+    """Return the rows to be added: those with the best rank of their turn, unless a table of `held` has it already."""
     there = {
         (key, rank) for one in held for key, rank in zip(keys(one), ranks(one), strict=True) if rank == best.get(key)
     }

@@ -1,8 +1,8 @@
-"""The offsets of each partition that a snapshot of the lake has. Pure.
+"""The offsets of each partition that a snapshot of the lake contains. Pure.
 
-Property `turnmill.offsets` of the snapshot: {"TOPIC/PARTITION": [begin, end, at]}, end exclusive; `at` is the newest
-of the records' times, epoch ms. A segment that lies within is written already. The time tells it from one of a topic
-that was deleted and made again, whose offsets begin anew.
+Property `turnmill.offsets` of the snapshot: {"TOPIC/PARTITION": [begin, end, at]}, end exclusive; `at` is the newest of
+the records' times, epoch ms. A segment within this range is written already. The time distinguishes it from a segment
+of a deleted and recreated topic, whose offsets begin anew.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def text(offsets: Offsets) -> str:
 
 
 def holds(offsets: Offsets, source: Source) -> bool:
-    """Return True if all of the range is held."""
+    """Return True if these offsets contain the whole range."""
     if source.name not in offsets:
         return False
     begin, end, at = offsets[source.name]
@@ -55,7 +55,7 @@ def holds(offsets: Offsets, source: Source) -> bool:
 def with_source(offsets: Offsets, source: Source) -> Offsets:
     """Return the offsets with one more range.
 
-    A range that doesn't continue what is held replaces it: it may be of another topic of that name, and to write a
+    A range that doesn't continue the known one replaces it: it may be of another topic of that name, and writing a
     segment twice does no harm.
     """
     begin, end, at = offsets.get(source.name, (source.begin, source.begin, source.at))

@@ -47,7 +47,7 @@ class LakeLocation:
     def open(self) -> Catalog:
         """Return the catalog.
 
-        A REST one says how its files are reached; PYICEBERG_CATALOG__TURNMILL__… has its login.
+        A REST catalog says how its files are accessed; PYICEBERG_CATALOG__TURNMILL__… contains its login.
         """
         if not self.catalog.startswith(SQLITE):
             return load_catalog("turnmill", type="rest", uri=self.catalog)
@@ -56,7 +56,7 @@ class LakeLocation:
         return load_catalog("turnmill", type="sql", uri=self.catalog, warehouse=self.root, **files)
 
     def state(self, names: Iterable[str]) -> dict[str, TableState]:
-        """Return the state of these tables; makes nothing."""
+        """Return the state of these tables; creates none."""
         if self.catalog.startswith(SQLITE) and not Path(self.catalog.removeprefix(SQLITE)).exists():
             return {}
         catalog = self.open()

@@ -30,13 +30,13 @@ from pipeline.stores.lake_schema import DAY
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 
-SLACK: Final = timedelta(days=1)  # by which the beginning of a turn may differ between its revisions
+SLACK: Final = timedelta(days=1)  # how much the beginning of a turn may differ between its revisions
 ONE_DAY: Final = timedelta(days=1)
 ROWS: Final = (*lake_merge.KEY, *lake_merge.RANK)
 
 
 def offsets_of(table: Table) -> Offsets:
-    """Return the offsets of our newest snapshot; another engine's has none."""
+    """Return the offsets of our newest snapshot; snapshots of other engines have none."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         said = snapshot.summary.additional_properties.get(PROPERTY) if snapshot.summary else None
@@ -53,7 +53,7 @@ def tasks(table: Table, where: BooleanExpression | None = None) -> list[FileScan
 
 
 def read(table: Table, some: Sequence[FileScanTask], columns: Collection[str] | None = None) -> pa.Table:
-    """All rows of some files, or some columns of them."""
+    """Return all rows of some files, or some of their columns."""
     schema = table.schema() if columns is None else table.schema().select(*columns)
     return ArrowScan(table.metadata, table.io, schema, AlwaysTrue()).to_table(some)
 
@@ -73,7 +73,7 @@ def held(
 
 
 def standing(table: Table, days: Collection[date | None], ranks: Mapping[Key, Rank]) -> dict[Key, Rank]:
-    """Return the highest rank of each turn, of those in the table and in `ranks`."""
+    """Return the highest rank of each turn in `ranks` and in the table."""
     return lake_merge.highest((rows for _, rows in held(table, days, ranks)), ranks)
 
 
@@ -88,7 +88,7 @@ def of_tenant(tenant: str) -> BooleanExpression:
 
 
 def on_days(days: Iterable[date | None], slack: timedelta = timedelta(0)) -> BooleanExpression:
-    """Return the condition of turns that began on these days (UTC), give or take `slack`, or at no known time."""
+    """Return the condition of turns that began on these days (UTC), give or take `slack`, or have no known time."""
     spans: list[tuple[date, date]] = []
     for day in sorted(day for day in days if day is not None):
         if spans and day - slack <= spans[-1][1] + ONE_DAY:

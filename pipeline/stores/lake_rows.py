@@ -52,10 +52,10 @@ USAGE: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of rows: of each turn those of its newest record, and that record's rank.
+    """A batch of rows: of each turn the rows of its newest record, and that record's rank.
 
-    Also the days on which they began (UTC; None: at no known time), the records that are no turn records, and the
-    thread of each that has expired.
+    `days`: on which the turns began (UTC; None: no known time); `refused`: the records that are not turn records;
+    `expired`: the thread of each record that has expired.
     """
 
     turns: pa.Table
@@ -68,8 +68,8 @@ class Batch:
     def without(self, erased: Collection[ThreadKey]) -> Batch:
         """Return the batch without these threads.
 
-        Their turns rank above all that a table may have of them, as a worker has that died before it saw that they are
-        erased.
+        Their turns rank above all rows in the tables, which removes such rows: a worker may have written them and died
+        before it saw that the threads are erased.
         """
         if not erased:
             return self
@@ -97,9 +97,9 @@ def batch(partition: int, entries: Iterable[Entry], expired: Expired = never, ow
 
 
 def _tables(found: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> tuple[pa.Table, pa.Table]:
-    """Return the tables; what no column takes goes to `refused`.
+    """Return the tables; rows that fit no column go to `refused`.
 
-    Each record is tried by itself only where they fail together.
+    Each record is converted separately only if converting all at once fails.
     """
     bodies = {name: body for _, parts in found for name, body in parts.requests.items()}
     try:
@@ -109,7 +109,7 @@ def _tables(found: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> 
             [_usage(turn, row) | {PROMPT: prompts.get(row["request"])} for turn, parts in found for row in parts.usage],
             schema=USAGE,
         )
-    except Exception as error:  # of a type or size that Arrow has no place for
+    except Exception as error:  # a type or size that Arrow can't represent
         if len(found) == 1:
             refused.append(Refusal(found[0][0]["offset"], f"{type(error).__name__}: {error}"))
             return TURNS.empty_table(), USAGE.empty_table()

@@ -1,4 +1,4 @@
-"""A table of the lake as the catalog has it: made when it is first used, and given the columns that it lacks."""
+"""A table of the lake in its catalog: created at its first use, and given the columns that it lacks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from pipeline.stores import lake_files
 from pipeline.stores.errors import StoreError
 
 NAMESPACE: Final = "turnmill"
-DAY: Final = "started_at"  # the column that the partitions are days of
-TRIES: Final = 50  # commits of others that may come between
-PAUSE: Final = 0.4  # seconds before a commit is made anew, at most
+DAY: Final = "started_at"  # the tables are partitioned by the day of this column
+TRIES: Final = 50  # how often a commit is tried when those of others come first
+PAUSE: Final = 0.4  # seconds before a commit is tried again, at most
 TYPES: Final[Mapping[pa.DataType, IcebergType]] = {
     pa.string(): StringType(),
     pa.int64(): LongType(),
@@ -33,16 +33,16 @@ TYPES: Final[Mapping[pa.DataType, IcebergType]] = {
 }
 PROPERTIES: Final = {
     "format-version": "2",
-    "commit.retry.num-retries": "0",  # a commit that is repeated as it is would add turns that another one has added
+    "commit.retry.num-retries": "0",  # repeating the same commit would add turns that another commit has added
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
-    "write.metadata.metrics.column.document": "none",  # bounds of texts prune nothing
+    "write.metadata.metrics.column.document": "none",  # min and max of long texts exclude no files
     "write.metadata.metrics.column.facts": "none",
 }
 
 
 def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None:
-    """Make the table turnmill.NAME where it is not there, or add the columns that it lacks. Raises StoreError."""
+    """Create the table turnmill.NAME if it does not exist, or add the columns that it lacks. Raises StoreError."""
     catalog.create_namespace_if_not_exists(NAMESPACE)
     fields = [NestedField(number, one.name, TYPES[one.type], required=False) for number, one in enumerate(columns, 1)]
     schema = Schema(*fields)
@@ -63,7 +63,7 @@ def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None
 
 
 def pause() -> None:
-    """Wait for a moment: another commit came between."""
+    """Wait for a moment, since another commit came first."""
     time.sleep(random.uniform(0.1, 1) * PAUSE)  # noqa: S311  # jitter
 
 
@@ -76,12 +76,12 @@ def _complete(table: Table, columns: pa.Schema) -> None:
 
 
 def _refuse_other_catalogs(catalog: Catalog, name: str, location: str) -> None:
-    """Two catalogs over the same files would delete each other's."""
+    """Raise StoreError if another catalog owns these files: two catalogs would delete each other's."""
     if not isinstance(catalog, SqlCatalog) or catalog.table_exists((NAMESPACE, name)):
         return
     if any(lake_files.listed(f"{location}/metadata")):
         raise StoreError(
             f"{location} holds a table that the catalog doesn't know: name its catalog by TURNMILL_ARCHIVE_CATALOG, "
             "or another place by TURNMILL_ARCHIVE",
-            transient=True,  # another worker may be about to enter it
+            transient=True,  # another worker may be about to register it
         )

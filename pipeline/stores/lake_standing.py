@@ -11,7 +11,7 @@ from pipeline.stores.lake_table import Committed, LakeTable
 
 
 class Standing:
-    """The rank of each turn of a batch that stands: a turn may have no row of usage to compare with."""
+    """The ranks by which a batch's usage rows are merged; taken from `turns`, since a turn may have no usage row."""
 
     def __init__(self, turns: LakeTable, batch: Batch, merged: Committed) -> None:
         self.turns = turns
@@ -20,7 +20,7 @@ class Standing:
         self.known = merged.best
 
     def ranks(self) -> Mapping[Key, Rank]:
-        """Return the ranks in the table of turns; read again where another commit has come since."""
+        """Return the ranks in the table of turns; read again if another commit came since."""
         table = self.turns.load()
         if self.snapshot is None or table.metadata.current_snapshot_id != self.snapshot:
             self.known = standing(table, self.batch.days, self.batch.ranks)

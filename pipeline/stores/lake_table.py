@@ -1,7 +1,7 @@
 """A table of the lake: Apache Iceberg, by pyiceberg. Its calls block.
 
-Files are never changed: a commit names the files that go and those that come, and takes place only where no other one
-has come between; else it is made anew, from what is there then. So each snapshot holds each turn once.
+Files are never changed: a commit names the files that it removes and adds, and succeeds only if no other commit came
+first; otherwise it is computed again from the new state. So each snapshot contains each turn once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AT_ONCE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The result of a commit: rows added, bytes written, files removed; of turns: each one's valid rank."""
+    """The result of a commit: rows added, bytes written, files removed; `best`: each turn's valid rank."""
 
     rows: int = 0
     bytes: int = 0
@@ -47,7 +47,7 @@ class Committed:
 
 
 class LakeTable:
-    """The table turnmill.NAME, at `location`; it is made, and gets columns that it lacks, when it is first used."""
+    """The table turnmill.NAME at `location`; at its first use it is created, and gets the columns that it lacks."""
 
     def __init__(self, catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None:
         self.catalog = catalog
@@ -72,10 +72,10 @@ class LakeTable:
         *,
         erases: bool = False,
     ) -> Committed:
-        """Put in the rows of turns that rank higher than what is there, which goes.
+        """Add the rows of turns that rank higher than the table's; these are removed.
 
-        `ranks` and `days`: of each turn that comes, or goes, also of those without rows. `erases`: some of them go for
-        good, so that they are looked for in a segment that is there already, too.
+        `ranks` and `days`: of each turn that is added or removed, also of turns without rows. `erases`: some are
+        removed for good, so the table is searched for them even if it contains the segment already.
         """
         best: dict[Key, Rank] = {}
 
@@ -107,9 +107,9 @@ class LakeTable:
         *,
         erases: bool = False,
     ) -> int:
-        """Remove rows, by some commits; older snapshots still have them. -> how many files had such rows.
+        """Remove rows, in several commits; older snapshots still have them. Return how many files had such rows.
 
-        `kept`: some rows -> those that stay; it needs `columns` alone, and takes none away where `where` does not hold.
+        `kept`: rows -> those that stay; it needs only `columns`, and removes no row outside `where`.
         """
         has: dict[str, bool] = {}  # by path: files never change
         while found := list(self._having(where, columns, kept, has)):
@@ -125,7 +125,7 @@ class LakeTable:
         joined: bool = False,
         erases: bool = False,
     ) -> Committed:
-        """Write the rows of these files anew, as far as these are still there, but for those that go."""
+        """Rewrite these files, as far as they still exist, without the rows that `kept` removes."""
         paths = {task.file.file_path for task in some}
 
         def change(table: Table) -> Change | None:
@@ -137,13 +137,13 @@ class LakeTable:
         return self.commit(change)
 
     def look(self, where: BooleanExpression, columns: Collection[str]) -> Iterator[pa.Table]:
-        """Columns of each file that may hold such rows."""
+        """Yield these columns of each file that may contain such rows."""
         table = self.load()
         for task in lake_read.tasks(table, where):
             yield lake_read.read(table, [task], columns)
 
     def commit(self, change: Callable[[Table], Change | None]) -> Committed:
-        """Make the change of the table as it is; once more, of what it is then, where another one came between."""
+        """Commit the change of the current table; compute it again from the new state if another commit came first."""
         for _ in range(TRIES):
             table = self.load()
             files: list[DataFile] = []
@@ -157,7 +157,7 @@ class LakeTable:
                 for file in files:
                     with suppress(FileNotFoundError):
                         table.io.delete(file.file_path)
-            except FileNotFoundError as error:  # an erasure has deleted what the table consisted of
+            except FileNotFoundError as error:  # an erasure has deleted the table's files
                 log.debug("%s: another commit came between: %s", self.name, error)
             else:
                 new = 0 if todo.add is None else todo.add.num_rows
@@ -184,7 +184,7 @@ class LakeTable:
 
 
 def groups(some: Sequence[FileScanTask], most: int) -> Iterator[list[FileScanTask]]:
-    """Yield the files in groups of so many bytes, at least one in each."""
+    """Yield the files in groups of at most `most` bytes, at least one file in each."""
     group: list[FileScanTask] = []
     size = 0
     for task in some:

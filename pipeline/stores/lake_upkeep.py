@@ -1,4 +1,4 @@
-"""Small files into large ones, and old snapshots and files that nothing names away. Its calls block."""
+"""Upkeep of a lake's table: joins small files, removes old snapshots and unreferenced files. Its calls block."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from pipeline.stores.lake_table import LakeTable, groups
 
 log = logging.getLogger(__name__)
 
-LARGE: Final = 33_554_432  # bytes of a file that stays as it is
-MANY: Final = 16  # small files of a day and of like size, which the role joins
+LARGE: Final = 33_554_432  # bytes from which on a file is not joined
+MANY: Final = 16  # small files of a day and of similar size, from which on the role joins them
 ALIKE: Final = 5  # bits by which the sizes of such files may differ
-RECENT: Final = 3600.0  # seconds in which a query may still read a snapshot, and a file that nothing names be committed
+RECENT: Final = 3600.0  # seconds for which a query may read an old snapshot, and a new file may await its commit
 FOREIGN: Final = 72 * 3600.0  # seconds in which another engine may still commit a file that it has written
 OURS: Final = re.compile(r"[0-9a-f]{32}\.parquet|.*\.(?:avro|metadata\.json)")
-SNAPSHOTS: Final = 200  # that the role keeps, and as many more before it removes them together
+SNAPSHOTS: Final = 200  # that the role keeps; when there are twice as many, it removes the rest together
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Files of a table before and after; turns that had rows of several records."""
+    """The number of a table's files before and after, and of turns that had rows of several records."""
 
     before: int
     after: int
@@ -46,7 +46,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Snapshots that went, and files that went with them or that nothing named."""
+    """The number of removed snapshots, and of files removed with them or referenced by none."""
 
     snapshots: int
     files: int
@@ -55,7 +55,7 @@ class Expired:
 def compact(lake: LakeTable) -> Compacted:
     """Join each day's small files, and remove duplicates.
 
-    A turn whose beginning another revision has moved by days is found here alone.
+    Only this finds duplicates of a turn that started days apart in two of its revisions.
     """
     table = lake.load()
     before = len(tasks(table))
@@ -68,9 +68,9 @@ def compact(lake: LakeTable) -> Compacted:
 
 
 def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
-    """Keep files and snapshots few, behind the role's commits.
+    """Keep files and snapshots few, after the role's commits.
 
-    Join files of these days where many are alike, and remove the oldest of many snapshots.
+    Join files of these days if many are of similar size, and remove the oldest snapshots if there are many.
     """
     table = lake.load()
     for small in _by_day(tasks(table, on_days(days))).values():
@@ -86,7 +86,7 @@ def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
 
 
 def owes(lake: LakeTable) -> bool:
-    """Return True if older snapshots have rows that were removed for good."""
+    """Return True if older snapshots contain rows that were erased."""
     found = sorted(lake.load().snapshots(), key=lambda one: one.sequence_number or 0)
     return any(one.summary and ERASED in one.summary.additional_properties for one in found[1:])
 
@@ -94,10 +94,10 @@ def owes(lake: LakeTable) -> bool:
 def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
     """Remove snapshots from before a time, epoch seconds, and all files that no other snapshot needs.
 
-    The current one and those that somebody has named stay.
+    The current one and named ones stay.
 
-    `erased`: the older ones hold rows that must go, so a named one is a StoreError; and rows go before the snapshots,
-    which then say to a repeated call what is still to be deleted.
+    `erased`: the old ones contain erased rows, so a named one is a StoreError. Data files are deleted before the
+    snapshots, from which a repeated call learns what is still to be deleted.
     """
     for _ in range(TRIES):
         table = lake.load()
@@ -110,7 +110,7 @@ def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
                 _remove(table, (path for path in was if path.endswith(".parquet") and _name(path) not in kept))
             if old:
                 table.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
-        except (CommitFailedException, FileNotFoundError, ValueError) as error:  # another commit came between
+        except (CommitFailedException, FileNotFoundError, ValueError) as error:  # another commit came first
             log.debug("%s: another commit came between: %s", lake.name, error)
             continue
         break
@@ -145,7 +145,7 @@ def _size(task: FileScanTask) -> int:
 
 
 def _delete(lake: LakeTable, gone: set[str]) -> int:
-    """Delete the files in `gone`, and those that have lain there for long, unless the table names them."""
+    """Delete the files in `gone`, and old files, unless the table references them."""
     table = lake.load()
     named = _names(_files(table, table.snapshots(), live=True) | _metadata(table))
     now = time.time()
@@ -166,7 +166,7 @@ def _remove(table: Table, paths: Iterable[str]) -> int:
 
 
 def _name(path: str) -> str:
-    """Return a file's name: a catalog may write the folders before it in several ways."""
+    """Return a file's name; catalogs differ in how they write the folders before it."""
     return path.rpartition("/")[2]
 
 
@@ -175,7 +175,7 @@ def _names(paths: Iterable[str]) -> set[str]:
 
 
 def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[str]:
-    """All files that these snapshots consist of; and, unless `live`, those that they say are gone."""
+    """Return all files that these snapshots consist of; unless `live`, also those that they list as deleted."""
     found: set[str] = set()
     manifests: dict[str, list[str]] = {}
     for snapshot in snapshots:
@@ -188,7 +188,7 @@ def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[st
 
 
 def _metadata(table: Table) -> set[str]:
-    """Return the files beside the snapshots that the table names: its metadata, and statistics of other engines."""
+    """Return the table's other files: its metadata, and statistics of other engines."""
     said = (*table.metadata.statistics, *table.metadata.partition_statistics)
     logged = (entry.metadata_file for entry in table.metadata.metadata_log)
     return {table.metadata_location, *logged, *(one.statistics_path for one in said)}

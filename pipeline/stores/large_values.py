@@ -15,11 +15,11 @@ from urllib.parse import unquote, urlsplit
 from pipeline.stores.objects import MOST, Objects, failures, path_of
 from pipeline.stores.packs import Packs, Stored
 
-HASHED_APART: Final = 65_536  # bytes of the smallest value that a thread hashes while others are assembled
+HASHED_APART: Final = 65_536  # bytes from which on a value is hashed in a thread, while others are assembled
 
 
 def large_values(root: str, objects: Objects) -> Packed | InBucket:
-    """Return the values under a URL. Raises CallerError where the cloud's variables say too little."""
+    """Return the values under a URL. Raises CallerError if the cloud's variables are incomplete."""
     if urlsplit(root).scheme == "file":
         return Packed(root)
     objects.open(root)
@@ -27,7 +27,7 @@ def large_values(root: str, objects: Objects) -> Packed | InBucket:
 
 
 class Packed:
-    """Values in packs. Those that come while a batch is being written are the next batch. Methods raise StoreError."""
+    """Values in packs. Values put while a batch is written form the next batch. Methods raise StoreError."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -36,7 +36,7 @@ class Packed:
         self._writing: asyncio.Task[None] | None = None
 
     async def put(self, folder: str, data: bytes, media_type: str) -> str:
-        """Write a value. Return its SHA-256; it is safe then. One that is there stays, and counts as written now."""
+        """Write a value durably; return its SHA-256. An existing value stays, and counts as written now."""
         loop = asyncio.get_running_loop()
         done: Future[str] = loop.create_future()
         self._waiting.append((folder, data, done))
@@ -52,7 +52,7 @@ class Packed:
                 batch, self._waiting = self._waiting, []
                 try:
                     digests = await asyncio.to_thread(self.packs.put, [(folder, data) for folder, data, _ in batch])
-                except Exception as error:  # each of those who wait gets it
+                except Exception as error:  # every waiting caller gets it
                     for *_, done in batch:
                         if not done.done():
                             done.set_exception(error)
@@ -62,7 +62,7 @@ class Packed:
                             done.set_result(digest)
         finally:
             self._writing = None
-            for *_, done in (*batch, *self._waiting):  # those that are not done when the loop ends
+            for *_, done in (*batch, *self._waiting):  # those that are not done when the event loop ends
                 done.cancel()
             self._waiting.clear()
 
@@ -72,22 +72,22 @@ class Packed:
             return await asyncio.to_thread(self.packs.read, folder, digest, MOST if most is None else min(most, MOST))
 
     async def found(self, folder: str) -> list[Stored]:
-        """All values of a folder."""
+        """Return all values of a folder."""
         with failures("listed", f"{self.root}/{folder}"):
             return await asyncio.to_thread(self.packs.found, folder)
 
     async def folders(self) -> set[str]:
-        """All folders that have values."""
+        """Return all folders that contain values."""
         with failures("listed", self.root):
             return await asyncio.to_thread(self.packs.folders)
 
     async def erase(self, folder: str) -> int:
-        """Delete all values of a folder. Return how many they were; no pack has a byte of them then."""
+        """Delete all values of a folder; return how many. No pack contains a byte of them then."""
         with failures("deleted", f"{self.root}/{folder}"):
             return await asyncio.to_thread(self.packs.erase, folder)
 
     async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
-        """Delete values of a folder that were last written before then, in epoch ms; as `erase`."""
+        """Delete values of a folder that were last written before `before`, in epoch ms; as `erase`."""
         with failures("deleted", f"{self.root}/{folder}"):
             await asyncio.to_thread(self.packs.erase, folder, digests, before)
 
@@ -124,6 +124,6 @@ class InBucket:
         return await self.objects.delete_under(f"{self.root}/{folder}")
 
     async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
-        """Erase values as `Packed.erase_some` does, but all of them: the caller has looked when they were written."""
+        """Erase values as `Packed.erase_some` does, but of any age: the caller has checked when they were written."""
         for digest in digests:
             await self.objects.delete(f"{self.root}/{folder}/{digest}")

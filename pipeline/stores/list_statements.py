@@ -18,8 +18,8 @@ from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import NANO
 from topics.thread_key import ThreadKey
 
-AMONG: Final = 10_000  # threads, those that were updated last, that are sorted by what has no index
-# What a list is sorted by, the greatest first -> its column, and how a line of the list has it.
+AMONG: Final = 10_000  # the most recently updated threads, among which a list is sorted if its order has no index
+# The sort orders, greatest first -> the column, and how a line of the list contains it.
 SORTS: Final[dict[str, tuple[Column[Any], Callable[[ThreadSummary], int]]]] = {
     "updated": (threads.c.updated_at, lambda line: line.updated_at),
     "created": (threads.c.created_at, lambda line: line.created_at),
@@ -29,17 +29,17 @@ SORTS: Final[dict[str, tuple[Column[Any], Callable[[ThreadSummary], int]]]] = {
     "duration": (threads.c.duration_ms, lambda line: line.duration_ms or 0),
 }
 UPDATED: Final = "updated"
-NAMED: Final = 50  # threads of one name that are told apart: a producer may give it to any number
+NAMED: Final = 50  # threads of one name that are listed: a producer may give a name to any number of threads
 
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """Which threads a list has, and in which order; times in epoch ms. None: any.
+    """The threads and the order of a list; times in epoch ms. None: any.
 
-    `tenant`: "" means those without one. `agent`: id or name of one that speaks in them. `model`: that of the last
-    response. `tool`: one that was called; only where searches are on. `search`: in title, first prompt and ids, in any
-    case. `since`, `until`: of the last update. `begun_before`: with `since`, the threads that were there in some time.
-    `min_cost`: US dollars. `sort`: one of SORTS.
+    `tenant`: "" means threads without one. `agent`: id or name of an agent that speaks in them. `model`: that of the
+    last response. `tool`: a tool that was called; only if searches are on. `search`: text in title, first prompt or
+    ids, in any case. `since`, `until`: of the last update. `begun_before`: with `since`, threads that existed within a
+    period. `min_cost`: US dollars. `sort`: one of SORTS.
     """
 
     agent: str | None = None
@@ -62,7 +62,7 @@ ALL: Final = ListQuery()
 def thread_list(limit: int, cursor: str | None, wanted: ListQuery, callers: Select[Any] | None = None) -> Select[Any]:
     """Return a query of rows of `threads`, one more than `limit`.
 
-    `callers`: the ids of threads in which the wanted tool was called, where one is wanted.
+    `callers`: the ids of threads in which `wanted.tool` was called, if it is set.
 
     Raises CallerError for a bad cursor.
     """
@@ -99,7 +99,7 @@ def speaks(agent: str) -> ColumnElement[bool]:
 
 
 def conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions of a list of threads, but for `tool`."""
+    """Yield the conditions of a list of threads, except that of `tool`."""
     yield from of_tenant(wanted.tenant)
     if wanted.agent is not None:
         yield speaks(wanted.agent)
@@ -141,7 +141,7 @@ def having_id(thread_id: str) -> Select[Any]:
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:
-    """Return a query of the first threads with this id of their producer's; `tenant` as in ThreadStore."""
+    """Return a query of the first threads to which their producer gave this id; `tenant` as in ThreadStore."""
     query = select(*NAME).where(threads.c.external_id == column_text(conversation_id), *of_tenant(tenant))
     return query.order_by(threads.c.thread_id, threads.c.tenant).limit(NAMED)
 

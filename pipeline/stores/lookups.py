@@ -1,8 +1,8 @@
 """The statements that each batch of turns is written with, as the drivers take them: one for any number of rows.
 
-On Postgres they join an array with a table by an index of that, and `certain` keeps the planner from anything else: by
-the statistics of an empty table, which a new database has for its first minutes, it would read the whole table. Reads
-of a few threads are kept from it by the same.
+On Postgres they join an array with a table by the table's index, and `certain` makes the planner do so: with the
+statistics of an empty table, which a new database has for its first minutes, it would scan the whole table. The same
+applies to reads of a few threads.
 """
 
 from __future__ import annotations
@@ -95,16 +95,16 @@ _ADD_AGENTS: Final = {
 
 
 async def certain(connection: AsyncConnection) -> None:
-    """Have the transaction's plans use indexes, whatever the statistics say, or a prepared statement has kept."""
+    """Make the transaction's plans use indexes, whatever the statistics or a prepared statement's plan suggest."""
     if connection.dialect.name == "postgresql":
         await send(connection, [CERTAIN])
 
 
 def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
-    """Add the rows of these threads that are missing, and lock all of them until the transaction ends.
+    """Add the missing rows of these threads, and lock all of them until the transaction ends.
 
-    On Postgres the update that never happens locks a row that is there already. All writers lock in one order, so that
-    no two wait for each other; on SQLite there is one writer.
+    On Postgres the update that never happens locks an existing row. All writers lock in the same order, so they can't
+    deadlock; on SQLite there is one writer.
     """
     rows = {id_and_tenant(key): _json(exact_name(key)) for key in keys}
     return _of_rows(_ADD_THREADS, dialect, [(*name, exact) for name, exact in sorted(rows.items(), key=itemgetter(0))])
@@ -134,12 +134,12 @@ def put_threads(dialect: str, rows: Sequence[ThreadRow]) -> Call:
 
 
 def add_agents(dialect: str, counts: dict[tuple[int, int], int]) -> Call:
-    """Count turns: (agent, thread) -> how many more, or fewer, the agent speaks in."""
+    """Count turns: (agent, thread) -> change of the number of turns in which the agent speaks."""
     return _of_rows(_ADD_AGENTS, dialect, sorted((*key, count) for key, count in counts.items()))
 
 
 def _of_rows(statements: dict[str, str], dialect: str, rows: Sequence[Sequence[Any]]) -> Call:
-    """Postgres takes an array for each column, SQLite the rows."""
+    """Return the call for these rows: Postgres takes an array for each column, SQLite the rows."""
     if dialect == "postgresql":
         return Call(statements[dialect], [list(column) for column in zip(*rows, strict=True)])
     return Call(statements[dialect], rows, many=True)

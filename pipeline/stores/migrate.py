@@ -32,9 +32,9 @@ _alembic = threading.Lock()  # its `op` and `context` are global to the process
 
 
 async def current(connection: AsyncConnection) -> str | None:
-    """Return the revision of the store's schema; None where there are no tables.
+    """Return the revision of the store's schema; None if there are no tables.
 
-    Raises StoreError for tables of ours that don't have the baseline's mark.
+    Raises StoreError for tables of ours that lack the baseline's mark.
     """
     tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     if VERSION_TABLE not in tables:
@@ -55,9 +55,9 @@ async def oldest(connection: AsyncConnection) -> str | None:
 
 
 def check(revision: str | None, oldest: str | None = None) -> None:
-    """Raise StoreError where this code does not work with the schema.
+    """Raise StoreError if this code does not work with the schema.
 
-    It works with a newer one that only adds to what it knows: `oldest` is then no newer than HEAD.
+    It works with a newer one that only adds to the known one: `oldest` is then no newer than HEAD.
     """
     if revision == HEAD:
         return
@@ -73,10 +73,10 @@ def check(revision: str | None, oldest: str | None = None) -> None:
 
 
 async def upgrade(engine: AsyncEngine) -> str | None:
-    """Bring the schema up to date, in one transaction -> the revision before.
+    """Bring the schema up to date, in one transaction; return the revision before.
 
-    Several processes may call it at once: Postgres' advisory lock, or SQLite's write lock (BEGIN IMMEDIATE), lets one
-    in, and the others find nothing left to do. A newer schema that this code works with is left alone; raises
+    Several processes may call it at once: Postgres' advisory lock, or SQLite's write lock (BEGIN IMMEDIATE), admits
+    one, and the others find nothing left to do. A newer schema that this code works with is left alone; raises
     StoreError for any other.
     """
     async with engine.execution_options(**{WRITE: True}).begin() as connection:
@@ -96,16 +96,16 @@ async def upgrade(engine: AsyncEngine) -> str | None:
 
 
 def _prepare() -> None:
-    """Load Alembic, which would hold an event loop for some 0.3 s, and wait until no other migration has it."""
+    """Load Alembic, which blocks for some 0.3 s, and wait until no other migration uses it."""
     import_module("alembic.command")
     _alembic.acquire()
 
 
 def wait_for_writers(connection: Connection) -> None:
-    """Hold up writers until the transaction ends, behind those that are under way; readers go on.
+    """Block writers until the transaction ends, after those in progress; readers go on.
 
-    The tables are locked in the order in which writers lock them: revisions touch them in another one, and each would
-    wait for the other.
+    The tables are locked in the order in which writers lock them: revisions use another order, and could deadlock with
+    writers.
     """
     if connection.dialect.name == "postgresql" and inspect(connection).has_table(VERSION_TABLE):
         connection.execute(text("LOCK TABLE threads, turns, usage IN SHARE ROW EXCLUSIVE MODE"))

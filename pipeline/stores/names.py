@@ -1,4 +1,4 @@
-"""Names that many rows share: each combination stands in one row, and other rows have the integer of that."""
+"""Names that many rows share: each combination has one row, to which other rows refer by its integer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ N = TypeVar("N", UsageNames, Agent)
 
 @lru_cache(maxsize=4_096)
 def digest(names: UsageNames | Agent) -> bytes:
-    """Return a key for a combination of names, which may be long, and null."""
+    """Return a digest of a combination of names, which may be long, and null."""
     return hashlib.sha256(json_text.dumps(list(names)).encode()).digest()[:DIGEST_BYTES]
 
 
@@ -45,13 +45,13 @@ async def ids_of(connection: AsyncConnection, kind: type[N], wanted: Iterable[N]
 async def numbers_of(
     connection: AsyncConnection, table: Table, by_digest: Mapping[bytes, T], row: Callable[[T], dict[str, Any]]
 ) -> dict[bytes, int]:
-    """Return the integers of rows by their digests; the missing ones are added, with the columns that `row` gives."""
+    """Return the integers of rows by their digests; missing rows are added, with the columns that `row` returns."""
     if not by_digest:
         return {}
     dialect = connection.dialect.name
     asked = Call(_known(table.name, dialect), (as_bytes(dialect, list(by_digest)),))
     known = dict((await send(connection, [asked]))[0])
-    # In the order of keys, so that two writers who add the same names don't wait for each other in a circle.
+    # In the order of digests, so that two writers who add the same names can't deadlock.
     while missing := [{"digest": key, **row(by_digest[key])} for key in sorted(by_digest.keys() - known.keys())]:
         known = dict((await send(connection, [of_rows(dialect, _add(table, dialect), missing), asked]))[1])
     return known

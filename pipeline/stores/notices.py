@@ -1,7 +1,7 @@
-"""Notices on their way to their topic.
+"""Outbox of notices: they wait in the store until they are published.
 
-A notice is written in the transaction that makes it true, and waits in the store until the topic has it: so none is
-lost, and none is sent of a change that was rolled back.
+A notice is written in the transaction of the change that it reports, and waits in the store until it is on its topic:
+so none is lost, and none is sent of a change that was rolled back.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
 AT_ONCE: Final = 500
-CLAIMED_MS: Final = 60_000  # after which others send what somebody wanted to send
+CLAIMED_MS: Final = 60_000  # after which another process may send a claimed notice
 
 Row = dict[str, Any]
 
 
 async def delete_turns(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
-    """Delete the turns of threads, and leave a notice of each that had any.
+    """Delete the turns of threads, and leave a notice of each thread that had any.
 
-    Feedback on them goes with them, and names and requests that nothing else has. `reason`: deleted, expired.
+    Feedback on them is deleted, too, and names and requests that no other row uses. `reason`: deleted, expired.
     """
     keys, agents, names, requests = list(keys), set[int](), set[int](), set[int]()
     await delete_feedback(connection, keys)
@@ -62,7 +62,7 @@ def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:
 async def add(connection: AsyncConnection, records: Sequence[NoticeRecord], keep_until: int = 0) -> None:
     """Leave notices; one whose id is known already changes nothing.
 
-    `keep_until` (epoch ms): so long its id stays known after it was sent.
+    `keep_until` (epoch ms): until then its id stays known after it was sent.
     """
     rows = [{"id": one["id"], "due": one["at"], "keep_until": keep_until, "record": one} for one in records]
     if rows:
@@ -94,7 +94,7 @@ class Noticing(Connected):
         return sorted(found, key=lambda one: (one["at"], one["id"]))
 
     async def notices_sent(self, ids: Collection[str], now: int) -> None:
-        """Forget notices that the topic has, but for the ids that are to stay known."""
+        """Delete notices that were published, except the ids that must stay known."""
         async with self._writing() as connection:
             await certain(connection)
             mine = notices.c.id.in_(sorted(ids))

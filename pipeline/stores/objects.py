@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
 MOST: Final = 1 << 30  # bytes of one object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
-SILENCE: Final = 30.0  # seconds within which an https server must send something
+SILENCE: Final = 30.0  # seconds without data after which an https server counts as dead
 
 
 class NotThere(StoreError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class Found(NamedTuple):
@@ -64,7 +64,7 @@ class Objects:
             raise CallerError(f"{uri}: {_first_line(error)}; set the cloud's own variables") from None
 
     async def write(self, uri: str, data: bytes, media_type: str) -> None:
-        """Write an object, in the place of one that exists; it is safe when this returns."""
+        """Write an object durably; an existing one is replaced."""
         where = urlsplit(uri)
         with failures("written", uri):
             if where.scheme == "file":
@@ -74,9 +74,10 @@ class Objects:
                 await obstore.put_async(bucket, _key(where), data, attributes=attributes)
 
     async def add(self, uri: str, data: bytes, media_type: str) -> None:
-        """Write an object of a bucket, unless it exists; it is safe when this returns.
+        """Write an object of a bucket durably, unless it exists.
 
-        One of long ago is written again: an expiry that is about to delete it sees that it is referred to anew.
+        One that was written long ago is written again, so that an expiry that is about to delete it sees that it is
+        referred to again.
         """
         where = urlsplit(uri)
         with failures("written", uri):
@@ -128,7 +129,7 @@ class Objects:
                     yield f"{uri}/{quote(found['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
 
     async def found_under(self, uri: str) -> AsyncIterator[Found]:
-        """Each object of a bucket whose URI begins with `uri`/."""
+        """Yield each object of a bucket whose URI begins with `uri`/."""
         where = urlsplit(uri)
         with failures("listed", uri):
             prefix = _key(where)
@@ -148,7 +149,7 @@ class Objects:
                 await obstore.delete_async(self._bucket(where), _key(where))
 
     async def delete_under(self, uri: str) -> int:
-        """Delete all objects of a bucket whose URI begins with `uri`/ -> their number."""
+        """Delete all objects of a bucket whose URI begins with `uri`/; return how many."""
         where = urlsplit(uri)
         with failures("deleted", uri):
             bucket, count = self._bucket(where), 0
@@ -161,7 +162,7 @@ class Objects:
         """Return True if an object was written just now."""
         try:
             found = await obstore.head_async(self._bucket(where), _key(where))
-        except FileNotFoundError:  # it is deleted just now, as nothing referred to it
+        except FileNotFoundError:  # just deleted, since nothing referred to it
             return False
         return datetime.now(UTC) - found["last_modified"] < timedelta(seconds=FRESH)
 
@@ -224,7 +225,7 @@ def path_of(uri: str) -> Path:
 
 @contextmanager
 def failures(done: str, uri: str) -> Iterator[None]:
-    """Any failure of a call -> StoreError with advice; `transient` where the same call may work later."""
+    """Raise any failure of a call as StoreError with advice; `transient` if the same call may work later."""
     what = f"{uri} can't be {done}"
     try:
         yield

@@ -1,4 +1,4 @@
-"""Turn records on their way to the turns topic: large values go to the content store, references stay."""
+"""Moves large values of turn records to the content store, before the records are published; references stay."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from topics.json_text import Fields, size_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
-MOST: Final = catalog.TURNS.max_message_bytes - 1_000_000  # of a record: the topic takes no larger ones
+MOST: Final = catalog.TURNS.max_message_bytes - 1_000_000  # bytes of a record: the topic takes no larger ones
 AT_ONCE: Final = 16  # objects that are written at the same time
-HELD: Final = 8  # values of a large run that are held as bytes, too
+HELD: Final = 8  # values of a large run that are in memory as bytes, too
 
 
 class Offload:
-    """Moves large values of turn records of `threshold` bytes or more; smaller ones hold none. The hash stays the same.
+    """Moves large values out of turn records of `threshold` bytes or more. The record's hash stays the same.
 
-    A record of a large run is moved before it is encoded, a few values at a time: nothing is held twice.
+    A record of a large run is moved before it is encoded, a few values at a time: no value is in memory twice.
     """
 
     def __init__(self, contents: ContentStore, threshold: int, metrics: Metrics) -> None:
@@ -48,14 +48,14 @@ class Offload:
         await self._move(record, self._chosen(record))
 
     def has_long_text(self, record: TurnRecord) -> bool:
-        """Return True if a text of `threshold` characters is among its values.
+        """Return True if one of the record's values is a text of at least `threshold` characters.
 
-        Then it is moved without being encoded first.
+        The record is then moved without being encoded first.
         """
         return record["turn"] is not None and has_long_text(record["turn"], self.threshold)
 
     async def move_longest(self, record: TurnRecord) -> None:
-        """Put references in the place of values of `threshold` bytes; otherwise as `move`."""
+        """Replace values of at least `threshold` bytes by references; otherwise as `move`."""
         if record["turn"] is not None:
             await self._move(record, large(record["turn"], 0, self.threshold, MOST))
 
@@ -70,7 +70,7 @@ class Offload:
         """Return True if the turns topic takes a record once its values are moved."""
         chosen, turn = self._chosen(record), record["turn"]
         if turn is not None and chosen:
-            ref = self.contents.ref(key_of(record), b"", "")  # as long as any other, but for its media type
+            ref = self.contents.ref(key_of(record), b"", "")  # as long as any other, except for its media type
             turn = moved(turn, ((piece, {**ref, "media_type": piece.media_type}) for piece in chosen))
         slim: TurnRecord = {**record, "turn": turn}
         return size_of(slim) <= MOST and len(turn_record.encode(slim)) <= MOST

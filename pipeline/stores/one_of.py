@@ -1,6 +1,6 @@
-"""`one_of(column, texts)`: whether a column has one of these texts; one statement, however many they are.
+"""`one_of(column, texts)`: whether a column has one of these texts; the same statement for any number of texts.
 
-They are one parameter: an array on Postgres, a JSON list on SQLite.
+The texts are one parameter: an array on Postgres, a JSON list on SQLite.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Texts(TypeDecorator[Sequence[str]]):
 
 
 class OneOf(FunctionElement[Any]):
-    """A condition; its type is left open, since SQLite would compare a boolean with 1, and use no index for that."""
+    """A condition; it has no type, since SQLite would compare a boolean with 1, and then use no index."""
 
     name = "one_of"
     inherit_cache = True

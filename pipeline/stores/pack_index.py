@@ -1,7 +1,7 @@
-"""The index of a folder of packs, in SQLite: which folder has which values, and where they stand.
+"""The index of a folder of packs, in SQLite: which folder has which values, and where they are.
 
-Packs say all of it themselves. So a commit of new values waits for no disk, and a lost index is made again; one that a
-power failure has set back catches up. What was erased, or is referred to anew, is on disk when that is committed.
+The packs contain all of it. So a commit of new values need not be synced, a lost index is rebuilt, and one that lost
+commits in a power failure catches up. Erasures, and values that are referred to again, are synced with the commit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS places (
 
 
 class Pack(NamedTuple):
-    """`known`: bytes of it that the index knows; `live`: how many values it has."""
+    """`known`: how many of its bytes are indexed; `live`: how many values it has."""
 
     id: int
     name: str
@@ -69,7 +69,7 @@ class PackIndex:
 
     @contextmanager
     def transaction(self, *, synced: bool = False) -> Iterator[None]:
-        """Carry out the statements of a block as one, while nobody else writes. `synced`: it is on disk at the end."""
+        """Run a block's statements in one transaction, without other writers. `synced`: it is on disk at the end."""
         with self._lock:
             self.connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
             self.connection.execute("BEGIN IMMEDIATE")
@@ -81,21 +81,21 @@ class PackIndex:
                     self.connection.execute("ROLLBACK")
 
     def packs(self) -> list[Pack]:
-        """All packs, the oldest first."""
+        """Return all packs, oldest first."""
         with self._lock:
             return [
                 Pack(*row) for row in self.connection.execute("SELECT id, name, known, live FROM packs ORDER BY id")
             ]
 
     def pack(self, name: str) -> Pack:
-        """Return the pack of this name, which is added where it is not known."""
+        """Return the pack of this name, which is added if it is not known."""
         with self.transaction():
             self.connection.execute("INSERT OR IGNORE INTO packs (name, known, live) VALUES (?, 0, 0)", (name,))
             found = self.connection.execute("SELECT id, name, known, live FROM packs WHERE name = ?", (name,))
             return Pack(*found.fetchone())
 
     def add(self, pack: int, found: Iterable[Record], known: int) -> None:
-        """Add values of a pack, of which so many bytes are known then."""
+        """Add values of a pack, of which `known` bytes are indexed then."""
         rows = [(one.folder, one.digest, pack, one.begin, one.size, one.written) for one in found]
         with self.transaction():
             added = self.connection.executemany("INSERT OR IGNORE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows).rowcount
@@ -103,16 +103,16 @@ class PackIndex:
             self.connection.execute("UPDATE packs SET known = ?, live = live + ? WHERE id = ?", values)
 
     def forget(self, pack: Pack) -> None:
-        """Remove a pack, with all that it had."""
+        """Remove a pack with all its values."""
         with self.transaction():
-            if pack.live:  # its file is gone, or an older one: looking through all places is for then alone
+            if pack.live:  # its file is gone or replaced; only this case scans all places
                 self.connection.execute("DELETE FROM places WHERE pack = ?", (pack.id,))
             self.connection.execute("DELETE FROM packs WHERE id = ?", (pack.id,))
 
     def places(self, folder: str, digest: bytes | None = None) -> list[ValueLocation]:
-        """Return the locations of a folder's values, or of one of them, the last written first.
+        """Return the locations of a folder's values, or of one of them, last written first.
 
-        A value that is there several times has as many.
+        A value that is stored several times has several locations.
         """
         query = "SELECT digest, pack, name, begin, size, written FROM places JOIN packs ON id = pack WHERE folder = ?"
         query, values = (query, (folder,)) if digest is None else (f"{query} AND digest = ?", (folder, digest))
@@ -120,13 +120,13 @@ class PackIndex:
             return [ValueLocation(*row) for row in self.connection.execute(f"{query} ORDER BY written DESC", values)]
 
     def touch(self, folder: str, digest: bytes, now: int) -> bool:
-        """Let a value count as written now. Return False if it is no longer there."""
+        """Mark a value as written now. Return False if it no longer exists."""
         query = "UPDATE places SET written = ? WHERE folder = ? AND digest = ?"
         with self.transaction(synced=True):
             return self.connection.execute(query, (now, folder, digest)).rowcount > 0
 
     def remove(self, folder: str, gone: Iterable[ValueLocation]) -> None:
-        """Remove values, within a transaction."""
+        """Remove values, within the caller's transaction."""
         for one in gone:
             key = folder, one.digest, one.pack, one.begin
             query = "DELETE FROM places WHERE folder = ? AND digest = ? AND pack = ? AND begin = ?"
@@ -134,6 +134,6 @@ class PackIndex:
             self.connection.execute("UPDATE packs SET live = live - ? WHERE id = ?", (count, one.pack))
 
     def folders(self) -> set[str]:
-        """All folders that have values."""
+        """Return all folders that have values."""
         with self._lock:
             return {name for (name,) in self.connection.execute("SELECT DISTINCT folder FROM places")}

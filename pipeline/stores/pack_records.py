@@ -1,7 +1,7 @@
-"""Records of a pack: one value each, behind the name of its folder and its SHA-256.
+"""Records of a pack: one value each, after the name of its folder and its SHA-256.
 
-A record begins with its length, which is never changed. So the records behind one that was erased are still found: of
-that one all other bytes are zero.
+A record begins with its length, which is never changed, so the records after an erased one are still found. All other
+bytes of an erased record are zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zlib import crc32
 BEGIN: Final = Struct(">4sIQ")  # MAGIC, CRC-32 of the length, how many bytes follow
 NAMES: Final = Struct(">I32sQB")  # CRC-32 of all names, SHA-256 of the value, when it was written, bytes of its folder
 MAGIC: Final = b"TMv1"
-AT_ONCE: Final = 1 << 20  # zeros that are written as one piece
+AT_ONCE: Final = 1 << 20  # zeros that are written at once
 HOLE: Final = 0x03  # of Linux's fallocate: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the value."""
+        """The size of the value in bytes."""
         return self.end - end_of(self.begin, self.folder, 0)
 
 
@@ -71,7 +71,7 @@ def record_at(file: int, at: int) -> Record | None:
 
 
 def records(file: int, at: int) -> Iterator[Record]:
-    """All records from this place on, until there is none."""
+    """Yield all records from this position on."""
     while (record := record_at(file, at)) is not None:
         yield record
         at = record.end
@@ -83,9 +83,9 @@ def value_of(file: int, record: Record) -> bytes:
 
 
 def erase(file: int, begin: int, end: int) -> None:
-    """Turn all of the record from `begin` to `end` into zeros, but its length. Raises OSError.
+    """Overwrite the record from `begin` to `end` with zeros, except its length. Raises OSError.
 
-    A file system that knows holes takes the bytes out of the file, and has the space back; elsewhere zeros are written.
+    A file system that supports holes removes the bytes from the file and frees the space; others write zeros.
     """
     begin += BEGIN.size
     punch = _fallocate()
@@ -102,7 +102,7 @@ def _write(file: int, at: int, data: bytes) -> None:
 
 
 def _fallocate() -> Any:
-    """Linux's fallocate; None elsewhere."""
+    """Return Linux's fallocate; None on other systems."""
     try:
         found = ctypes.CDLL(None).fallocate
     except (OSError, AttributeError, TypeError):

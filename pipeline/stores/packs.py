@@ -1,8 +1,8 @@
-"""Large values on a local disk, in packs: append-only files that take values of many threads, a batch with one sync.
+"""Large values on a local disk, in packs: append-only files with values of many threads, synced once per batch.
 
-A process appends to a pack that it has locked, and to no other; all processes read all packs, and erase in them. A pack
-that nobody has locked is mended by whoever comes next: what the death of its owner, or a power failure, has left behind
-the last whole record is cut off, and records that the index lacks are added to it. A pack without values is deleted.
+A process appends only to the pack that it has locked; all processes read all packs, and erase in them. A pack without a
+lock is repaired by the next process that finds it: incomplete data after the last whole record, from a crash or a power
+failure, is cut off, and records that the index lacks are added to it. A pack without values is deleted.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pipeline.stores.pack_index import PackIndex, ValueLocation
 from pipeline.stores.pack_records import Record, append, end_of, erase, record_at, records, value_of
 
 SUFFIX: Final = ".pack"
-PACK_BYTES: Final = 256_000_000  # from so many bytes on a pack gets no more values
+PACK_BYTES: Final = 256_000_000  # bytes from which on a pack gets no more values
 LOCK: Final = "lock"
 
-_sync_data: Final = getattr(os, "fdatasync", os.fsync)  # macOS has the latter alone
+_sync_data: Final = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
 
 
 class Stored(NamedTuple):
@@ -56,19 +56,19 @@ class Packs:
         self._opening = Lock()
         self._appending = Lock()
         self._own: Own | None = None
-        self._held = ExitStack()  # the own pack's file and its lock
+        self._held = ExitStack()  # the file of the own pack and its lock
         weakref.finalize(self, self._held.close)
 
     def put(self, values: Sequence[tuple[str, bytes]]) -> list[str]:
-        """Write values, each of a folder. Return their SHA-256 once all are on disk.
+        """Write values, each into a folder. Return their SHA-256 once all are on disk.
 
-        A value that its folder has already is not written again; one of long ago then counts as written now.
+        A value that its folder has already is not written again; an old one then counts as written now.
         """
         digests = [sha256(data).digest() for _, data in values]
         named = {(folder, digest): data for (folder, data), digest in zip(values, digests, strict=True)}
         now = time.time_ns() // 1_000_000
         with self._appending:
-            if self._own is not None and not os.fstat(self._own.file).st_nlink:  # somebody has deleted it
+            if self._own is not None and not os.fstat(self._own.file).st_nlink:  # another process has deleted it
                 self._leave()
                 self._index = None
             index = self._open()
@@ -89,24 +89,24 @@ class Packs:
         raise FileNotFoundError(digest)
 
     def found(self, folder: str) -> list[Stored]:
-        """All values of a folder."""
+        """Return all values of a folder."""
         places = self._open().places(folder) if self.folder.exists() else []
         return list({one.digest: Stored(one.digest.hex(), one.size, one.written) for one in reversed(places)}.values())
 
     def folders(self) -> set[str]:
-        """All folders that have values."""
+        """Return all folders that have values."""
         return self._open().folders() if self.folder.exists() else set()
 
     def erase(self, folder: str, digests: Collection[str] | None = None, before: int | None = None) -> int:
         """Erase values of a folder that were last written before a time, in epoch ms: all, or some by their SHA-256.
 
-        Return how many they were, once no pack has a byte of them, and that is on disk.
+        Return how many, once no pack contains a byte of them, durably.
         """
         if not self.folder.exists():
             return 0
         index = self._open()
         with self._alone():
-            self._mend(index)  # it may be in a pack that its owner could not tell the index of
+            self._mend(index)  # the value may be in a pack whose owner crashed before it updated the index
         with index.transaction(synced=True):
             gone = [
                 place
@@ -127,14 +127,14 @@ class Packs:
     # ---- one pack
 
     def _has(self, index: PackIndex, folder: str, digest: bytes, data: bytes, now: int) -> bool:
-        """Return True if a folder has this value, as one that was written lately."""
+        """Return True if a folder has this value, and it was written recently."""
         for place in index.places(folder, digest):
             if self._data(folder, place) == data:
                 return place.written > now - FRESH * 1000 or index.touch(folder, digest, now)
         return False
 
     def _data(self, folder: str, place: ValueLocation) -> bytes | None:
-        """Return the value at a location; None where it is gone."""
+        """Return the value at a location; None if it was erased."""
         with suppress(FileNotFoundError), _opened(self.folder / place.name) as file:
             record = record_at(file, place.begin)
             if record is not None and (record.folder, record.digest) == (folder, place.digest):
@@ -153,7 +153,7 @@ class Packs:
         except BaseException:
             with suppress(OSError):
                 os.ftruncate(own.file, own.end)
-            self._leave()  # after a failed sync nobody knows what is on disk
+            self._leave()  # after a failed sync it is unknown what is on disk
             raise
         self._own = own._replace(end=end)
         if end >= PACK_BYTES:
@@ -197,11 +197,11 @@ class Packs:
             return self._index
 
     def _alone(self) -> AbstractContextManager[int]:
-        """Keep all other processes from making, mending and deleting packs."""
+        """Keep all other processes from making, repairing and deleting packs."""
         return _locked(self.folder / LOCK, wait=True)
 
     def _mend(self, index: PackIndex) -> None:
-        """Bring the packs in order that have no owner, and delete those without values."""
+        """Repair the packs that have no owner, and delete those without values."""
         known = {pack.name: pack for pack in index.packs()}
         for path in self.folder.glob(f"*{SUFFIX}"):
             pack = known.pop(path.name, None)
@@ -214,14 +214,14 @@ class Packs:
 
 def _mend_one(index: PackIndex, path: Path, file: int) -> None:
     pack, size = index.pack(path.name), os.fstat(file).st_size
-    if size < pack.known:  # an older one has been put in its place
+    if size < pack.known:  # the file was replaced by an older one
         index.forget(pack)
         pack = index.pack(path.name)
     found, end = list[Record](), pack.known
     for record in records(file, pack.known):
         if record.folder:
             found.append(record)
-        else:  # erased; or its names are not whole, and nobody could find it
+        else:  # erased, or its names are incomplete, so that it can't be found
             erase(file, record.begin, record.end)
         end = record.end
     os.ftruncate(file, end)
@@ -245,7 +245,7 @@ def _opened(path: Path, flags: int = 0) -> Iterator[int]:
 
 @contextmanager
 def _locked(path: Path, *, wait: bool = False) -> Iterator[int]:
-    """Open a file, which is made where it is not there, and lock it. Raises BlockingIOError where another has it."""
+    """Open a file, create it if missing, and lock it. Raises BlockingIOError if another process has locked it."""
     with _opened(path, os.O_CREAT) as file:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield file

@@ -43,7 +43,7 @@ class TablePlace:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A topic, a folder, a bucket, a file or a memory. `settings`: those that name it; `module`: whose memory it is."""
+    """A topic, a folder, a bucket, a file or a memory. `settings`: those that name it; `module`: the memory's."""
 
     name: str
     erased: str
@@ -62,7 +62,7 @@ def _rows(column: Column[Any], condition: Callable[[str], ColumnElement[bool]]) 
 
 
 def _owned(column: Column[Any], owner: Callable[[Any], str | None]) -> Count:
-    """Of a table that is small: a tenant's name in JSON may be one that no condition can hold."""
+    """Return a count of rows in a small table, in Python: a tenant's name in JSON may be one that SQL can't compare."""
 
     async def count(connection: AsyncConnection, tenant: str) -> int:
         return sum(owner(value) == tenant for value in await connection.scalars(select(column)))
@@ -87,7 +87,7 @@ def sums_of(tenant: str) -> ColumnElement[bool]:
 
 
 def of_notice(record: Any) -> str | None:
-    """Whose usage or actions a notice tells; None where it only says that something was deleted."""
+    """Return whose usage or actions a notice reports; None if it only reports a deletion."""
     if record.get("type") == AUDIT_RECORDED:
         return None if record["data"].get("action") in ERASURES else record.get("tenant")
     return None if record.get("type") == THREAD_DELETED else record.get("tenant") or ""
@@ -336,5 +336,5 @@ NOTHING_SAID: Final = frozenset(
 
 
 async def rows_left(connection: AsyncConnection, tenant: str) -> dict[str, int]:
-    """Table -> how many of its rows have something of a tenant; within the caller's transaction."""
+    """Return how many rows of each table contain data of a tenant; within the caller's transaction."""
     return {one.table: await one.left(connection, tenant) for one in TABLES if one.left is not None}

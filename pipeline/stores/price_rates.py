@@ -1,8 +1,8 @@
-"""The rates of a price of the `genai-prices` package: what it asks for a token of each kind, found by asking it once.
+"""The rates of a price of the `genai-prices` package per token of each kind, computed from a few calls of it.
 
-The package computes a price as a sum of counts, each times the rate of its kind. The rate may depend on the input:
-above some number of tokens another one holds for all of them. Between two such numbers the sum is linear, so a few
-questions give all rates there, exactly: prices are decimal numbers.
+The package computes a price as a sum of counts, each times the rate of its kind. The rates may depend on the input:
+above some number of tokens other rates apply to all of them. Between two such numbers the sum is linear, so a few calls
+give all rates there, exactly: prices are decimal numbers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
 PRICED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-STEP: Final = 1_000  # tokens between two questions
+STEP: Final = 1_000  # tokens between two calls
 LARGEST: Final = 10**15  # tokens; a larger count may be rounded by the package
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """In US dollars: `base` for the response, and what a token of each kind adds, in the order of PRICED."""
+    """In US dollars: `base` for the response, and the price of a token of each kind, in the order of PRICED."""
 
     base: Decimal
     tokens: tuple[Decimal, ...]
@@ -31,7 +31,7 @@ class Rates:
 
 @dataclass(slots=True)
 class _Known:
-    """`price` is held, so that its id is no other's. `starts`: the inputs behind which other prices are asked."""
+    """Keeps `price` alive, so that its `id()` can't be reused. `starts`: the inputs above which other rates apply."""
 
     price: ModelPrice
     starts: list[int]
@@ -42,7 +42,7 @@ _known: dict[int, _Known] = {}  # by the id of the price: as many as the package
 
 
 def total_price(price: ModelPrice, counts: Mapping[str, int]) -> Decimal:
-    """Return what `price` asks for counts of PRICED, in US dollars; the input includes cached tokens.
+    """Return the price of counts of PRICED, in US dollars; the input includes cached tokens.
 
     Raises ValueError.
     """
@@ -68,13 +68,13 @@ def _starts(price: ModelPrice) -> list[int]:
 
 
 def _rates(known: _Known, tier: int) -> Rates | None:
-    """None where a tier is too narrow to find out."""
+    """Return the rates of a tier; None if it is too narrow to compute them."""
     low = known.starts[tier - 1] + 1 if tier else 0
     if tier < len(known.starts) and known.starts[tier] < low + STEP:
         return None
 
     def step(name: str) -> Decimal:
-        """Return what a token of this kind adds."""
+        """Return the price of a token of this kind."""
         start = {"input_tokens": low if name == "input_tokens" else low + STEP}
         more = start | {name: start.get(name, 0) + STEP}
         return (_asked(known.price, more) - _asked(known.price, start)) / STEP

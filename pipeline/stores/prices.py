@@ -1,7 +1,7 @@
-"""The cost of a response whose stream does not hold it: by own prices, or those of `genai-prices` for its day.
+"""The cost of a response whose stream does not report it: by own prices, or by those of `genai-prices` for its day.
 
-A model or a provider that the package does not know has no price here, and none is guessed. A model is looked up once,
-and what a price of it asks for a token of each kind is found out once: the package takes 80 µs for a response.
+A model or a provider that the package does not know has no price here; none is guessed. Models and rates are looked up
+once and cached, since a call of the package takes 80 µs for a response.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pipeline.turns.tokens import NANO
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo
 
-STREAM: Final = "stream"  # the price source of a cost that the stream carried
-MODELS: Final = 4_096  # names that are remembered, with what the package finds for them
+STREAM: Final = "stream"  # the price source of a cost that the stream reported
+MODELS: Final = 4_096  # names that are cached, with the package's model for each
 LONGEST_NAME: Final = 200  # characters of a model's name; longer texts are not looked up
 
 
@@ -32,10 +32,10 @@ def source() -> str:
 
 
 def cost_nano_usd(row: Mapping[str, Any], own: Prices = NONE) -> tuple[int, str] | None:
-    """Return the cost of a usage row in 10⁻⁹ US dollars, and the price that it follows from; None where it is unknown.
+    """Return the cost of a usage row in 10⁻⁹ US dollars, and the price that it follows from; None if it is unknown.
 
-    It follows from the row's tenant, model, provider, counts and time, by own prices before those of the package.
-    `input_tokens` include the cached ones, as in ThreadProtocol; where fewer than those are given, they are added.
+    It follows from the row's tenant, model, provider, counts and time; own prices are used before those of the package.
+    `input_tokens` include the cached ones, as in ThreadProtocol; where they are fewer, the cached ones are added.
     """
     model, counts = row["model"], {name: row[name] for name in PRICED if row[name] is not None}
     if not model or len(model) > LONGEST_NAME or not counts.keys() & {"input_tokens", "output_tokens"}:

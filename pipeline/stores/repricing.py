@@ -1,4 +1,4 @@
-"""Costs that are computed anew, from the stored turns and the prices of today: for a stretch of time, on purpose."""
+"""Repricing: computes costs of a period again, from the stored turns and today's prices, on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRICED: Final = ("cost_nano_usd", "price_source", "estimated_tokens", "estimated
 
 
 class Repriced(NamedTuple):
-    """A row of usage whose cost, or its estimate, is another one: both in 10⁻⁹ US dollars, with their prices' names."""
+    """A row of usage whose cost or estimate changes: both in 10⁻⁹ US dollars, with the names of their prices."""
 
     model: str | None
     before: int | None
@@ -32,12 +32,12 @@ class Repriced(NamedTuple):
 
 
 class Repricing(Connected):
-    """A store whose costs can be computed anew. Every method raises StoreError."""
+    """A store whose costs can be computed again. Every method raises StoreError."""
 
     async def reprice(self, since: int, until: int, *, dry_run: bool) -> AsyncIterator[Repriced]:
-        """Price the usage from `since` on and before `until` (epoch ms) anew, and yield what changes.
+        """Price the usage from `since` on and before `until` (epoch ms) again, and yield what changes.
 
-        What a stream said a response cost stays. `dry_run` changes nothing. Sums follow; those of expired turns stay.
+        Costs that a stream reported stay. `dry_run` changes nothing. Sums follow; those of expired turns stay.
         """
         last = -1
         while True:

@@ -1,4 +1,4 @@
-"""What models were asked: the bodies of requests, each stored once for its tenant, and its large members once each."""
+"""The requests to models: each body is stored once for its tenant, and each of its large members once."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from topics import json_text
 from topics.json_text import Fields
 
 HASH: Final = re.compile("[0-9a-f]{64}")
-LARGE: Final = 512  # bytes of a member that is kept by itself
+LARGE: Final = 512  # bytes from which on a member is stored separately
 
 
 class Asked(Connected):
-    """Reading what models were asked."""
+    """A store that returns requests to models."""
 
     async def asked(self, names: Collection[str], tenant: str | None = None) -> dict[str, Fields]:
-        """Return the bodies under these hashes, of those that are stored.
+        """Return the stored bodies with these hashes.
 
         `tenant`: only this one's, "" for those without one. Raises StoreError.
         """
@@ -53,7 +53,7 @@ class Asked(Connected):
 
 @dataclass(frozen=True)
 class _Body:
-    """A tenant's body under its hash."""
+    """A tenant's body with its hash."""
 
     tenant: str
     name: str
@@ -65,13 +65,13 @@ class _Body:
 
     @cached_property
     def large(self) -> dict[str, str]:
-        """The JSON texts of its large members, by names that each column can hold."""
+        """The JSON texts of its large members, by names that every database can store."""
         texts = {name: json_text.dumps(value) for name, value in self.body.items() if name.isidentifier()}
         return {name: text for name, text in texts.items() if len(text) >= LARGE}
 
     @property
     def small(self) -> Fields:
-        """The body without them."""
+        """The body without its large members."""
         return {name: value for name, value in self.body.items() if name not in self.large}
 
 
@@ -104,11 +104,11 @@ async def _large(connection: AsyncConnection, ids: Iterable[int]) -> dict[int, F
 
 
 async def request_rows(connection: AsyncConnection, placed: Iterable[tuple[int, RecordRows]]) -> list[Row]:
-    """Return the rows of `turn_requests` of these turns, by their integers; bodies that are missing are stored.
+    """Return the rows of `turn_requests` of these turns, by their integers; missing bodies are stored.
 
-    Those that are there are held until the transaction ends: see `pipeline.stores.unused_names`.
+    Existing ones are locked until the transaction ends: see `pipeline.stores.unused_names`.
     """
-    named: dict[tuple[str, str], _Body] = {}  # by tenant and hash: most turns of a batch name the same few
+    named: dict[tuple[str, str], _Body] = {}  # by tenant and hash: most turns of a batch refer to the same few
     uses: list[tuple[int, tuple[str, str]]] = []
     for id_, rows in placed:
         tenant = id_and_tenant(rows.thread)[1]
