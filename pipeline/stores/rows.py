@@ -1,4 +1,4 @@
-"""A turn record -> its rows. Pure."""
+"""Conversion of a turn record to its rows. Pure."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ TurnKey = tuple[ThreadKey, bytes]  # a thread, and a turn's id as `keys.turn_byt
 
 @dataclass(frozen=True, slots=True)
 class RecordRows:
-    """One record as rows: of `turns` one, of the other tables any number, all without the integers of the database.
+    """One record as rows: one of `turns`, any number of the other tables, all without the database's integers.
 
-    `usage`: with the names of each row and the source of its price as text. `family`: the keys of this turn, and of
-    those that each version of its run has one of at least, the first turns of user and agent; they tell what the store
-    has of the run.
+    `usage`: with the names of each row, and the source of its price, as text. `family`: the keys of this turn and of
+    the run's first turns of user and agent. Each version of a run contains at least one of these, so they show what the
+    store has of the run.
     """
 
     thread: ThreadKey
@@ -48,13 +48,13 @@ class RecordRows:
     links: list[Row]
     usage: list[Row]
     key: TurnKey  # its thread, and the id of its turn
-    version: Version  # the record among those of its run
-    requests: Mapping[str, Any]  # what its responses were asked: hash -> body
+    version: Version  # the record's place among the versions of its run
+    requests: Mapping[str, Any]  # what its responses requested: hash -> body
     family: frozenset[TurnKey]
 
     @property
     def started_by(self) -> set[ThreadKey]:
-        """The threads that started its run, as it says: the run is a sub-agent's."""
+        """The threads that, according to the record, started its run: the run is a sub-agent's."""
         return {ThreadKey(thread_id, self.thread.tenant) for thread_id in starters(self.record)}
 
     @property
@@ -70,9 +70,9 @@ def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int
 
 
 def record_rows(record: TurnRecord, value: bytes | None = None, own: Prices = NONE) -> RecordRows:
-    """Return the rows of a turn record. `value`: its JSON as it came, from callers that have it; `own`: own prices."""
+    """Return the rows of a turn record. `value`: its original JSON, from callers that have it; `own`: own prices."""
     requests = record.get("requests")
-    if requests is not None:  # they have rows of their own
+    if requests is not None:  # requests have rows of their own
         record, value = without_bodies(record), _without_requests(value, requests)
     thread = key_of(record)
     turn = _turn(record, _text(record, value))
@@ -121,13 +121,13 @@ def _text(record: TurnRecord, value: bytes | None) -> str:
 
 
 def _without_requests(value: bytes | None, requests: Any) -> bytes | None:
-    """Return a record's JSON without its requests, where these are its last member, as we write it; else None."""
+    """Return a record's JSON without its requests if these are its last member, as we write it; else None."""
     last = turn_record.last_member(requests)
     return value[: -len(last)] + b"}" if value is not None and value.endswith(last) else None
 
 
 def _first_turns(record: TurnRecord) -> tuple[bytes, ...]:
-    with suppress(ValueError):  # the thread of a foreign record may be no UUID
+    with suppress(ValueError):  # the thread id of a foreign record may not be a UUID
         return tuple([turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal)) for ordinal in FIRST])
     return ()
 
@@ -159,7 +159,7 @@ def _turn(record: TurnRecord, text: str) -> Row:
 
 
 def _asked(record: TurnRecord, ended_at: int) -> Row | None:
-    """Return what a turn waits for, with the columns that a list of such threads shows.
+    """Return what a turn waits for, with the columns that a list of waiting threads shows.
 
     See `pipeline.stores.waiting`.
     """
@@ -173,7 +173,7 @@ def _asked(record: TurnRecord, ended_at: int) -> Row | None:
 
 
 def record_of(text: str) -> TurnRecord:
-    """Return the turn record that a row of `turns` holds."""
+    """Return the turn record that a row of `turns` contains."""
     record: TurnRecord = json_text.loads(text)
     return record
 
@@ -203,7 +203,7 @@ def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
 
 
 def prompt(turn: Mapping[str, Any] | None) -> str | None:
-    """Return the beginning of a user turn's text; None where it has none."""
+    """Return the beginning of a user turn's text; None if it has none."""
     if turn is None or turn.get("turn_type") != "user":
         return None
     for part in turn.get("parts") or ():

@@ -1,11 +1,12 @@
-"""The tables. `turns` is the truth; all others follow from it, and are rewritten with it in one transaction.
+"""The tables. `turns` is the source of truth; all others are derived from it, and rewritten with it in one transaction.
 
-Inside the database a thread and a turn are integers. Their public names stand in one unique index each: a thread's id
-and tenant in `threads_named`, a turn's id within its thread in `turns_named`. Names that many rows share (of agents,
-models, providers, tenants) stand once, in `usage_names` and `agents`. The query that uses an index stands beside it.
+Inside the database a thread and a turn are integers. Their public names are in one unique index each: a thread's id and
+tenant in `threads_named`, a turn's id within its thread in `turns_named`. Names that many rows share (of agents,
+models, providers, tenants) are stored once, in `usage_names` and `agents`. A comment beside each index says which query
+uses it.
 
-The id of a turn begins with its time and ends with a number that rises (`pipeline.stores.turn_ids`). A turn keeps its
-id when a newer revision replaces it, and no other turn ever gets it. Times are epoch ms.
+The id of a turn begins with its time and ends with a rising number (`pipeline.stores.turn_ids`). A turn keeps its id
+when a newer revision replaces it, and no other turn ever gets it. Times are epoch ms.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ CHANGED = ("at", "names", *COUNTED, "ttft_ms", "duration_ms")
 # Compared byte by byte: the same order as in Python and SQLite, whatever the database's locale.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 Document = JSON(none_as_null=True)
-Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers the rows of a table only by a column of this type
+Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only by a column of this type
 
 threads = Table(
     "threads",
@@ -48,14 +49,14 @@ threads = Table(
     Column("id", Id, Identity(), primary_key=True),
     Column("thread_id", Name, nullable=False),
     Column("tenant", Name, nullable=False),  # "" without one
-    Column("name", Document),  # [thread_id, tenant], where a column can't hold one of them as it is
+    Column("name", Document),  # [thread_id, tenant], if a column can't store one of them unchanged
     Column("external_id", Name),
     Column("title", Text),
     Column("prompt", Text),  # the beginning of the first user turn
     Column("status", SmallInteger),  # of the last turn, as in `turns`; null without a turn
     Column("turns", Integer, nullable=False, server_default="0"),
     Column("total_tokens", BigInteger, nullable=False, server_default="0"),
-    Column("cost_nano_usd", BigInteger),  # as far as prices are known; null where none is
+    Column("cost_nano_usd", BigInteger),  # as far as prices are known; null if none is
     Column("model", Name),  # of the last response, and how long the agent's turn with it took
     Column("duration_ms", BigInteger),
     Column("created_at", BigInteger, nullable=False, server_default="0"),
@@ -63,7 +64,7 @@ threads = Table(
     Column(
         "newest", BigInteger
     ),  # the place of its last record in time (`pipeline.stores.thread_rows`); null without one
-    Column("asked", Document),  # by the last turn (`pipeline.turns.pending`); null: nothing
+    Column("asked", Document),  # what the last turn asks for (`pipeline.turns.pending`); null: nothing
     # A record's thread; the threads with an id, of any tenant; all threads in the order of their ids.
     Index("threads_named", "thread_id", "tenant", unique=True),
     Index("threads_updated", "updated_at", "id"),  # a page of all tenants' threads; threads that have expired
@@ -89,13 +90,13 @@ turns = Table(
     Column("status", SmallInteger, nullable=False),  # 0 interrupted by a worker, 1 by its publisher, 2 complete
     Column("revision", BigInteger, nullable=False),
     Column("events", BigInteger, nullable=False),
-    Column("digest", LargeBinary, nullable=False),  # of the whole record: writing the same one again changes nothing
+    Column("digest", LargeBinary, nullable=False),  # of the whole record: writing the same record again changes nothing
     Column("started_at", BigInteger, nullable=False),
     Column("ended_at", BigInteger, nullable=False),
     Column("external_id", Name),
     Column("title", Text),
     Column("prompt", Text),
-    Column("asked", Document),  # what it waits for; null: nothing
+    Column("asked", Document),  # what the turn waits for; null: nothing
     Column("searched", Boolean, nullable=False),  # False: its words are not in `turn_words` yet
     Column("record", Text, nullable=False),  # the JSON text of the turn record, as it came
     Index("turns_named", "thread", "turn_id", unique=True),  # which turns are there already; a thread's turns
@@ -109,7 +110,7 @@ agents = Table(
     "agents",
     metadata,
     Column("id", Id, Identity(), primary_key=True),
-    Column("digest", LargeBinary, nullable=False, unique=True),  # of both, as names may be null, and long
+    Column("digest", LargeBinary, nullable=False, unique=True),  # of id and name, since names may be null, and long
     Column("agent_id", Name, nullable=False),
     Column("agent_name", Text),
     Index("agents_agent", "agent_id"),  # the threads of an agent
@@ -147,7 +148,7 @@ usage = Table(
     metadata,
     Column("turn", Id, ForeignKey("turns.id", ondelete="CASCADE")),
     Column("position", Integer),
-    Column("thread", Id, nullable=False),  # the turn's, so that reports by thread read no turn
+    Column("thread", Id, nullable=False),  # the turn's, so that reports by thread don't read `turns`
     Column("at", BigInteger, nullable=False),
     Column("names", Integer, nullable=False),  # in `usage_names`
     Column("finish_reason", Name),
@@ -158,17 +159,17 @@ usage = Table(
     *(Column(name, BigInteger) for name in TOKENS),
     Column("cost_nano_usd", BigInteger),  # an integer, so that sums are exact
     Column("price_source", SmallInteger),  # of the cost, or of its estimate, in `price_sources`
-    *(Column(name, BigInteger) for name in ESTIMATED),  # of what broke off before its usage came
+    *(Column(name, BigInteger) for name in ESTIMATED),  # of responses that broke off before their usage was reported
     Column("ttft_ms", BigInteger),
     Column("duration_ms", BigInteger),
     PrimaryKeyConstraint("turn", "position"),
-    Index("usage_at", "at"),  # the usage of some time
+    Index("usage_at", "at"),  # the usage of a period
     Index("usage_names_at", "names", "at"),  # the same of a tenant, a model, an agent
     sqlite_with_rowid=False,
 )
 
-# What models were asked: the bodies of requests without their messages, once for each tenant. Members that are large
-# (tools, system prompts) are rows of `request_values`, as the others may differ from call to call.
+# The requests to models: their bodies without messages, once for each tenant. Large members (tools, system prompts) are
+# rows of `request_values`, since the other members may differ from call to call.
 requests = Table(
     "requests",
     metadata,
@@ -198,7 +199,7 @@ request_members = Table(
     sqlite_with_rowid=False,
 )
 
-# Which requests a turn's responses name.
+# Which requests a turn's responses refer to.
 turn_requests = Table(
     "turn_requests",
     metadata,
@@ -217,18 +218,18 @@ price_sources = Table(
     Column("source", Name, nullable=False, unique=True),
 )
 
-# Whose usage it is: the names that rows and sums of usage share, once however many of both there are.
+# The names that rows and sums of usage share; each combination is stored once.
 usage_names = Table(
     "usage_names",
     metadata,
     Column("id", Integer, Identity(), primary_key=True),
-    Column("digest", LargeBinary, nullable=False, unique=True),  # of the names, as they may be null, and long
+    Column("digest", LargeBinary, nullable=False, unique=True),  # of the names, since they may be null, and long
     Column("tenant", Name),
     Column("model", Name),
     Column("provider", Name),
     Column("agent_id", Name, nullable=False),
     Column("prompt", Name),  # the hash of system prompt and tools
-    Column("origin", Name, nullable=False),  # "import" where it was told after the fact, "" where it happened
+    Column("origin", Name, nullable=False),  # "import" if the run was imported, "" if it was published live
 )
 
 # The sums of usage by quarter of an hour, hour, day and week (`pipeline.stores.usage_sums`).
@@ -237,8 +238,8 @@ usage_sums = Table(
     metadata,
     Column("span", Integer),  # in ms
     Column("start", BigInteger),
-    Column("expired", Boolean),  # of turns that have expired: no row of `usage` is behind it any more
-    Column("names", Integer),  # no foreign key: that would look at all sums for each of the names that goes
+    Column("expired", Boolean),  # of expired turns, whose rows in `usage` are deleted
+    Column("names", Integer),  # no foreign key: deleting a name would scan all sums
     *(Column(name, BigInteger, nullable=False) for name in SUMMED),
     Column("ttft", Text, nullable=False),  # a histogram (`pipeline.stores.histogram`)
     Column("duration", Text, nullable=False),  # likewise
@@ -246,8 +247,8 @@ usage_sums = Table(
     sqlite_with_rowid=False,
 )
 
-# What the triggers of `usage` have noted, and no sum has taken up yet: a row for each row that was added (`sign` 1) or
-# deleted (-1).
+# Changes that the triggers of `usage` have recorded, and that are not in the sums yet: a row for each row that was
+# added (`sign` 1) or deleted (-1).
 usage_changes = Table(
     "usage_changes",
     metadata,
@@ -257,8 +258,8 @@ usage_changes = Table(
     *(Column(column.name, column.type) for column in usage.c if column.name in CHANGED),
 )
 
-# What deleted threads have used of budgets (`pipeline.stores.deleted_usage`): in which scope, and in the window from
-# `start` until `end`.
+# The usage of deleted threads that counts towards budgets (`pipeline.stores.deleted_usage`): by scope, in the window
+# from `start` until `end`.
 deleted_usage = Table(
     "deleted_usage",
     metadata,
@@ -271,7 +272,7 @@ deleted_usage = Table(
     sqlite_with_rowid=False,
 )
 
-# One row. `kept`: changes are noted; `since`: the sums hold all rows of `usage` from then on, null for none.
+# One row. `kept`: changes are recorded; `since`: the sums include all rows of `usage` from then on, null for none.
 usage_state = Table(
     "usage_state",
     metadata,
@@ -281,7 +282,7 @@ usage_state = Table(
 )
 
 # The words of each turn, for searches (`pipeline.stores.search_rows`), by the id of the turn, which sorts by time.
-# SQLite's FTS5 calls its rows by it, too: whoever adds rows adds them to FTS5, and a trigger removes those that go.
+# SQLite's FTS5 uses the same row ids: code that adds rows also adds them to FTS5, and a trigger removes deleted ones.
 turn_words = Table(
     "turn_words",
     metadata,
@@ -292,8 +293,8 @@ turn_words = Table(
     Index("turn_words_words", "words", postgresql_using="gin").ddl_if(dialect="postgresql"),  # rare words
 )
 
-# Threads that were deleted for good: records of them, from a replay or an open run, are dropped. Here and in the next
-# two tables a thread is named by the text of its key, since its row in `threads` may be gone.
+# Threads that were erased: records of them, from a replay or an open run, are dropped. This and the next two tables
+# name a thread by the text of its key, since its row in `threads` may be deleted.
 erased = Table(
     "erased",
     metadata,
@@ -301,7 +302,7 @@ erased = Table(
     Column("erased_at", BigInteger, nullable=False),
 )
 
-# Threads that are held: they are neither deleted nor do they expire. `name`: [thread_id, tenant], as they are.
+# Threads that are held: they are not deleted and do not expire. `name`: the exact [thread_id, tenant].
 holds = Table(
     "holds",
     metadata,
@@ -310,20 +311,20 @@ holds = Table(
     Column("held_at", BigInteger, nullable=False),
 )
 
-# Threads whose rows have expired, as long as large values or the archive may have something of them.
+# Threads whose rows have expired, as long as large values or archived rows of them may remain.
 expired = Table(
     "expired",
     metadata,
     Column("thread_key", Name, primary_key=True),
-    Column("name", Document, nullable=False),  # [thread_id, tenant], as they are
+    Column("name", Document, nullable=False),  # the exact [thread_id, tenant]
     Column("before", BigInteger, nullable=False),  # all its turns ended before then
     Column("first", BigInteger, nullable=False),  # when its first turn began, and its last one ended
     Column("last", BigInteger, nullable=False),
-    Column("due", BigInteger, nullable=False),  # when it is looked at next
+    Column("due", BigInteger, nullable=False),  # when its remnants are checked next
     Index("expired_due", "due", "thread_key"),  # those that are due
 )
 
-# One row: which process is at the expiry, and until when no other begins.
+# One row: the lease of the process that runs the expiry, and until when it is valid.
 expiry_state = Table(
     "expiry_state",
     metadata,
@@ -332,8 +333,8 @@ expiry_state = Table(
     Column("until", BigInteger, nullable=False),
 )
 
-# What waits for the notices topic. `due`: when it is sent, by whoever looks first; none once the topic has it. So long
-# as `keep_until` a notice with this id is not taken a second time.
+# Notices on their way to their topic. `due`: from when on any process may publish it; null once it is published. Until
+# `keep_until` a notice with the same id is ignored.
 notices = Table(
     "notices",
     metadata,
@@ -341,11 +342,11 @@ notices = Table(
     Column("due", BigInteger),
     Column("keep_until", BigInteger, nullable=False),
     Column("record", Document, nullable=False),
-    Index("notices_due", "due", "keep_until"),  # those that are to be sent; those that were, and may be forgotten
+    Index("notices_due", "due", "keep_until"),  # those to be published; published ones that may be deleted
 )
 
-# Webhooks that the API has set up. `tenant`: none for all tenants, "" for what has none. `secrets`: [key, until] each,
-# the newest first; `until` (epoch ms) is null for the one that stays.
+# Webhooks created by the API. `tenant`: null for all tenants, "" for data without a tenant. `secrets`: [key, until]
+# each, newest first; `until` (epoch ms) is null for the current one.
 webhooks = Table(
     "webhooks",
     metadata,
@@ -357,8 +358,8 @@ webhooks = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
-# Tokens that the API or the command line has made. `digest`: SHA-256, hex; `old`: of the secret before, which is good
-# until `old_until`. `tenant`: none for all tenants. `changed_at`: by it gateways see that they have to read them again.
+# Tokens that the API or the command line created. `digest`: SHA-256, hex; `old`: of the previous secret, valid until
+# `old_until`. `tenant`: null for all tenants. `changed_at` tells gateways to read the tokens again.
 tokens = Table(
     "tokens",
     metadata,
@@ -377,11 +378,11 @@ tokens = Table(
     Column("used_at", BigInteger),
     Column("changed_at", BigInteger, nullable=False),
     Column("session", Document),  # of a person who has signed in (`pipeline.stores.tokens.Session`)
-    Column("id_token", Text),  # the provider's, which ends its own session by it
+    Column("id_token", Text),  # the provider's, needed to end its own session
 )
 
-# What was said of threads, stored or not: of each id what came last, by the broker's time and the offset. `record`:
-# none once it was taken back, as is `name`. `tenant`: "" for none.
+# Feedback on threads, stored or not: the latest record of each id, by the broker's time and the offset. `record` and
+# `name` are null once the feedback was retracted. `tenant`: "" for none.
 feedback = Table(
     "feedback",
     metadata,
@@ -392,15 +393,15 @@ feedback = Table(
     Column("record", Document),
     Column("at", BigInteger, nullable=False),
     Column("offset", BigInteger, nullable=False),
-    PrimaryKeyConstraint("thread_key", "id"),  # what was said of a thread
+    PrimaryKeyConstraint("thread_key", "id"),  # the feedback on a thread
     Index("feedback_tenant", "tenant"),  # a tenant's, to erase it
-    Index("feedback_name", "name", "thread_key", "id"),  # what was said under a name
+    Index("feedback_name", "name", "thread_key", "id"),  # the feedback of a name
     sqlite_with_rowid=False,
 )
 
-# What waits to be delivered: of each lane (a webhook and a thread) the first row has a time at which it is due, and the
-# others have none. `place`: [topic, partition, offset] of the record; `at`: its time. `thread_key`: the thread whose
-# turn it says, with which it goes; none for notices, which say nothing of what was said.
+# Queued deliveries: of each lane (a webhook and a thread) the first row has a due time, and the others have none.
+# `place`: [topic, partition, offset] of the record; `at`: its time. `thread_key`: the thread of the delivered turn,
+# whose erasure deletes the row; null for notices, which contain nothing of a conversation.
 webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,
@@ -419,7 +420,7 @@ webhook_deliveries = Table(
     Index("webhook_deliveries_lane", "lane", "webhook", "seq"),  # whether a lane waits, and what follows in it
 )
 
-# Who changed something or read it out (`pipeline.observability.audit.Entry`).
+# Who changed or read something (`pipeline.observability.audit.Entry`).
 audit = Table(
     "audit",
     metadata,
@@ -430,19 +431,19 @@ audit = Table(
     Column("address", Name, nullable=False),
     Column("action", Name, nullable=False),
     Column("subject", Name, nullable=False),
-    Column("tenant", Name),  # null for what is of all, "" for threads without one
+    Column("tenant", Name),  # null for actions on no single tenant, "" for threads without one
     Column("outcome", Name, nullable=False),
     Index("audit_at", "at", "id"),  # a page of all; those that expire
     Index("audit_tenant_at", "tenant", "at", "id"),  # a page of a tenant's
 )
 
-# Views of the dashboard that somebody has saved: addresses with filters.
+# Saved views of the dashboard: addresses with filters.
 views = Table(
     "views",
     metadata,
     Column("id", Name, primary_key=True),
     Column("owner", Name, nullable=False),  # the name of a token or a person
-    Column("tenant", Name),  # theirs; null for all
+    Column("tenant", Name),  # the owner's; null for all
     Column("name", Name, nullable=False),
     Column("address", Text, nullable=False),
     Column("shared", Boolean, nullable=False),  # with all of that tenant
@@ -450,5 +451,5 @@ views = Table(
     Index("views_tenant", "tenant"),
 )
 
-# One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.
+# One row: the oldest revision whose code works with this schema, so that two versions can run during a rollout.
 compatibility = Table("compatibility", metadata, Column("oldest", Name, primary_key=True))

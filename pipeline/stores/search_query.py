@@ -2,9 +2,9 @@
 
     invoice "late fee" refund* -draft
 
-Each word must occur, in any order; a phrase in its order; `word*` is the beginning of a word; a word behind `-` must
-not occur. A word that punctuation divides (`foo.bar`) is a phrase. All else has no meaning: both databases get what was
-understood here, and never a caller's own syntax.
+Each word must occur, in any order; a phrase in its order; `word*` is a prefix; a word after `-` must not occur. A word
+with punctuation inside (`foo.bar`) is a phrase. Nothing else has a meaning: each database gets a query built from what
+was parsed here, and never a caller's own syntax.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from pipeline.turns.words import asked
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS, SEARCH_TERMS, SEARCH_WORDS
 
-SHORTEST_PREFIX: Final = 2  # of letters: one would stand for a part of all words
+SHORTEST_PREFIX: Final = 2  # letters: a single one would match a large part of all words
 
 _TERM: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<any>\*)?')
-# What stands before a word of each kind in the index. None is a letter, so that no text can hold such a word.
+# The prefix of each kind of word in the index. None of them is a letter, so no text contains such a word.
 BEFORE: Final[dict[Kind, str]] = dict(zip(KINDS, ("", "‹", "›"), strict=True))
-BORDER: Final = "¶"  # between two pieces: no phrase goes over it
+BORDER: Final = "¶"  # between two pieces of text: no phrase crosses it
 FACET: Final = "§"
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Words in a row; of the last one only the beginning where it is a `prefix`."""
+    """Consecutive words; with `prefix` the last one is only the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
@@ -47,12 +47,12 @@ class Terms:
 
     @property
     def any_prefix(self) -> bool:
-        """True if some word is given by its beginning."""
+        """True if some word is given by a prefix."""
         return any(term.prefix for term in (*self.wanted, *self.unwanted))
 
 
 def parsed(query: str) -> Terms:
-    """Return the terms of a caller's text. Raises CallerError where none must occur, or where they are too many."""
+    """Return the terms of a caller's text. Raises CallerError if no term must occur, or if there are too many."""
     if len(query) > SEARCH_CHARACTERS:
         raise CallerError(f"q has at most {SEARCH_CHARACTERS} characters")
     wanted: list[Term] = []
@@ -100,7 +100,7 @@ def fts5(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:
 
 
 def fitting(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that tells if a row matches, by its words as SQLite has them."""
+    """Return a function that checks whether a row matches, given its words as in SQLite."""
 
     def one(term: Term) -> list[str]:
         end = "" if term.prefix else " "

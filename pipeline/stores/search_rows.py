@@ -1,8 +1,8 @@
-"""A turn -> its row in the index of words. Pure.
+"""Conversion of a turn to its row in the index of words. Pure.
 
-Words of a row stand in their order, with marks for their kind (`pipeline.stores.search_query`), and end with those for
-tenant, agent, role and the tools that are called. SQLite's FTS5 reads them as they are; Postgres takes them with their
-places as a tsvector.
+The words of a row keep their order, have prefixes for their kind (`pipeline.stores.search_query`), and are followed by
+those for tenant, agent, role and the called tools. SQLite's FTS5 reads them as they are; Postgres stores them with
+their positions as a tsvector.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pipeline.turns.spoken_text import Kind, spoken, tools_called
 from pipeline.turns.words import words
 
 MOST: Final = 20_000  # characters of a turn, of each kind, that are searched
-TOOLS: Final = 500  # tools of a turn that it is found by
+TOOLS: Final = 500  # called tools by which a turn is found
 
 
 def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
-    """Return the words of a record for the index, its tenant, agent and role behind them.
+    """Return the words of a record for the index, followed by its tenant, agent and role.
 
-    Empty where nothing was said.
+    Empty if the turn contains no text.
     """
     found = row_words(rows.record["turn"], kinds)
     if not found:
@@ -63,7 +63,6 @@ def facets(tenant: str | None, agent_id: str | None, role: int | None) -> list[s
 def tsvector(found: Sequence[str]) -> str:
     """Return the words as the text of a tsvector.
 
-    Postgres itself joins the positions of a word, and leaves out those that are too many (256), or too far behind
-    (16,383).
+    Postgres itself joins the positions of a word, and drops those beyond 256 of a word, or beyond position 16,383.
     """
     return " ".join([f"{word}:{number}" for number, word in enumerate(found, 1) if word != BORDER])

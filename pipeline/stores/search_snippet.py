@@ -1,6 +1,6 @@
-"""A turn and what was looked for -> a piece of its text with the hits marked, and how well it fits. Pure.
+"""The snippet of a turn with the hits marked, and the score of the turn. Pure.
 
-The piece is HTML: all text in it is escaped, and hits stand between `<mark>` and `</mark>`.
+The snippet is HTML: all text in it is escaped, and hits stand between `<mark>` and `</mark>`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipeline.turns.words import places
 
 LENGTH: Final = 240  # characters of a snippet
 LEAD: Final = 80  # of them before the first hit
-MOST_HITS: Final = 200  # of a text that are looked at
+MOST_HITS: Final = 200  # of a text that are considered
 CUT: Final = "…"
 _SPACE: Final = re.compile(r"\s+")
 
@@ -39,7 +39,7 @@ def snippet_of(document: Mapping[str, Any] | None, terms: Terms, kinds: Sequence
 
 
 def score_of(words: str, terms: Terms, kinds: Sequence[Kind]) -> float:
-    """Return how well the words of a row match: how often the terms occur, for as many words as there are in all."""
+    """Return the score of a row's words: how often the terms occur, relative to the number of words."""
     found = words.split(" ")
     score = 0.0
     for term in terms.wanted:
@@ -95,5 +95,5 @@ def _marked(text: str, spans: Sequence[Span]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escaped, on one line, without halves of surrogates."""
+    """Return the text escaped, on one line, without lone surrogates."""
     return html.escape(_SPACE.sub(" ", text).encode("utf-8", "replace").decode())

@@ -1,7 +1,7 @@
 """The words of turns, written within the caller's transaction.
 
-With the turns that are written, and in steps of those that a store role with TURNMILL_SEARCH=off has written. A turn
-whose words are written is marked as `searched`.
+They are written together with new turns, and in steps for turns that a store role with TURNMILL_SEARCH=off has written.
+A turn whose words are written is marked as `searched`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ UNSEARCHED_TURNS: Final = (
     select(turns.c.id, turns.c.record).where(UNSEARCHED).order_by(turns.c.id.desc()).with_for_update(skip_locked=True)
 )
 SEARCHED_TURNS: Final = select(turn_words.c.id).order_by(turn_words.c.id)
-_ADD: Final = (  # one statement for all rows: half the work of one for each
+_ADD: Final = (  # one statement for all rows: half the work of one per row
     "INSERT INTO turn_words (id, tenant, words) SELECT id, tenant, CAST(words AS tsvector) "
     "FROM unnest($1::bigint[], $2::text[], $3::text[]) AS given (id, tenant, words)"
 )
 _ADD_SQLITE: Final = "INSERT INTO turn_words (id, tenant, words) VALUES (?, ?, ?)"
-# In the order of ids: at one that is less than that before, FTS5 begins a new part of its index.
+# In the order of ids: at an id below the previous one, FTS5 begins a new part of its index.
 _INDEX_SQLITE: Final = (
     "INSERT INTO turn_words_index(rowid, words) "
     "SELECT id, words FROM turn_words WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
@@ -40,12 +40,12 @@ _INDEX_SQLITE: Final = (
 
 
 def kinds_of(connection: AsyncConnection) -> tuple[Kind, ...]:
-    """Return what the words of a turn are taken from."""
+    """Return the kinds of text that the words of a turn are taken from."""
     return CHOICES[connection.sync_connection.get_execution_options().get(SEARCH, "on")]  # type: ignore[union-attr]  # open
 
 
 def words_calls(dialect: str, records: Sequence[tuple[int, RecordRows]], kinds: Sequence[Kind]) -> list[Call]:
-    """Return the calls that add the words of these turns, by their ids; made behind those that add the turns.
+    """Return the calls that add the words of these turns, by their ids; executed after those that add the turns.
 
     On SQLite no trigger adds new rows to the index: FTS5 writes what it has gathered at each row of a trigger, which
     costs three times as much as all rows of a transaction at once.
@@ -68,9 +68,9 @@ async def forget_words(connection: AsyncConnection, ids: Sequence[int]) -> None:
 
 
 async def index_some(connection: AsyncConnection, most: int) -> int:
-    """Write the words of some turns that lack them, the newest first; return of how many.
+    """Write the words of some turns that lack them, newest first; return of how many turns.
 
-    Where no search is wanted, delete those of some instead.
+    If search is off, delete the words of some turns instead.
     """
     kinds, dialect = kinds_of(connection), connection.dialect.name
     if not kinds:

@@ -8,19 +8,19 @@ from pipeline.stores import search, search_write
 from pipeline.stores.connections import Connected, to_the_end
 from pipeline.stores.search import SearchPage, SearchQuery
 
-INDEXED_AT_ONCE: Final = 100  # turns whose words one transaction takes
+INDEXED_AT_ONCE: Final = 100  # turns whose words are written in one transaction
 
 
 class Searched(Connected):
     """A store with the words of its turns (`pipeline.stores.search_write`). Every method raises StoreError."""
 
     async def search(self, query: SearchQuery) -> SearchPage:
-        """Return turns that have the words. Raises CallerError for a malformed cursor, and where it takes too long."""
+        """Return turns that match. Raises CallerError for a malformed cursor, and if the search takes too long."""
         async with self._reading() as connection:
             return await search.search(connection, query)
 
     async def index_some(self, most: int = INDEXED_AT_ONCE) -> int:
-        """Index the words of some turns that lack them, and return of how many; where no search is wanted, delete some.
+        """Index the words of some turns that lack them, or delete some if search is off; return of how many turns.
 
         Several processes may call it.
         """

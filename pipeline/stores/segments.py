@@ -1,6 +1,6 @@
-"""Turn records -> rows of the archive, and Parquet. Pure.
+"""Conversion of turn records to rows of the archive, and to Parquet. Pure.
 
-A row is one turn record: fields that queries need in columns, the turn and the rest as JSON text, as in the store.
+A row is one turn record: columns for the fields that queries need, the turn and the rest as JSON text, as in the store.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROLES: Final = ("user", "agent", "facts")
 TIME: Final = pa.timestamp("ms", tz="UTC")
 LAST_MS: Final = 253_402_300_799_999  # of the year 9999
 SUMS: Final = ("requests", *COUNTS)
-NEAR: Final = timedelta(days=1)  # between the day on which a turn began and the one on which it was recorded
+NEAR: Final = timedelta(days=1)  # between the day on which a turn began and the day on which it was recorded
 OWN: Final = (
     *("thread_id", "turn_id", "run_id", "ordinal", "agent_id", "tenant", "dialect", "status", "interruption"),
     *("revision", "events", "digest", "hash", "external_id", "title"),
@@ -62,12 +62,12 @@ SCHEMA: Final = pa.schema(
 
 
 class Part(NamedTuple):
-    """The rows of a segment that an object has: of the day on which the turns began.
+    """The rows of a segment in one object, by the day on which the turns began.
 
-    `owner`: as `owner_of`, where all rows are of one tenant; "": of any.
+    `owner`: as `owner_of`, if all rows are of one tenant; "": of any.
 
-    Turns that were recorded near that day share an object. Others, which may claim any day, have one for each tenant:
-    so a tenant that claims thousands of days makes no object that an erasure of another tenant's threads has to read.
+    Turns that were recorded near that day share an object. Others, which may claim any day, have one object per tenant:
+    so a tenant that claims thousands of days adds no object that an erasure for another tenant must read.
     """
 
     day: date
@@ -80,7 +80,7 @@ def owner_of(tenant: str | None) -> str:
 
 
 async def sparing(expired: Expired, old: Collection[ThreadKey], held: Held | None) -> Expired | None:
-    """Return the rule for a second reading, where some of the threads that were left out are held; None: none is."""
+    """Return a rule that keeps held threads, if some of the `old` threads are held; None otherwise."""
     stay = await held(set(old)) if old and held is not None else set[ThreadKey]()
     return partial(_of_others, expired, stay) if stay else None
 
@@ -115,7 +115,7 @@ def parsed(
     expired: Expired = never,
     own: Prices = NONE,
 ) -> Iterator[tuple[Row, RecordRows]]:
-    """Yield of each turn record its row here, times in epoch ms, and its rows in the store.
+    """Yield the archive's row of each turn record, times in epoch ms, and its rows in the store.
 
     Other records go to `refused`, the threads of expired ones to `old`.
     """
@@ -136,13 +136,13 @@ def parsed(
 
 
 def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
-    """Return a table of rows; what no column takes goes to `refused`.
+    """Return a table of rows; rows that fit no column go to `refused`.
 
-    Each row is tried by itself only where they fail together.
+    Each row is converted separately only if converting all at once fails.
     """
     try:
         return pa.Table.from_pylist(rows, schema=SCHEMA)
-    except Exception as error:  # of a type or size that Arrow has no place for
+    except Exception as error:  # a type or size that Arrow can't represent
         if len(rows) == 1:
             refused.append(Refusal(rows[0]["offset"], f"{type(error).__name__}: {error}"))
             return SCHEMA.empty_table()
@@ -165,7 +165,7 @@ def without(table: pa.Table, erased: Collection[ThreadKey]) -> pa.Table:
 
 
 def threads(table: pa.Table) -> list[ThreadKey]:
-    """Its threads, each once."""
+    """Return the table's threads, each once."""
     found = pa.table([table["thread_id"], table["tenant"]], ["thread_id", "tenant"])
     names = found.group_by(["thread_id", "tenant"]).aggregate([]).to_pylist()
     return [_exact(table, ThreadKey.of(row["thread_id"], row["tenant"])) for row in names]
@@ -176,7 +176,7 @@ def of_expired(
 ) -> tuple[list[int], set[ThreadKey]]:
     """Return the indexes of rows of these threads that ended before the thread's time, and their threads.
 
-    The table may have the columns `thread_id`, `tenant` and `ends` alone.
+    The table needs only the columns `thread_id`, `tenant` and `ends`.
     """
     known = {(key.thread_id, column_text(key.tenant) or ""): (key, end) for key, end in before.items()}
     places, keys = [], set()
@@ -192,7 +192,7 @@ def of_expired(
 
 
 def without_expired(table: pa.Table, before: Mapping[ThreadKey, int], ends: str = "ended_at") -> pa.Table:
-    """Return the table without these rows."""
+    """Return the table without expired rows."""
     gone = set(of_expired(table, before, ends)[0])
     return table.filter(pa.array([place not in gone for place in range(table.num_rows)], pa.bool_()))
 
@@ -211,7 +211,7 @@ def threads_of(table: pa.Table, tenant: str) -> set[ThreadKey]:
 def _exact(table: pa.Table, key: ThreadKey) -> ThreadKey:
     """Return a thread's key with its whole tenant.
 
-    The column may hold an escape or a hash for a part of the tenant: then the record has it itself.
+    The column may contain an escape or a hash instead of a part of the tenant; the record then has the tenant itself.
     """
     if column_text(key.tenant) == key.tenant:
         return key
@@ -266,10 +266,10 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 
 def time_or_none(at: int) -> int | None:
-    """Return a time in epoch ms; None where no column takes it."""
+    """Return a time in epoch ms; None if it is out of the column's range."""
     return at if 0 <= at <= LAST_MS else None
 
 
 def day_of(at: int) -> date:
-    """Return the day (UTC) of a time in epoch ms; EPOCH for one that no column takes."""
+    """Return the day (UTC) of a time in epoch ms; EPOCH if it is out of the column's range."""
     return datetime.fromtimestamp(at / 1000, UTC).date() if 0 <= at <= LAST_MS else EPOCH

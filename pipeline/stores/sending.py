@@ -1,8 +1,8 @@
-"""Statements as the drivers take them: each text is made once, and rows go as tuples, all of a table in one statement.
+"""Statements as the drivers take them: each text is made once, and all rows of a table go in one statement, as tuples.
 
-SQLite's driver has a thread of its own, where each statement of SQLAlchemy goes three times and comes back: here all
-that need not wait for an answer go there together. Postgres takes rows as an array for each column, which it unnests:
-one statement, planned once and called once, whose triggers run once.
+SQLite's driver has a thread of its own, and each statement of SQLAlchemy switches to it and back three times: here all
+statements whose results aren't needed in between go there together. Postgres takes rows as an array for each column,
+which it unnests: one statement, planned once and called once, whose triggers run once.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "sqlite": aiosqlite.dialect(),
     "postgresql": asyncpg.dialect(),  # type: ignore[no-untyped-call]  # as SQLAlchemy has it
 }
-AS_ARRAYS: Final = (BigInteger, Boolean, Integer, LargeBinary)  # the others' arrays are of text
+AS_ARRAYS: Final = (BigInteger, Boolean, Integer, LargeBinary)  # the arrays of other types are of text
 
 Making = Callable[[Sequence[str]], ClauseElement]
 
 
 class Call(NamedTuple):
-    """A statement; with its parameters, or, for `many`, those of each row."""
+    """A statement with its parameters, or, with `many`, the parameters of each row."""
 
     sql: str
     parameters: Sequence[Any] = ()
@@ -44,7 +44,7 @@ class Call(NamedTuple):
 
 
 async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[Any]]:
-    """Execute them one after the other -> of each the rows that it gives."""
+    """Execute the calls one after the other; return the rows of each."""
     if connection.dialect.name == "postgresql":
         results = [await connection.exec_driver_sql(call.sql, tuple(call.parameters)) for call in calls]
         return [list(result) if result.returns_rows else [] for result in results]
@@ -53,7 +53,8 @@ async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[
     if not connection.in_transaction():
         await connection.begin()
     driver = (await connection.get_raw_connection()).driver_connection
-    # The one way into the driver's thread that is no statement; SQLAlchemy itself takes it for the isolation level.
+    # The only way to run code in the driver's thread other than a statement; SQLAlchemy does so for the isolation
+    # level.
     found: list[list[Any]] = await driver._execute(_execute, driver._conn, calls)  # type: ignore[union-attr]  # noqa: SLF001
     return found
 
@@ -67,17 +68,17 @@ def _execute(connection: sqlite3.Connection, calls: Iterable[Call]) -> list[list
 
 
 def as_list(dialect: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Values as one parameter: an array on Postgres, the text of a JSON list on SQLite."""
+    """Return values as one parameter: an array on Postgres, the text of a JSON list on SQLite."""
     return values if dialect == "postgresql" else json_text.dumps(values)
 
 
 def as_bytes(dialect: str, values: Sequence[bytes]) -> Sequence[Any]:
-    """Values as one parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
+    """Return values as one parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
     return values if dialect == "postgresql" else json_text.dumps([value.hex() for value in values])
 
 
 def of_bytes(dialect: str) -> str:
-    """Return the condition that a column has one of some bytes, which are the first parameter."""
+    """Return the condition that a column has one of some bytes, which are the statement's first parameter."""
     return "= ANY($1::bytea[])" if dialect == "postgresql" else "IN (SELECT from_hex(value) FROM json_each(?))"
 
 
@@ -104,7 +105,7 @@ def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) 
 
 @cache
 def _of_texts(make: Making, dialect: str) -> tuple[str, tuple[Any, ...]]:
-    """Return SQL, and its parameters, None where the texts go."""
+    """Return SQL and its parameters, with None in the place of the texts."""
     compiled = _compiled(make(()), dialect)
     values, binds = compiled.params, compiled.binds
     taken = (None if isinstance(binds[name].type, Texts) else values[name] for name in _names(compiled))
@@ -122,7 +123,7 @@ def _of_values(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[st
 def _of_arrays(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Return SQL, and the columns in the order of its parameters, for Postgres's arrays."""
     table = statement.table
-    assert isinstance(table, Table)  # the compiler's view of it is wider
+    assert isinstance(table, Table)  # its declared type is wider
     kinds = {name: table.c[name].type for name in names}
     arrays = [
         bindparam(name, type_=ARRAY(kind if isinstance(kind, AS_ARRAYS) else Text())) for name, kind in kinds.items()
@@ -138,7 +139,7 @@ def _of_arrays(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[st
 
 def _compiled(statement: ClauseElement, dialect: str, **options: Any) -> SQLCompiler:
     compiled = statement.compile(dialect=DIALECTS[dialect], **options)
-    assert isinstance(compiled, SQLCompiler)  # it is no DDL
+    assert isinstance(compiled, SQLCompiler)  # it is not DDL
     return compiled
 
 

@@ -1,4 +1,4 @@
-"""The thread store: turn records in, ThreadProtocol documents, lists and usage out. SQLite and Postgres."""
+"""The thread store, in SQLite and Postgres: stores turn records; returns ThreadProtocol documents, lists and usage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
-THREADS_AT_ONCE: Final = 50  # held in memory by documents()
+THREADS_AT_ONCE: Final = 50  # that documents() keeps in memory
 
 
 class ThreadStore(
@@ -79,14 +79,14 @@ class ThreadStore(
         now: int = 0,
         values: Sequence[bytes | None] = (),
     ) -> WriteResult:
-        """Store a batch, in one transaction: all of it or nothing.
+        """Store a batch in one transaction.
 
-        `values`: the records' JSON as it came, from callers that have it.
+        `values`: the records' original JSON, from callers that have it.
 
-        A turn is replaced by a record that holds all of its events and ranks higher (`pipeline.stores.versions`). A
-        record that is stored already changes nothing, nor does one of an erased thread, nor one of a turn that is not
-        stored, and that is older at `now` (epoch ms) than the retention, unless its thread is held. Several processes
-        may write the same records. A cancelled call ends its transaction first.
+        A turn is replaced by a record that holds all of its events and ranks higher (`pipeline.stores.versions`). These
+        records change nothing: one that is stored already; one of an erased thread; one of a turn that is not stored,
+        and that is older at `now` (epoch ms) than the retention, unless its thread is held. Several processes may write
+        the same records. A cancelled call ends its transaction first.
         """
         if not records:
             return WriteResult()
@@ -94,7 +94,7 @@ class ThreadStore(
         return await self._written(partial(write, batch=batch, retention=retention, now=now))
 
     async def compare(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
-        """Return the result that `write` would have now; changes nothing."""
+        """Return the result that `write` would have now; change nothing."""
         batch = dict(enumerate(map(record_rows, records, repeat(None), repeat(self._prices))))
         async with self._reading() as connection:
             return await compare(connection, batch, retention, now) if batch else WriteResult()
@@ -102,10 +102,10 @@ class ThreadStore(
     async def delete_thread(self, key: ThreadKey, budgets: Iterable[Budget] = ()) -> bool:
         """Delete a thread's rows; return whether there were any.
 
-        A replay stores it again, if it is not `mark_erased`. Its usage of these budgets stays used.
+        A replay stores it again unless `mark_erased` was called. Its usage still counts towards these budgets.
         """
         async with self._writing() as connection:
-            locked = await lock(connection, [key])  # this waits for a writer that is adding the thread
+            locked = await lock(connection, [key])  # waits for a writer that is adding the thread
             found = await connection.scalar(statements.has_turns(key))
             await deleted_usage.note(connection, key, budgets, now_ms())
             await delete_turns(connection, [key], "deleted")
@@ -123,12 +123,12 @@ class ThreadStore(
             await connection.execute(statements.delete_empty([locked[key].id]))
 
     async def sub_agents(self, key: ThreadKey) -> list[ThreadKey]:
-        """Return the threads in which only this one's sub-agents, and those of other erased threads, have spoken.
+        """Return the threads in which only sub-agents of this thread, and of other erased threads, have spoken.
 
-        The thread itself is marked as erased.
+        The thread itself must be marked as erased.
         """
         async with self._writing() as connection:
-            await lock(connection, [key])  # this waits for writers of sub-agents that have not seen the mark
+            await lock(connection, [key])  # waits for writers of sub-agents' turns that have not seen the mark
             spawned = await summaries_of(connection, list_statements.spawned_from(key, None))
             return [one.key for one in spawned.values() if await lives_by(connection, one.key)]
 
@@ -140,7 +140,7 @@ class ThreadStore(
     # ---- reading
 
     async def thread(self, key: ThreadKey) -> dict[str, Any] | None:
-        """Return a thread as ThreadProtocol document; None where it is not stored."""
+        """Return a thread as ThreadProtocol document; None if it is not stored."""
         async with self._reading() as connection:
             return (await documents_of(connection, [key])).get(key)
 
@@ -150,7 +150,7 @@ class ThreadStore(
             return await records_of(connection, key)
 
     async def threads(self, limit: int = 50, cursor: str | None = None, wanted: ListQuery = ALL) -> ThreadPage:
-        """Return threads in an order, the last updated first where no other is wanted.
+        """Return threads in the wanted order, by default the last updated first.
 
         Raises CallerError for a malformed cursor.
         """
@@ -176,18 +176,18 @@ class ThreadStore(
             return tuple((await summaries_of(connection, list_statements.spawned_from(key, limit))).values())
 
     async def summary(self, key: ThreadKey) -> ThreadSummary | None:
-        """One line of the list of threads; None where the thread is not stored."""
+        """Return the thread's line of the list of threads; None if it is not stored."""
         async with self._reading() as connection:
             return await summary_of(connection, key)
 
     async def thread_keys(self) -> AsyncIterator[ThreadKey]:
-        """Every thread, in the order of ids."""
+        """Yield every thread, in the order of ids."""
         async for some in self._pages():
             for key in some.values():
                 yield key
 
     async def runs(self) -> AsyncIterator[tuple[str | None, str, str]]:
-        """(tenant, thread_id, run_id) of every run with a stored record, as the columns hold them."""
+        """Yield (tenant, thread_id, run_id) of every run with a stored record, as in the columns."""
         async for some in self._pages():
             async with self._reading() as connection:
                 await certain(connection)
@@ -202,9 +202,9 @@ class ThreadStore(
             return {run_id: int(events) for run_id, events in await connection.execute(statements.run_events(key))}
 
     async def documents(self, wanted: ListQuery = ALL) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
-        """Yield every thread that is wanted with its document, in the order of ids, read in pages.
+        """Yield every wanted thread with its document, in the order of ids, read in pages.
 
-        Memory does not grow with the store. `tool` and `sort` are not looked at.
+        Memory does not grow with the store. `tool` and `sort` are ignored.
         """
         async for page in self._pages(wanted):
             some = list(page.values())
@@ -217,8 +217,8 @@ class ThreadStore(
     async def find(self, conversation_id: str, tenant: str | None = None) -> tuple[ThreadKey, ...]:
         """Return the threads with an id, their own or their producer's: one of each tenant.
 
-        `tenant`: only that one's, "" for the thread without one. Where None gives several, only the caller can say
-        which is meant.
+        `tenant`: only that one's, "" for the thread without one. If there are several, with None, the caller must
+        choose.
         """
         thread_id, _ = thread_uuid(conversation_id, tenant)
         async with self._reading() as connection:
@@ -234,16 +234,16 @@ class ThreadStore(
         return tuple(found.values())
 
     async def usage(self, query: UsageQuery) -> UsageReport:
-        """Tokens, cost and times of the stored turns. Raises CallerError for too many buckets."""
+        """Return tokens, cost and times of the stored turns. Raises CallerError for too many buckets."""
         async with self._snapshot() as connection:
             if "thread" in query.where:
                 await certain(connection)
             return await usage_query.report(connection, query)
 
     async def used(self, query: UsageQuery, scope: str) -> tuple[UsageReport, dict[str, int]]:
-        """Return the same, and the usage of deleted threads by tenant.
+        """Return the report of `usage`, and the usage of deleted threads by tenant.
 
-        It counts towards the budgets of this scope, in the window that begins as the query does.
+        The latter counts towards the budgets of this scope, in the window that begins as the query does.
         """
         async with self._snapshot() as connection:
             report = await usage_query.report(connection, query)
@@ -251,7 +251,7 @@ class ThreadStore(
 
     @asynccontextmanager
     async def _snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """One for several statements, as SQLite always gives it."""
+        """Open one snapshot for several statements; SQLite's transactions always have one."""
         async with self._reading() as connection:
             if connection.dialect.name == "postgresql":
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -262,7 +262,7 @@ class ThreadStore(
         return (await self.usage(UsageQuery(start=since))).total.cost_nano_usd
 
     async def turn_usage(self, key: ThreadKey) -> dict[str, TurnUsage]:
-        """turn_id -> its usage, of each turn of a thread that has any."""
+        """Return the usage of each turn of a thread that has any, by turn_id."""
         async with self._reading() as connection:
             await certain(connection)
             rows = (await connection.execute(statements.turn_usage(key))).all()
@@ -279,7 +279,7 @@ class ThreadStore(
             return Counts(*(await connection.execute(statements.counts())).one())
 
     async def _pages(self, wanted: ListQuery = ALL) -> AsyncIterator[dict[int, ThreadKey]]:
-        """Every thread that is wanted by its id in the database, in the order of names."""
+        """Yield pages of the wanted threads by their ids in the database, in the order of names."""
         after = ("", "")
         while True:
             async with self._reading() as connection:

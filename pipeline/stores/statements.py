@@ -58,7 +58,7 @@ def add_erased(dialect: str) -> Insert:
 
 
 def erased_threads(texts: Sequence[str]) -> Select[Any]:
-    """Return a query of thread_key of those that are erased."""
+    """Return a query of the erased ones of these thread_keys."""
     return select(erased.c.thread_key).where(one_of(erased.c.thread_key, texts))
 
 
@@ -109,7 +109,7 @@ def delete_children(table: Table, ids: Sequence[int]) -> Delete:
 
 
 def refresh_threads(ids: Collection[int]) -> Update:
-    """Derive the rows of `threads` from their turns and usage again."""
+    """Return an UPDATE that derives the rows of `threads` again from their turns and usage."""
     own, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
 
     def newest(column: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[Any]:
@@ -149,7 +149,7 @@ def refresh_threads(ids: Collection[int]) -> Update:
 
 
 def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
-    """Return a query of the records of these threads' turns, and of other threads' turns that hold their links.
+    """Return a query of the records of these threads' turns, and of other threads' turns that contain their links.
 
     It may return some of other tenants' threads.
     """
@@ -161,7 +161,7 @@ def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
 
 
 def turn_usage(key: ThreadKey) -> Select[Any]:
-    """Return a query of turn_id, and rows of `usage` with their model and price, of a thread, in their order."""
+    """Return a query of a thread's rows of `usage` with turn_id, model and price, in their order."""
     query = select(turns.c.turn_id, usage, usage_names.c.model, price_sources.c.source)
     query = query.join(turns, usage.c.turn == turns.c.id)
     query = query.outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
@@ -170,7 +170,7 @@ def turn_usage(key: ThreadKey) -> Select[Any]:
 
 
 def has_turns(key: ThreadKey) -> Select[Any]:
-    """Return a query of the id of a turn of this thread, where it has one."""
+    """Return a query of the id of any turn of this thread."""
     return select(turns.c.id).where(turns.c.thread == number_of(key)).limit(1)
 
 
@@ -200,12 +200,12 @@ def names_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
 
 
 def requests_in(key: ThreadKey) -> Select[Any]:
-    """Return a query of the requests that this thread's turns name."""
+    """Return a query of the requests that this thread's turns refer to."""
     return requests_of(select(turns.c.id).where(turns.c.thread == number_of(key)))
 
 
 def requests_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
-    """Return a query of the requests that these turns name."""
+    """Return a query of the requests that these turns refer to."""
     return select(turn_requests.c.request).where(turn_requests.c.turn.in_(ids)).distinct()
 
 

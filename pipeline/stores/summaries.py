@@ -18,8 +18,8 @@ class WriteResult:
     """The numbers of a batch's records that were new, replaced an older one, or changed nothing.
 
     `erased`: threads in the batch that are marked as erased; their records were dropped, and count as unchanged.
-    `late`: places in the batch of records that were not stored, as they lack events that are stored, and hold others.
-    `expired`: places of those that were not stored as they are older than the retention; they count as unchanged.
+    `late`: indexes of records that were not stored, since they lack stored events, and contain others. `expired`:
+    indexes of records that were not stored since they are older than the retention; they count as unchanged.
     """
 
     inserted: int = 0
@@ -44,7 +44,7 @@ class ThreadSummary:
     created_at: int
     updated_at: int
     tenant: str | None = None
-    cost_usd: float | None = None  # as far as prices are known; None where none is
+    cost_usd: float | None = None  # as far as prices are known; None if none is
     model: str | None = None  # of the last response, and how long the agent's turn with it took
     duration_ms: int | None = None
 
@@ -70,9 +70,9 @@ class StepUsage:
 class TurnUsage:
     """The usage of one turn.
 
-    `cost_usd` None where no price is known; `ttft_ms` of its first response. `estimated_…`: of what broke off before
-    its usage came, beside the others. `prices`: where the costs come from. `steps`: its responses in order, where they
-    are several.
+    `cost_usd`: None if no price is known; `ttft_ms`: of its first response. `estimated_…`: of responses that broke off
+    before their usage was reported, not included in the others. `prices`: the sources of the costs. `steps`: its
+    responses in order, if there are several.
     """
 
     input_tokens: int
@@ -88,9 +88,9 @@ class TurnUsage:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPage:
-    """Some threads; `cursor` asks for the next page, None on the last one.
+    """Some threads; `cursor`: of the next page, None on the last one.
 
-    `sorted_among`: the order is that of so many threads, those that were updated last; None where it is that of all.
+    `sorted_among`: how many threads were sorted, those updated last; None if all were.
     """
 
     threads: tuple[ThreadSummary, ...]
@@ -109,9 +109,9 @@ class Counts:
 
 
 def encode_cursor(value: int, number: int) -> str:
-    """Return the place behind a thread in the list as an opaque, URL-safe text.
+    """Return the position after a thread in the list as an opaque, URL-safe text.
 
-    `value`: what the list is sorted by; `number`: the thread's id in the database.
+    `value`: the thread's value of the sort column; `number`: its id in the database.
     """
     return base64.urlsafe_b64encode(orjson.dumps([value, number])).decode().rstrip("=")
 

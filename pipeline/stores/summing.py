@@ -1,4 +1,4 @@
-"""The sums of usage of a store: keeping them up, and comparing them with the rows."""
+"""The sums of a store's usage: updating them, and comparing them with the rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SummedUsage(Connected):
     """A store with sums of its usage (`pipeline.stores.usage_sums`). Every method raises StoreError."""
 
     async def keep_sums(self, *, wanted: bool) -> None:
-        """Keep sums from now on, or none any more: usage is then read from rows."""
+        """Keep sums from now on, or stop keeping them: usage is then read from rows."""
         async with self._reading() as connection:
             if await usage_sums.kept(connection) == wanted:
                 return
@@ -26,7 +26,7 @@ class SummedUsage(Connected):
         await to_the_end(transaction())
 
     async def sum_up(self) -> bool:
-        """Add changes to the sums, and build the sums of rows that have none: some of both, in one transaction.
+        """Add some changes to the sums, and build some of the missing sums from rows, in one transaction.
 
         Return whether there is more to do at once. Several processes may call it; one of them works, the others do
         nothing.
@@ -47,7 +47,7 @@ class SummedUsage(Connected):
         return await to_the_end(transaction())
 
     async def compare_sums(self, *, repair: bool = False) -> Compared:
-        """Compare each sum with the rows, a week in each transaction; with `repair` wrong ones are corrected.
+        """Compare each sum with the rows, one week per transaction; with `repair`, correct wrong ones.
 
         Sums of expired turns have no rows any more, and are left alone.
         """

@@ -1,4 +1,4 @@
-"""Erase a tenant: all its threads, wherever something of them is; and prove that nothing is left."""
+"""Erasure of a tenant: of all its threads, wherever data of them is stored; and the proof that nothing remains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 
 VALUES, ARCHIVE, AUDIT = "large values", "objects of the archive", "objects of the archive's audit log"
-AT_ONCE: Final = 2_000  # threads that are marked, and looked for in the archive, together
+AT_ONCE: Final = 2_000  # threads that are marked and searched for in the archive together
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Left:
     """The remnants of a tenant.
 
     `held`: its threads that are held; `found`: how many rows of each table, large values and objects of the archive
-    have something of it.
+    contain data of it.
     """
 
     held: tuple[ThreadKey, ...]
@@ -32,7 +32,7 @@ class Left:
 
     @property
     def nothing(self) -> bool:
-        """True if nothing is left."""
+        """True if nothing remains."""
         return not any(self.found.values())
 
 
@@ -41,7 +41,7 @@ async def erase_tenant(
 ) -> tuple[ThreadKey, ...]:
     """Erase all threads of a tenant, "" for those without one; return the held ones, which stay.
 
-    With a held thread stays what its own sub-agents said. Raises StoreError; the same call then goes on where it
+    The turns of a held thread's own sub-agents stay, too. Raises StoreError; the same call then goes on where it
     stopped. `by`: who wants it, for the audit log. `done` is called with some at a time.
     """
     audit.info("erasing the tenant %r, by %s", tenant, by, extra={"tenant": tenant})
@@ -88,7 +88,7 @@ async def _erase(
 
 
 async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> Left:
-    """Read every place of `pipeline.stores.places` that keeps nothing behind an erasure. Raises StoreError."""
+    """Check every place of `pipeline.stores.places` that must be empty after an erasure. Raises StoreError."""
     held = {key for key in await store.held() if (key.tenant or "") == tenant}
     contents = ContentStore.of(settings)
     objects = 0
@@ -102,10 +102,7 @@ async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> L
 
 
 async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
-    """Yield the tenant's threads: those of the store.
-
-    Others of which the content store or the archive has something.
-    """
+    """Yield the tenant's threads: those in the store, then those that only the content store or the archive has."""
     seen: set[ThreadKey] = set()
     async for key in store.threads_of(tenant):
         seen.add(key)

@@ -1,4 +1,4 @@
-"""All that a store has of one tenant."""
+"""All data that a store has of one tenant."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ AT_ONCE: Final = 200
 
 
 class OfTenants(SummedUsage):
-    """Tenants are named as in ThreadStore: "" means what has none. Every method raises StoreError."""
+    """Tenants are named as in ThreadStore: "" means data without a tenant. Every method raises StoreError."""
 
     async def threads_of(self, tenant: str) -> AsyncIterator[ThreadKey]:
-        """Yield a tenant's threads, each once, those that were updated first before the others."""
+        """Yield a tenant's threads, each once, the least recently updated first."""
         after = (-1, 0)
         while True:
             async with self._reading() as connection:
@@ -40,7 +40,7 @@ class OfTenants(SummedUsage):
             after = rows[-1].updated_at, rows[-1].id
 
     async def rows_left(self, tenant: str) -> dict[str, int]:
-        """Table -> how many of its rows have something of a tenant, of all places that `pipeline.stores.places` has."""
+        """Return how many rows of each table in `pipeline.stores.places` contain data of a tenant."""
         async with self._reading() as connection:
             await certain(connection)
             return await rows_left(connection, tenant)
@@ -52,7 +52,7 @@ class OfTenants(SummedUsage):
             return {key for key in names if (key.tenant or "") == tenant}
 
     async def forget_notices(self, tenant: str) -> None:
-        """Delete a tenant's notices, but for those that tell of deletions."""
+        """Delete a tenant's notices, except those of deletions."""
         async with self._writing() as connection:
             found = (await connection.execute(select(notices.c.id, notices.c.record))).all()
             gone = [row.id for row in found if of_notice(row.record) == tenant]
@@ -60,7 +60,7 @@ class OfTenants(SummedUsage):
                 await connection.execute(delete(notices).where(notices.c.id.in_(some)))
 
     async def forget_sums(self, tenant: str) -> None:
-        """Delete the sums of a tenant's expired turns; those of stored turns follow from these."""
+        """Delete the sums of a tenant's expired turns; those of stored turns are derived from these turns."""
         while await self.sum_up():
             pass
         async with self._writing() as connection:

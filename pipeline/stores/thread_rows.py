@@ -1,7 +1,7 @@
-"""The row of a thread, and what new turns change in it. Pure.
+"""The row of a thread, and how new turns change it. Pure.
 
-Nearly always a turn comes behind all that its thread has, and the row follows from the row before and the turn. Else,
-and where a turn is replaced, the row is derived from all turns again (`statements.refresh_threads`).
+Nearly always a turn follows all others of its thread, and the new row is computed from the old row and the turn.
+Otherwise, and when a turn is replaced, the row is derived from all turns again (`statements.refresh_threads`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class ThreadRow(NamedTuple):
 
 
 def place_of(started_at: int, role: int) -> int:
-    """Return a number by which a thread's records sort: by time, of the same time users' turns before agents'."""
+    """Return the sort key of a thread's record: by time, at the same time users' turns before agents'."""
     return started_at << ROLE_BITS | role
 
 
 def with_turns(row: ThreadRow, added: Iterable[RecordRows]) -> ThreadRow | None:
-    """Return a thread's row after these new records; None where one belongs before a record that is stored."""
+    """Return a thread's row after these new records; None if one belongs before a stored record."""
     records = sorted(added, key=lambda rows: rows.order)
     if row.newest is not None and _place(records[0]) <= row.newest:
         return None

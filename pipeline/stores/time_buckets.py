@@ -1,7 +1,7 @@
-"""Spans of the calendar in some time zone: where each begins, as epoch ms. Pure.
+"""Calendar buckets in a time zone: where each begins, in epoch ms. Pure.
 
-A day has 23 or 25 hours where clocks change, a month 28 to 31 days. So the edges are computed here, and the database
-only finds the two that a time lies between: its own time zone tables don't matter.
+A day has 23 or 25 hours when clocks change, a month 28 to 31 days. So the edges are computed here, and the database
+only finds the two edges around a time: its own time zone tables don't matter.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ UNITS: Final = {"m": MINUTE, "h": HOUR, "d": 24 * HOUR, "w": 168 * HOUR}
 
 
 def zone(name: str) -> tzinfo:
-    """Return a time zone by its IANA name, as `Europe/Berlin`; str() of it is the name. Raises CallerError."""
-    if name == "UTC":  # it works without the system's time zones, too
+    """Return a time zone by its IANA name, such as `Europe/Berlin`; its str() is the name. Raises CallerError."""
+    if name == "UTC":  # also without the system's time zones
         return UTC
     try:
         return ZoneInfo(name)
@@ -33,9 +33,9 @@ def zone(name: str) -> tzinfo:
 
 
 def moment(text: str, tz: tzinfo, now: int) -> int:
-    """`2026-01-20`, `2026-01-20T10:00`, `…Z`, or a time ago (`90m`, `24h`, `7d`, `4w`) -> epoch ms. Raises CallerError.
+    """Return epoch ms of `2026-01-20`, `2026-01-20T10:00`, `…Z`, or of a time ago: `90m`, `24h`, `7d`, `4w`.
 
-    A time without an offset is in `tz`. `now`: epoch ms.
+    A time without an offset is in `tz`. `now`: epoch ms. Raises CallerError.
     """
     if ago := AGO.fullmatch(text):
         return max(now - int(ago[1]) * UNITS[ago[2]], 0)
@@ -49,7 +49,7 @@ def moment(text: str, tz: tzinfo, now: int) -> int:
 
 
 def edges(bucket: str, first: int, last: int, tz: tzinfo) -> list[int]:
-    """Return the beginnings of all buckets that have a time from `first` to `last`, ascending. Raises CallerError."""
+    """Return the beginnings of all buckets with a time from `first` to `last`, ascending. Raises CallerError."""
     if bucket not in STARTS:
         raise CallerError(f"no bucket {bucket[:80]!r}: there are {', '.join(STARTS)}")
     found: list[int] = []
@@ -66,12 +66,12 @@ def edges(bucket: str, first: int, last: int, tz: tzinfo) -> list[int]:
 
 
 def label(start: int, tz: tzinfo) -> str:
-    """Return the beginning of a bucket as ISO 8601, with the offset that is in force then."""
+    """Return the beginning of a bucket as ISO 8601, with its UTC offset at that time."""
     return datetime.fromtimestamp(start / 1000, tz).isoformat()
 
 
 def _steps(size: int) -> Starts:
-    """Beginnings of minutes or hours of the local clock; the hour that comes twice in autumn is two buckets."""
+    """Return a function of minutes or hours of the local clock; the hour that is repeated in autumn is two buckets."""
 
     def start_of(at: int, tz: tzinfo) -> int:
         offset = datetime.fromtimestamp(at / 1000, tz).utcoffset() or timedelta()
@@ -87,7 +87,7 @@ def _steps(size: int) -> Starts:
 
 
 def _dates(first_of: Callable[[date], date], following: Callable[[date], date]) -> Starts:
-    """Beginnings of days, weeks or months: local midnights."""
+    """Return a function of the beginnings of days, weeks or months: local midnights."""
 
     def starts(first: int, tz: tzinfo) -> Iterator[int]:
         day = first_of(datetime.fromtimestamp(first / 1000, tz).date())

@@ -1,4 +1,4 @@
-"""Tokens that the API and the command line make: who calls with them, what they may do, and how long."""
+"""Tokens created by the API and the command line: whose they are, what they permit, and until when."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Session:
 class Token:
     """A token without its secret; times in epoch ms.
 
-    `digest`: SHA-256 of the secret, hex; `old`: of the one before, which is good until `old_until`. `tenant`: None for
-    all. `rate`: requests a second. `addresses`: networks that it may come from; any without them. `session`: of a
-    person who has signed in; only a cookie lets it in.
+    `digest`: SHA-256 of the secret, hex; `old`: of the previous secret, valid until `old_until`. `tenant`: None for
+    all. `rate`: requests a second. `addresses`: networks from which it may be used; any if empty. `session`: of a
+    person who has signed in; it is accepted only as a cookie.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Token:
         return not idle and (self.expires_at is None or now < self.expires_at)
 
     def digests(self, now: int) -> Sequence[str]:
-        """Return the digests of the secrets that let in at `now`."""
+        """Return the digests of the secrets that are valid at `now`."""
         return [self.digest] if self.old is None or now >= (self.old_until or 0) else [self.digest, self.old]
 
 
@@ -67,25 +67,25 @@ class Tokens(Connected):
     """A store with tokens. Every method raises StoreError."""
 
     async def tokens(self) -> list[Token]:
-        """Return all of them, the oldest first."""
+        """Return all tokens, oldest first."""
         async with self._reading() as connection:
             rows = await connection.execute(select(*SHOWN).order_by(tokens.c.made_at, tokens.c.id))
             return [_token(row._asdict()) for row in rows]
 
     async def tokens_stamp(self) -> tuple[int, int]:
-        """Return a value that is another one once any token was made, changed or revoked."""
+        """Return a value that changes when any token is made, changed or revoked."""
         query = select(func.count(), func.coalesce(func.sum(tokens.c.changed_at), 0)).select_from(tokens)
         async with self._reading() as connection:
             count, changed = (await connection.execute(query)).one()
         return count, int(changed)
 
     async def add_token(self, token: Token) -> None:
-        """Keep a new one."""
+        """Store a new token."""
         async with self._writing() as connection:
             await connection.execute(insert(tokens), [_row(token)])
 
     async def begin_session(self, token: Token, id_token: str | None, now: int) -> None:
-        """Keep a person's new session. Delete what has expired, and that person's oldest beyond MOST_SESSIONS."""
+        """Store a person's new session. Delete expired tokens, and that person's oldest beyond MOST_SESSIONS."""
         async with self._writing() as connection:
             rows = await connection.execute(select(*SHOWN).where(~NO_SESSION).order_by(tokens.c.made_at.desc()))
             known = [_token(row._asdict()) for row in rows]
@@ -96,7 +96,7 @@ class Tokens(Connected):
             await connection.execute(insert(tokens), [{**_row(token), "id_token": id_token}])
 
     async def end_session(self, digest: str) -> tuple[Session, str | None] | None:
-        """Delete the session with this digest; return it with its ID token, None where there is none."""
+        """Delete the session with this digest; return it with its ID token, None if there is none."""
         async with self._writing() as connection:
             mine = (tokens.c.digest == digest, ~NO_SESSION)
             row = (await connection.execute(select(tokens.c.session, tokens.c.id_token).where(*mine))).first()
@@ -113,7 +113,7 @@ class Tokens(Connected):
         return len(gone)
 
     async def rotate_token(self, token_id: str, digest: str, now: int, old_until: int) -> Token | None:
-        """Give a token a new secret; the one before is good until `old_until`. Return it; None where there is none."""
+        """Give a token a new secret; the old one is valid until `old_until`. Return the token, or None without one."""
         mine = tokens.c.id == token_id
         async with self._writing() as connection:
             row = (
@@ -136,13 +136,13 @@ class Tokens(Connected):
         """Delete a tenant's tokens."""
         async with self._writing() as connection:
             owners = await connection.execute(select(tokens.c.id, tokens.c.tenant))
-            gone = [token for token, owner in owners if owner == tenant]  # a name that no column takes is nobody's
+            gone = [token for token, owner in owners if owner == tenant]  # some names fit no column
             await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
 
     async def note_use(self, token_id: str, at: int) -> None:
         """Note that a token was used at this time (epoch ms)."""
         earlier = or_(tokens.c.used_at.is_(None), tokens.c.used_at < at)
-        seen = tokens.c.changed_at + case((NO_SESSION, 0), else_=1)  # other gateways count its idle time, too
+        seen = tokens.c.changed_at + case((NO_SESSION, 0), else_=1)  # so that other gateways see its idle time
         async with self._writing() as connection:
             await connection.execute(
                 update(tokens).where(tokens.c.id == token_id, earlier).values(used_at=at, changed_at=seen)
@@ -164,5 +164,5 @@ def _person(token: Token) -> tuple[str, str] | None:
 
 
 def _is_meant(session: Session, subject: str | None, sid: str | None) -> bool:
-    """Return True if a log-out means this session: one of an id, or all of a person."""
+    """Return True if a log-out applies to this session: the one with an id, or all of a person."""
     return subject in (None, session.subject) and sid in (None, session.sid)

@@ -1,8 +1,8 @@
-"""The ids of turns inside the database: the turn's time in epoch ms, and behind it a number that rises with each turn.
+"""The ids of turns inside the database: the turn's time in epoch ms, followed by a number that rises with each turn.
 
 So ids sort by time, and a page of the newest turns is a range of them. The number comes from a counter of the database
-that never goes back: an id is never given to a second turn, also not when the first one was deleted, and what a deleted
-turn may have left somewhere is never taken for another turn's.
+that never goes back: an id is never reused, not even after its turn was deleted, so that remains of a deleted turn are
+never taken for another turn's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.sending import Call, as_list, send
 
-NUMBER_BITS: Final = 21  # of an id, below those of its time
+NUMBER_BITS: Final = 21  # the lower bits of an id, below its time
 LATEST: Final = 2**42 - 2  # epoch ms
 NUMBERS: Final = 1 << NUMBER_BITS
 
@@ -30,14 +30,14 @@ _TAKEN: Final = {
 
 
 def first_id(at: int) -> int:
-    """Return the least id of a time in epoch ms."""
+    """Return the smallest id of a time in epoch ms."""
     return min(max(at, 0), LATEST + 1) << NUMBER_BITS
 
 
 async def new_ids(connection: AsyncConnection, times: Sequence[int]) -> list[int]:
     """Return an id for each of these times (epoch ms) that no turn has or has had.
 
-    After 2 million turns the numbers begin again; where a turn of the same ms still has one, the next free one follows.
+    After 2 million turns the numbers begin again; if a turn of the same ms still has one, the next free one is used.
     """
     if not times:
         return []
@@ -54,7 +54,7 @@ async def new_ids(connection: AsyncConnection, times: Sequence[int]) -> list[int
         again = []
         for place in wanted:
             if ids[place] in taken or ids[place] in used:
-                ids[place] += leap  # wider ones each time: they get over any crowd
+                ids[place] += leap  # wider each time, so that it gets past any run of used ids
                 again.append(place)
             else:
                 used.add(ids[place])

@@ -1,4 +1,4 @@
-"""Rows of `usage` -> what a turn used, and each of its responses. Pure."""
+"""Conversion of rows of `usage` to the usage of a turn, and of each of its responses. Pure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Names, and what models were asked, go with the last row that has them: a deletion keeps nobody's name.
+"""Deletes names, and requests to models, with the last row that uses them: a deletion keeps nobody's name.
 
 All of it is within the caller's transaction.
 
-On Postgres a writer holds the names that it is about to use (`names.ids_of`), so whoever deletes one waits for it, and
-then sees that it is in use; a writer that comes later waits for the deletion, and adds the name again. Deletions take
-turns: two of them may otherwise each take the other one's rows for a use.
+On Postgres a writer locks the names that it is about to use (`names.ids_of`). A deletion waits for the writer, and then
+sees that the name is in use; a writer that comes later waits for the deletion, and adds the name again. Deletions run
+one at a time: otherwise two of them might each count the other's rows as a use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pipeline.stores.usage_tallies import WEEK
 from pipeline.stores.versions import portions
 
 LOCK_KEY: Final = 0x74726E6D6E616D  # of Postgres' advisory lock: "trnmnam"
-USED: Final = {  # a name is one of these rows'; every sum is also in that of its week
+USED: Final = {  # the rows that use a name; every sum is also part of the one of its week
     agents: (exists().where(thread_agents.c.agent == agents.c.id),),
     requests: (exists().where(turn_requests.c.request == requests.c.id),),
     request_values: (exists().where(request_members.c.value == request_values.c.id),),
@@ -44,17 +44,17 @@ USED: Final = {  # a name is one of these rows'; every sum is also in that of it
 
 
 async def forget_agents(connection: AsyncConnection, ids: Iterable[int]) -> None:
-    """Delete those of these agents that speak in no thread any more."""
+    """Delete those of these agents that no longer speak in any thread."""
     await _forget(connection, agents, ids)
 
 
 async def forget_names(connection: AsyncConnection, ids: Iterable[int]) -> None:
-    """Delete those of these names of `usage_names` that no usage, no sum and no change has any more."""
+    """Delete those of these names of `usage_names` that no usage, no sum and no change refers to any more."""
     await _forget(connection, usage_names, ids)
 
 
 async def forget_requests(connection: AsyncConnection, ids: Iterable[int]) -> None:
-    """Delete those of these requests that no turn names any more, with values that no other request has."""
+    """Delete those of these requests that no turn refers to any more, with values that no other request has."""
     wanted, values = sorted(set(ids)), set[int]()
     for some in portions(wanted):
         of_them = select(request_members.c.value).where(request_members.c.request.in_(some)).distinct()
@@ -70,7 +70,8 @@ async def _forget(connection: AsyncConnection, table: Table, ids: Iterable[int])
     for some in portions(wanted):
         unused = _unused(table, some)
         if connection.dialect.name == "postgresql":
-            # By itself, so that the DELETE sees what those have written for whom this waits; ordered as writers order.
+            # A statement of its own, so that the DELETE sees the rows of writers it waited for; in the order of
+            # writers.
             await connection.execute(select(table.c.id).where(*unused).order_by(table.c.digest).with_for_update())
         await connection.execute(delete(table).where(*unused))
 

@@ -1,6 +1,6 @@
-"""A stored turn -> its usage rows, one per response: the billing truth. Pure.
+"""Conversion of a stored turn to its usage rows, one per response: the source of truth for billing. Pure.
 
-Rows follow from the turn alone and are replaced with it, so a replay can't count twice. All figures can be summed over
+Rows are derived from the turn alone and replaced with it, so a replay can't count twice. All figures can be summed over
 any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted on the row of its last response.
 """
 
@@ -20,21 +20,21 @@ from pipeline.turns.times import bounded, epoch_ms
 from pipeline.turns.tokens import COST, COUNTS, counts
 from topics.turn_record import TurnRecord
 
-ERROR = "error"  # the reason of an interruption that the agent's failure caused, not the user or the network
-ESTIMATE: Final = "estimate by "  # before the price of what a run used that broke off
-IMPORT: Final = "import"  # the origin of what was told after the fact
+ERROR = "error"  # the interruption was caused by the agent's failure, not by the user or the network
+ESTIMATE: Final = "estimate by "  # followed by the source of the price of an estimate
+IMPORT: Final = "import"  # the origin of imported usage
 TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
 
 
 def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
-    """Return a row per response in order, and one more for tokens that only the turn's total has.
+    """Return a row per response in order, and one more for tokens that only the turn's total includes.
 
-    `own`: prices that go before those of the package.
+    `own`: prices that are used before those of the package.
 
-    Such tokens belong to responses that were cut off and not kept, or to wires that send only a total. Their row has
+    Such tokens belong to responses that were cut off and not kept, or to wires that report only a total. Their row has
     `requests` 0. An agent's turn without a kept response has such a row even without tokens. Such a row also has the
-    estimate of what a turn used that broke off before its usage came.
+    estimate for a turn that broke off before its usage was reported.
     """
     turn = record["turn"] or {}
     if turn.get("turn_type") != "agent":
@@ -59,7 +59,7 @@ def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
         at_end = {**last, "timestamp": None, "finish_reason": None}
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
     _mark_turn(rows[max(len(responses) - 1, 0)], record)
-    if COST not in total:  # else the stream holds the cost of the whole turn
+    if COST not in total:  # otherwise the stream reported the cost of the whole turn
         _price(rows, own)
     if guessed is not None:
         _estimate(rows[-1], guessed, own)

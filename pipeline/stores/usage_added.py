@@ -1,4 +1,4 @@
-"""Figures of usage while they are added up, and the rows of a report that they become. Pure."""
+"""Figures of usage while they are summed, and their conversion to rows of a report. Pure."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Added:
     duration: Histogram = 0
 
     def add(self, sums: Iterable[int], sign: int = 1) -> None:
-        """Add some sums, or take them away."""
+        """Add some sums, or subtract them."""
         self.sums = [one + sign * other for one, other in zip(self.sums, sums, strict=True)]
 
     def join(self, other: Added) -> None:
-        """Add another one, with its times."""
+        """Add another one, including its times."""
         self.add(other.sums)
         self.ttft += other.ttft
         self.duration += other.duration
 
 
 def figures_of(some: Iterable[Added]) -> Figures:
-    """All of these together."""
+    """Return the figures of all of these together."""
     total = Added()
     for one in some:
         total.join(one)
@@ -46,7 +46,7 @@ def figures_of(some: Iterable[Added]) -> Figures:
 
 
 def named_rows(found: Mapping[Key, Added], query: UsageQuery) -> list[UsageRow]:
-    """Return a row for each of the greatest groups, and one for the rest, `other`, for each bucket."""
+    """Return a row for each of the greatest groups, and a row `other` for the rest, for each bucket."""
     held = {key: one for key, one in found.items() if any(one.sums)}
     named = _greatest(held, query)
     rest: dict[int | None, Added] = {}

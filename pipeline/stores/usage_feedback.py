@@ -1,7 +1,8 @@
 """Feedback in reports of usage: numbers and thumbs, with the figures of the turns that they are about.
 
-What was said counts once: under the turn that it names, else the last agent's turn of its run or thread, and so under
-that turn's model, agent, prompt and time. It is found from the feedback, so it costs as much as there is of a name.
+Each feedback counts once: under the turn that it names, else under the last agent's turn of its run or thread, and so
+under that turn's model, agent, prompt and time. Turns are looked up from the feedback, so the cost grows with the
+feedback of a name.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from topics.feedback import FeedbackRecord
 AT_ONCE: Final = 500  # records of feedback
 
 OTHERS: Final = "other"
-Place = Key | tuple[int | None, str]  # a row of the report; with `OTHERS` that of the rest
+Place = Key | tuple[int | None, str]  # a row of the report; with `OTHERS` the row of all other groups
 Sums = dict[str, Judged]  # by the name of the feedback
 
 
@@ -43,7 +44,7 @@ async def with_feedback(
     groups: Sequence[ColumnElement[Any]],
     conditions: Sequence[ColumnElement[bool]],
 ) -> tuple[list[UsageRow], Figures]:
-    """Return rows and total with what was said under the names that the query asks for.
+    """Return rows and total with the feedback of the names that the query asks for.
 
     `groups`: the columns of the query's groups; `conditions`: those of its rows of usage.
     """
@@ -71,7 +72,7 @@ def _place(row: UsageRow) -> Place:
 
 
 async def _said(connection: AsyncConnection, name: str, tenants: Sequence[str]) -> AsyncIterator[list[FeedbackRecord]]:
-    """Yield the numbers that were given under a name, some at a time; those that only say a word are left out."""
+    """Yield the feedback of a name that has a number, some at a time; feedback with text only is left out."""
     place = row_of(feedback.c.thread_key, feedback.c.id)
     of_tenants = [feedback.c.tenant.in_([column_text(tenant) or "" for tenant in tenants])] if tenants else []
     after = ("", "")
@@ -88,14 +89,14 @@ async def _said(connection: AsyncConnection, name: str, tenants: Sequence[str]) 
 def _usage_of(
     ids: Collection[int], groups: Sequence[ColumnElement[Any]], conditions: Sequence[ColumnElement[bool]]
 ) -> Select[Any]:
-    """Return a query of those turns that the report has: the turn, its time, its groups."""
+    """Return a query of the turns that are part of the report: the turn, its time, its groups."""
     source = usage.join(usage_names, usage.c.names == usage_names.c.id).join(threads, usage.c.thread == threads.c.id)
     found = select(usage.c.turn, usage.c.at, *groups).select_from(source)
     return found.where(usage.c.turn.in_(sorted(ids)), usage.c.turns == 1, *conditions)
 
 
 async def _turns(connection: AsyncConnection, said: Sequence[FeedbackRecord]) -> dict[int, int]:
-    """Return, by their places in `said`, the turns that feedback counts under; some has none."""
+    """Return the turns under which feedback counts, by its index in `said`; some feedback has none."""
     keys = {thread_of(one) for one in said}
     [found] = await send(connection, [threads_of(connection.dialect.name, keys)])
     names = {row[2]: (row[0], row[1]) for row in found}

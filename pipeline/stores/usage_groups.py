@@ -12,7 +12,7 @@ from pipeline.stores.usage_report import UsageQuery
 
 
 def bucket_of(at: ColumnElement[Any], edges: Sequence[int]) -> ColumnElement[Any]:
-    """Return the last edge that is not after `at`: a search tree, so that a thousand edges cost ten comparisons."""
+    """Return the last edge that is not after `at`, as a search tree: a thousand edges cost ten comparisons."""
     if len(edges) == 1:
         return literal(edges[0], BigInteger)
     middle = len(edges) // 2

@@ -1,4 +1,4 @@
-"""The parts of a report that are read from sums, and those that are read from rows. Pure."""
+"""Which parts of a report are read from sums, and which from rows. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.usage_tallies import QUARTER, SPANS, WEEK
 
-GROUPS: Final = frozenset({"model", "provider", "agent", "tenant", "prompt", "origin"})  # that sums tell apart
-SMALL: Final = frozenset({"minute"})  # buckets that no sum fits into
-LAST: Final = 2**62 // WEEK * WEEK  # behind all times
+GROUPS: Final = frozenset({"model", "provider", "agent", "tenant", "prompt", "origin"})  # that sums distinguish
+SMALL: Final = frozenset({"minute"})  # buckets that are smaller than any sum
+LAST: Final = 2**62 // WEEK * WEEK  # after all times
 
 
 class Piece(NamedTuple):
-    """The sums of one span, in ms, that begin from `begin` on and before `end`; `sign` -1: they are taken away."""
+    """The sums of one span, in ms, that begin from `begin` on and before `end`; `sign` -1: they are subtracted."""
 
     span: int
     begin: int
@@ -41,8 +41,8 @@ class Part(NamedTuple):
 class Plan:
     """The sums and rows that are added up.
 
-    Sums of `live` turns, sums of `expired` ones, changes of both within these times, and rows within each of `rows`.
-    Times in epoch ms, the end of each excluded.
+    `live`: the period of sums of stored turns; `expired`: that of sums of expired turns; changes count within these;
+    `rows`: periods that are read from rows. Times in epoch ms, the end of each excluded.
     """
 
     live: tuple[int, int]
@@ -51,20 +51,20 @@ class Plan:
 
     @property
     def sums(self) -> tuple[tuple[bool | None, int, int], ...]:
-        """The wanted times of sums: (of expired turns, None for all; begin; end)."""
+        """The periods of sums to read: (of expired turns, None for all; begin; end)."""
         if self.live == self.expired:
             return ((None, *self.live),)
         return ((False, *self.live), (True, *self.expired))
 
 
 def fits(query: UsageQuery, edges: Sequence[int] = ()) -> bool:
-    """Return True if sums can answer a query, with these edges of its buckets."""
+    """Return True if sums can answer a query whose buckets have these edges."""
     names = {*query.group_by, *query.where}
     return names <= GROUPS and query.bucket not in SMALL and all(edge % QUARTER == 0 for edge in edges[1:])
 
 
 def plan(query: UsageQuery, since: int) -> Plan:
-    """Return where to read a query that sums can answer. The sums have all rows from `since` on."""
+    """Return where to read a query that sums can answer. `since`: from when on the sums include all rows."""
     start, end = query.start or 0, LAST if query.end is None else query.end
     begin, stop = -(-start // QUARTER) * QUARTER, end // QUARTER * QUARTER
     first = max(begin, since)
@@ -75,11 +75,11 @@ def plan(query: UsageQuery, since: int) -> Plan:
 
 
 def pieces(begin: int, end: int, *, only_added: bool = False) -> tuple[Piece, ...]:
-    """Few sums that make up the time from `begin` to `end`, which are multiples of QUARTER.
+    """Return few sums that add up to the time from `begin` to `end`, which are multiples of QUARTER.
 
-    From the largest span down, each takes up from where the one before it stands the way to its own edge that is next
-    to `begin`, and to `end`: forward as sums that are added, backward as sums that are taken away. With `only_added`
-    each span stays within the time.
+    The largest span covers the time up to its edges nearest to `begin` and `end`. Each smaller span corrects the
+    difference up to its own nearest edges: it adds the sums that are missing, and subtracts those that are too many.
+    With `only_added` each span stays within the time.
     """
     found: list[Piece] = []
     inner: tuple[int, int] | None = None
@@ -88,7 +88,7 @@ def pieces(begin: int, end: int, *, only_added: bool = False) -> tuple[Piece, ..
             low, high = -(-begin // span) * span, end // span * span
         else:
             low, high = ((edge + span // 2) // span * span for edge in (begin, end))
-        if low >= high or span * 4 > (end - begin) * 5:  # one that is much longer would mostly be taken away again
+        if low >= high or span * 4 > (end - begin) * 5:  # a much longer span would mostly be subtracted again
             continue
         if inner is None:
             found.append(Piece(span, low, high))
@@ -106,7 +106,7 @@ def _way(span: int, start: int, end: int) -> Iterable[Piece]:
 
 
 def parts(begin: int, end: int, edges: Sequence[int], *, only_added: bool = False) -> dict[int, list[Part]]:
-    """Span -> its sums that are needed for the buckets of a time, in order, and where they count."""
+    """Return the sums needed for the buckets of a period, by span and in order, and where they count."""
     within = [(None, begin, end)] if not edges else _clipped(begin, end, edges)
     turns: defaultdict[int, defaultdict[int, list[tuple[int | None, int]]]] = defaultdict(lambda: defaultdict(list))
     for bucket, first, last in within:
@@ -124,7 +124,7 @@ def _clipped(begin: int, end: int, edges: Sequence[int]) -> Iterable[tuple[int |
 
 
 def _counted(turns: Mapping[int, Sequence[tuple[int | None, int]]]) -> list[Part]:
-    """Return the times between the points where a sum begins or ends to count, with the buckets that they count in."""
+    """Return the periods between times at which sums begin or end to count, with the buckets that they count in."""
     found = []
     counts: dict[int | None, int] = {}
     for begin, end in pairwise(sorted(turns)):
@@ -138,7 +138,7 @@ def _counted(turns: Mapping[int, Sequence[tuple[int | None, int]]]) -> list[Part
 
 
 def joined(some: Iterable[Part]) -> list[tuple[int, int]]:
-    """Return the times of parts in order, as few as there can be."""
+    """Return the periods of parts in order, adjacent ones joined."""
     found: list[tuple[int, int]] = []
     for part in some:
         if found and found[-1][1] == part.begin:
@@ -149,10 +149,10 @@ def joined(some: Iterable[Part]) -> list[tuple[int, int]]:
 
 
 def part_of(some: Sequence[Part], start: int) -> Part:
-    """Return the part that a sum is in."""
+    """Return the part that contains a sum."""
     return some[bisect_right(some, start, key=lambda part: part.begin) - 1]
 
 
 def bucket_of(at: int, edges: Sequence[int]) -> int | None:
-    """Return the beginning of the bucket that a time is in; None without buckets."""
+    """Return the beginning of the bucket that contains a time; None without buckets."""
     return edges[max(bisect_right(edges, at) - 1, 0)] if edges else None

@@ -1,7 +1,7 @@
 """Usage reports in SQL: one statement for both databases.
 
-Percentiles are by nearest rank, as in `percentile_disc`: the smallest value that so many per cent do not exceed. Window
-functions find them: both databases have these, and sort on disk what does not fit into memory.
+Percentiles are by nearest rank, as in `percentile_disc`: the smallest value that so many per cent do not exceed. They
+are computed with window functions, which both databases have, and which sort on disk if memory does not suffice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GROUPS: Final[dict[str, ColumnElement[Any]]] = {
 TIMES: Final = ("ttft_ms", "duration_ms")
 PERCENTS: Final = (50, 95, 99)
 NO_PRICE: Final = and_(usage.c.cost_nano_usd.is_(None), usage.c.total_tokens > 0)
-NAMED: Final = 100  # models without a price that a report names
+NAMED: Final = 100  # models without a price that a report lists
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
@@ -55,7 +55,7 @@ async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
 
     Raises CallerError for too many buckets.
 
-    It comes from sums where they are kept and can answer it, with the rows at the ends of its time; else from rows.
+    It is read from sums if they are kept and can answer it, plus the rows at both ends of its period; else from rows.
     """
     since = await usage_sums.since(connection) if usage_plan.fits(query) else usage_sums.NONE
     summed = since != usage_sums.NONE
@@ -96,7 +96,7 @@ async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[
 def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
     """Return a query of rows for `read_row`.
 
-    `edges` are those of the query's buckets, empty where it has no buckets.
+    `edges`: those of the query's buckets, empty without buckets.
     """
     kept = _kept(query, edges)
     names = [f"group_{number}" for number in range(len(query.group_by))]
@@ -122,7 +122,7 @@ def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
 
 
 def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
-    """Rows by time, then the greatest first, `other` last; equal ones by name."""
+    """Return the rows sorted by time, then the greatest first, `other` last; equal ones by name."""
     order = "cost_nano_usd" if query.order == "cost_usd" else query.order
 
     def key(row: UsageRow) -> Any:
@@ -157,7 +157,7 @@ def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:
 
 def _one_of(name: str, values: Sequence[str]) -> ColumnElement[bool]:
     texts = [column_text(value) for value in values]
-    if name == "thread":  # whichever tenant's
+    if name == "thread":  # of any tenant
         mine = select(turns.c.id).join(threads, turns.c.thread == threads.c.id).where(threads.c.thread_id.in_(texts))
         return usage.c.turn.in_(mine)
     if name == "finish_reason":
@@ -179,7 +179,7 @@ def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
 
 
 def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
-    """Return the rows with each time's rank in its group, and the number of times there."""
+    """Return the rows with each time's rank in its group, and the group's number of times."""
     group = [placed.c[key] for key in keys]
     windows = []
     for name in TIMES:

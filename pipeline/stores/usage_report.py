@@ -16,10 +16,10 @@ from turnmill.errors import CallerError
 GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "origin", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)
 MOST_GROUPS: Final = 10_000
-MOST_JUDGED: Final = 10  # names of feedback: each is looked up by itself
+MOST_JUDGED: Final = 10  # names of feedback: each needs a look-up of its own
 OTHER: Final = "other"
-# Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'";
-# some leave out spaces in front of it.
+# Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'"; some
+# ignore leading spaces.
 FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
 
 
@@ -120,12 +120,12 @@ class Figures:
     cache_write_tokens: int  # of the input
     total_tokens: int
     cost_nano_usd: int  # of the responses with a known cost
-    estimated_tokens: int  # of responses that broke off before their usage came, beside all others
+    estimated_tokens: int  # of responses that broke off before their usage was reported, not in the other figures
     estimated_nano_usd: int  # what these cost
     unpriced: int  # responses with tokens and without a known cost
     ttft_ms: Percentiles
     duration_ms: Percentiles
-    feedback: Mapping[str, Judged] = field(default_factory=dict)  # of each name that was asked for
+    feedback: Mapping[str, Judged] = field(default_factory=dict)  # of each name in the query
 
     @property
     def cost_usd(self) -> float:
@@ -134,7 +134,7 @@ class Figures:
 
     @property
     def estimated_cost_usd(self) -> float:
-        """The estimated cost in US dollars, which is not in `cost_usd`."""
+        """The estimated cost in US dollars, which is not included in `cost_usd`."""
         return self.estimated_nano_usd / NANO
 
 
@@ -147,8 +147,7 @@ ORDERS: Final = (*SUMMED[:-1], "cost_usd")
 class UsageRow:
     """A row of a report.
 
-    `bucket`: its beginning, epoch ms. `group`: its names, None where the turns have none; all None in the row of the
-    `other` groups.
+    `bucket`: its beginning, epoch ms. `group`: its names, None if the turns have none; all None in the row `other`.
     """
 
     bucket: int | None
@@ -187,7 +186,7 @@ class UsageReport:
         }
 
     def table(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the lines of a table: the header, then the rows; the `other` groups have that as their names."""
+        """Yield the lines of a table: the header, then the rows; the `other` groups' row has that as its names."""
         query = self.query
         head = () if query.bucket is None else ("bucket",)
         yield (*head, *query.group_by, *_flat(_json(self.total)))

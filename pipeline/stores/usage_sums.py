@@ -1,12 +1,11 @@
-"""The sums of usage, within the caller's transaction: taking changes up, building them from rows, comparing them.
+"""The sums of usage, within the caller's transaction: applying changes, building sums from rows, comparing them.
 
-Triggers of `usage` note in `usage_changes` what comes and what goes, in the transaction in which it does, whoever
-writes: a store role, a replay, an erasure. What was noted is taken up into `usage_sums` soon after,
-by one process at a time. Readers count both, so sums are right with each commit, and no two writers ever wait for the
-same sum.
+Triggers of `usage` record in `usage_changes` each row that is added or deleted, in the same transaction, whoever
+writes: a store role, a replay, an erasure. Soon after, one process at a time applies the changes to `usage_sums`.
+Readers count both, so sums are right after each commit, and no two writers ever wait for the same sum.
 
-The sums hold all rows of `usage` from `since` on. They are built backwards from the newest row: what `usage` holds
-without what is still noted, both as one statement sees them. So no writer waits while they are built, either.
+The sums include all rows of `usage` from `since` on. They are built backwards from the newest row: from the rows of
+`usage` without the pending changes, both as one statement sees them. So no writer waits while they are built, either.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ from topics.thread_key import ThreadKey
 
 LOCK_KEY: Final = 0x74726E6D73756D  # of Postgres' advisory lock: "trnmsum"
 CHANGES_AT_ONCE: Final = 10_000
-ROWS_AT_ONCE: Final = 20_000  # that sums are built from in one transaction
+ROWS_AT_ONCE: Final = 20_000  # from which one transaction builds sums
 KEYS_AT_ONCE: Final = 200
-ALL: Final = 0  # `since`, where the sums hold every row
-NONE: Final = 2**62  # where they hold none
+ALL: Final = 0  # `since`, if the sums include every row
+NONE: Final = 2**62  # `since`, if they include none
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
     """The result of a comparison.
 
-    `sums`: how many were looked at; `wrong`: those that differ from the rows, and whose they are; `since`: see
+    `sums`: how many were compared; `wrong`: those that differ from the rows, with their names; `since`: see
     `usage_state`.
     """
 
@@ -60,7 +59,7 @@ class Compared:
 
 
 async def alone(connection: AsyncConnection, *, wait: bool = False) -> bool:
-    """Keep other processes from the sums until the transaction ends -> whether this one may change them."""
+    """Lock the sums for other processes until the transaction ends; return whether this one may change them."""
     if connection.dialect.name != "postgresql":
         return True  # SQLite has one writer
     if wait:
@@ -70,13 +69,13 @@ async def alone(connection: AsyncConnection, *, wait: bool = False) -> bool:
 
 
 async def since(connection: AsyncConnection) -> int:
-    """From when on the sums hold all rows; NONE where they hold none."""
+    """Return from when on the sums include all rows; NONE if they include none."""
     row = (await connection.execute(select(usage_state.c.kept, usage_state.c.since))).one()
     return row.since if row.kept and row.since is not None else NONE
 
 
 async def kept(connection: AsyncConnection) -> bool:
-    """Return True if changes are noted."""
+    """Return True if changes are recorded."""
     return bool(await connection.scalar(select(usage_state.c.kept)))
 
 
@@ -88,11 +87,11 @@ async def unfinished(connection: AsyncConnection) -> bool:
 
 
 async def keep(connection: AsyncConnection, *, wanted: bool) -> None:
-    """Keep sums from now on, or none any more; those of expired turns stay."""
+    """Keep sums from now on, or stop keeping them; those of expired turns stay."""
     await alone(connection, wait=True)
     if await kept(connection) == wanted:
         return
-    if wanted and connection.dialect.name == "postgresql":  # who writes now has looked at the state already
+    if wanted and connection.dialect.name == "postgresql":  # current writers have read the state already
         await connection.execute(text("LOCK TABLE usage IN SHARE ROW EXCLUSIVE MODE"))
     await connection.execute(delete(usage_changes).where(~usage_changes.c.expired))
     await _forget(connection)
@@ -100,7 +99,7 @@ async def keep(connection: AsyncConnection, *, wanted: bool) -> None:
 
 
 async def keep_expired(connection: AsyncConnection, thread: ThreadKey) -> None:
-    """Note what a thread has used as sums of expired turns; its rows are deleted in the same transaction."""
+    """Record a thread's usage as sums of expired turns; its rows are deleted in the same transaction."""
     if await kept(connection):
         columns = [usage.c[name] for name in CHANGED]
         mine = select(turns.c.id).where(turns.c.thread == number_of(thread))
@@ -109,14 +108,14 @@ async def keep_expired(connection: AsyncConnection, thread: ThreadKey) -> None:
 
 
 async def take_up(connection: AsyncConnection, most: int = CHANGES_AT_ONCE) -> int:
-    """Add the oldest changes to the sums -> how many there were."""
+    """Apply the oldest changes to the sums; return how many there were."""
     oldest = select(usage_changes.c.id).order_by(usage_changes.c.id).limit(most).subquery()
     count, last = (await connection.execute(select(func.count(), func.max(oldest.c.id)))).one()
     if not count:
         return 0
     begin = await since(connection)
     noted = usage_changes.c.id <= last
-    if connection.dialect.name == "postgresql":  # one statement: another one might see more of them
+    if connection.dialect.name == "postgresql":  # one statement: a second one might see more changes
         taken = delete(usage_changes).where(noted).returning(*usage_changes.c).cte("taken")
         found = await tallies(connection, of_changes(taken, _counts(taken, begin)).cte("counted"))
     else:
@@ -129,7 +128,7 @@ async def take_up(connection: AsyncConnection, most: int = CHANGES_AT_ONCE) -> i
 
 
 async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
-    """Build the sums of some `most` rows further back -> from when on the sums hold all rows now."""
+    """Build the sums of about `most` older rows; return from when on the sums now include all rows."""
     end = await since(connection)
     if end == ALL or not await kept(connection):
         return end
@@ -138,19 +137,19 @@ async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
     begin = ALL if at is None else at - at % QUARTER
     if await _add(connection, await _right(connection, begin, end), first=end):
         await connection.execute(update(usage_state).values(since=begin))
-        if begin == ALL:  # changes of rows that no sum held yet were dropped, with names that may be nobody's now
+        if begin == ALL:  # changes of rows without sums were dropped; their names may be unused now
             await forget_names(connection, await connection.scalars(select(usage_names.c.id)))
     return await since(connection)
 
 
 async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[SumKey, tuple[Tally, Tally]]:
-    """Return what each sum of one week, from `begin` on, should be, and what it is.
+    """Return, for each sum of one week, from `begin` on, its right value and its stored value.
 
-    Both those that should exist, and those that do.
+    Includes missing sums, and sums that should not exist.
     """
     right = of_all_spans(await _right(connection, max(week, begin), week + WEEK))
     sums = usage_sums.c
-    its_own = and_(sums.span.in_(SPANS), sums.names == usage_names.c.id + 0)  # looked up by each of the names in turn
+    its_own = and_(sums.span.in_(SPANS), sums.names == usage_names.c.id + 0)  # looked up for each name in turn
     query = select(usage_sums).select_from(usage_names.join(usage_sums, its_own))
     of_week = and_(sums.start >= week, sums.start < week + WEEK, ~sums.expired)
     stored = {}
@@ -160,7 +159,7 @@ async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[Su
 
 
 async def correct(connection: AsyncConnection, right: Mapping[SumKey, Tally]) -> None:
-    """Put these in place of what is there."""
+    """Replace the stored sums by these."""
     await _put(connection, right)
 
 
@@ -176,13 +175,13 @@ async def next_week(connection: AsyncConnection, after: int) -> int | None:
 def _counts(changes: Any, begin: int) -> ColumnElement[bool]:
     """Return the condition of changes that count.
 
-    Changes of rows that no sum has yet don't: whoever builds that sum sees these rows as they are then.
+    Changes of rows that no sum includes yet don't: when that sum is built, it counts these rows as they are then.
     """
     return or_(changes.c.expired, changes.c.at >= begin)
 
 
 async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumKey, Tally]:
-    """Return what the sums of this time should be: the rows, without changes that are noted and not added yet."""
+    """Return the right sums of this period: the rows, without the pending changes."""
     rows = of_usage(usage.c.at >= begin, usage.c.at < end)
     noted = and_(usage_changes.c.at >= begin, usage_changes.c.at < end, ~usage_changes.c.expired)
     found = await tallies(connection, union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted"))
@@ -190,10 +189,10 @@ async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumK
 
 
 async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], first: int = ALL) -> bool:
-    """Add these to the sums; return False where that was not possible.
+    """Add these to the sums; return False if that gives an impossible sum.
 
-    Then the sums were not what they should be, and are forgotten: they are built anew, and until then rows are read.
-    `first`: there are none yet that end before.
+    The sums were then wrong, and are deleted: they are built again, and until then rows are read. `first`: no sums
+    exist yet that end at or before this time.
     """
     found = of_all_spans(quarters)
     there = [place for place in found if place.start + place.span > first]
@@ -208,7 +207,7 @@ async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], fi
 
 
 async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict[SumKey, Tally]:
-    """Return the existing ones of these sums."""
+    """Return the stored ones of these sums."""
     columns = usage_sums.c
     key = row_of(columns.span, columns.start, columns.expired, columns.names)
     found = {}

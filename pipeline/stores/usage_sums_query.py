@@ -1,8 +1,8 @@
-"""Usage reports from sums, with the rows at the ends of their time that fill no quarter of an hour.
+"""Usage reports from sums, plus the rows at both ends of their period that fill no quarter of an hour.
 
-Sums, changes that no sum has taken up yet, and rows are read in one snapshot, each by a statement that is made once,
-and added up here: a sum counts in each bucket that it is a part of, or is taken away there. Percentiles are those of
-the histograms added up, within 2 % of the nearest rank.
+Sums, pending changes, and rows are read in one snapshot, each by a cached statement, and added up here: a sum is added
+to each bucket that it is a part of, or subtracted there. Percentiles are those of the summed histograms, within 2 % of
+the nearest rank.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipeline.stores.usage_report import SUMMED, Figures, UsageQuery, UsageRow
 from pipeline.stores.usage_sums_statements import Shape
 from pipeline.stores.usage_tallies import SPANS, TIMES, times_in
 
-NAMED: Final = 100  # models without a price that a report names
+NAMED: Final = 100  # models without a price that a report lists
 
 
 async def rows_of(
@@ -35,7 +35,7 @@ async def rows_of(
 
 
 async def unpriced_models(connection: AsyncConnection, query: UsageQuery, since: int) -> list[tuple[str | None, int]]:
-    """Model, number of its responses without a price; those with most of them first."""
+    """Return each model with the number of its responses without a price, most first."""
     by_model = UsageQuery(("model",), start=query.start, end=query.end, where=query.where)
     found = await _added(_Asked(connection, by_model, times=False), plan(query, since), ())
     place = SUMMED.index("unpriced")
@@ -44,7 +44,7 @@ async def unpriced_models(connection: AsyncConnection, query: UsageQuery, since:
 
 
 async def first_and_last(connection: AsyncConnection, query: UsageQuery, since: int) -> tuple[int | None, int | None]:
-    """Return a time in the first bucket that has anything of a query, and one in the last; None without any."""
+    """Return a time in the first bucket that has anything of a query, and one in the last; None if there is none."""
     asked, where = _Asked(connection, query, times=False), plan(query, since)
     times = [start async for start, _ in asked.changes(where)]
     times += [at for ends in await asked.ends_of_rows(where) for at in ends if at is not None]
@@ -53,7 +53,7 @@ async def first_and_last(connection: AsyncConnection, query: UsageQuery, since: 
     return min(times, default=None), max(times, default=None)
 
 
-Times = tuple[int, int, int]  # a span, and the time that its sums begin in
+Times = tuple[int, int, int]  # a span, and the period in which its sums begin
 
 
 class Read(NamedTuple):
@@ -65,7 +65,7 @@ class Read(NamedTuple):
 
 
 class _Asked:
-    """The statements of one query, on one connection; with `times` also for its histograms."""
+    """Runs the statements of one query, on one connection; with `times` also for its histograms."""
 
     def __init__(self, connection: AsyncConnection, query: UsageQuery, *, times: bool = True) -> None:
         self._connection = connection
@@ -81,18 +81,18 @@ class _Asked:
             yield row[0], row[1], self._read(row[2:])
 
     async def ends(self, wanted: Iterable[Times], *, expired: bool | None) -> Sequence[Any]:
-        """Return rows as `statements.ends_of_sums` has them."""
+        """Return rows as in `statements.ends_of_sums`."""
         return await self._all(
             statements.ends_of_sums(self._shape, expired), statements.wanted_of(self._shape.dialect, wanted)
         )
 
     async def ends_of_rows(self, plan: Plan) -> Sequence[Any]:
-        """Return the first time and the last of each part that is read from rows."""
+        """Return the first and the last time of each part that is read from rows."""
         statement = statements.ends_of_rows(self._shape)
         return [row for begin, end in plan.rows for row in await self._all(statement, {"begin": begin, "end": end})]
 
     async def rows(self, plan: Plan) -> AsyncIterator[tuple[int, Read]]:
-        """Yield quarter of an hour and figures of rows that count one by one."""
+        """Yield quarter of an hour and figures of the rows that are read one by one."""
         for begin, end in plan.rows:
             for row in await self._all(statements.rows_figures(self._shape), {"begin": begin, "end": end}):
                 yield row[0], self._read(row[1:])
@@ -125,7 +125,7 @@ async def _added(asked: _Asked, plan: Plan, edges: Sequence[int]) -> dict[Key, A
 
 
 async def _sums(asked: _Asked, plan: Plan, edges: Sequence[int], *, only_added: bool) -> dict[Key, Added] | None:
-    """None where something is to be taken from a sum that stands for all above it."""
+    """Return the figures of sums; None if a sum that was capped at MAX_INTEGER would be subtracted."""
     found: dict[Key, Added] = {}
     texts: dict[tuple[Key, str, int], list[str]] = defaultdict(list)
     for expired, begin, end in plan.sums:
@@ -145,7 +145,7 @@ async def _sums(asked: _Asked, plan: Plan, edges: Sequence[int], *, only_added: 
 
 
 async def _ends(asked: _Asked, begin: int, end: int, *, expired: bool | None) -> list[int]:
-    """Return where the first quarter of an hour that has a sum begins, and the last one; nothing without any."""
+    """Return the beginnings of the first and the last quarter of an hour that have sums; empty if none has."""
     wanted = [(piece.span, piece.begin, piece.end) for piece in pieces(begin, end, only_added=True)]
     found = await asked.ends(wanted, expired=expired)
     if not found:
@@ -154,7 +154,7 @@ async def _ends(asked: _Asked, begin: int, end: int, *, expired: bool | None) ->
     ends = []
     for size, at, name in ((first.span, first.first, "first"), (last.span, last.last, "last")):
         place = at
-        for larger, span in pairwise(reversed(SPANS)):  # from a sum to those that it is made of
+        for larger, span in pairwise(reversed(SPANS)):  # from a sum to the smaller ones that it consists of
             if larger <= size:
                 (within,) = await asked.ends([(span, place, place + larger)], expired=expired)
                 place = getattr(within, name)

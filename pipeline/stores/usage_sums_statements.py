@@ -1,4 +1,4 @@
-"""The statements that reports from sums are read with: each is made once for the groups and filters that it serves.
+"""The statements by which reports read sums: each is made once for its groups and filters.
 
 Times and names are its parameters.
 """
@@ -52,7 +52,7 @@ class Shape(NamedTuple):
 
     dialect: str
     groups: tuple[str, ...]
-    filters: tuple[tuple[str, bool], ...]  # a name, and whether the rows without one count
+    filters: tuple[tuple[str, bool], ...]  # a name, and whether the rows without this name count
     times: bool = True
 
 
@@ -67,7 +67,7 @@ def names_of(where: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 def wanted_of(dialect: str, wanted: Iterable[tuple[int, int, int]]) -> dict[str, Any]:
-    """Spans, with the time that their sums begin in, as parameters."""
+    """Return the spans, each with the period in which its sums begin, as parameters."""
     all_of = [list(one) for one in wanted]
     if dialect == "sqlite":
         return {"wanted": all_of}
@@ -98,7 +98,7 @@ def sums_figures(shape: Shape, expired: bool | None = None) -> Select[Any]:  # n
 
 @cache
 def ends_of_sums(shape: Shape, expired: bool | None = None) -> Select[Any]:  # noqa: FBT001  # as above
-    """Return a query of each wanted time that has sums: its span, its beginning, the first sum and the last."""
+    """Return a query of each wanted period that has sums: its span, its beginning, the first sum and the last."""
     wanted, sums, source = _wanted_sums(shape.dialect, expired)
     keys = (wanted.span, wanted.begin)
     query = select(*keys, func.min(sums.start).label("first"), func.max(sums.start).label("last")).select_from(source)
@@ -120,7 +120,7 @@ def rows_figures(shape: Shape) -> Select[Any]:
 
 @cache
 def ends_of_rows(shape: Shape) -> Select[Any]:
-    """Return a query of the first time and the last of the rows from `begin` on and before `end`; null without any."""
+    """Return a query of the first and the last time of the rows from `begin` on and before `end`; null without rows."""
     at = usage.c.at
     conditions = (at >= _time("begin"), at < _time("end"), *_named(shape, usage.c.names))
     return select(func.min(at), func.max(at)).where(*conditions)
@@ -128,7 +128,7 @@ def ends_of_rows(shape: Shape) -> Select[Any]:
 
 @cache
 def changes_figures(shape: Shape) -> Select[Any]:
-    """Return a query of the changes that no sum has taken up yet: of live rows, and of expired ones."""
+    """Return a query of the changes that are not in the sums yet: of live rows, and of expired ones."""
     at, gone = usage_changes.c.at, usage_changes.c.expired
     live = and_(~gone, at >= _time("live_begin"), at < _time("live_end"))
     expired = and_(gone, at >= _time("expired_begin"), at < _time("expired_end"))
@@ -140,11 +140,11 @@ def changes_figures(shape: Shape) -> Select[Any]:
 
 
 def _wanted_sums(dialect: str, expired: bool | None) -> tuple[Any, Any, FromClause]:  # noqa: FBT001  # as above
-    """Return the columns of the wanted times, those of the sums, and both joined, with their names.
+    """Return the columns of the wanted periods, those of the sums, and both joined, with their names.
 
-    For each wanted time and each of the names the primary key is looked up. Neither database can know how little that
-    is, and might look at all sums instead: an OFFSET of the inner query keeps Postgres from it, and an id of names that
-    is no plain column keeps SQLite from it.
+    Each wanted period and name is one look-up of the primary key. Neither database can know how few these are, and
+    might scan all sums instead: an OFFSET of the inner query prevents that on Postgres, and an id of names that is not
+    a plain column prevents it on SQLite.
     """
     made = text(WANTED[dialect])
     if dialect == "sqlite":
@@ -169,7 +169,7 @@ def _groups(shape: Shape, columns: Any) -> list[ColumnElement[Any]]:
 
 
 def _named(shape: Shape, names: ColumnElement[int]) -> list[ColumnElement[bool]]:
-    """Return the filters of rows, by their names: these are few, and an index of rows begins with them."""
+    """Return the filters of rows by their names: these are few, and an index of rows begins with them."""
     if not shape.filters:
         return []
     return [names.in_(select(usage_names.c.id).where(*_conditions(shape, usage_names.c)))]

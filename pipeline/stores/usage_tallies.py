@@ -1,4 +1,4 @@
-"""Rows of usage, counted together: what the sums of `usage_sums` are made of, and are compared with."""
+"""Tallies of usage rows: the sums of `usage_sums` are built from them, and compared with them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pipeline.stores.time_buckets import HOUR, MINUTE
 
 QUARTER: Final = 15 * MINUTE
 DAY: Final = 24 * HOUR
-WEEK: Final = 7 * DAY  # from Thursday on, as 1970 did
-SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where the one before it does; all in UTC
+WEEK: Final = 7 * DAY  # begins on Thursday, as 1970 did
+SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where one of the span before it begins; all in UTC
 TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
 COLUMNS: Final = ("names", *COUNTED, *TIMES.values())
 
@@ -34,7 +34,7 @@ class SumKey(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """`sums`: in the order of SUMMED. What was taken away counts less than 0."""
+    """`sums`: in the order of SUMMED. Subtracted rows count below 0."""
 
     sums: list[int] = field(default_factory=lambda: [0] * len(SUMMED))
     ttft: Histogram = 0
@@ -42,11 +42,11 @@ class Tally:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Tally:
-        """From a row of `usage_sums`."""
+        """Return the tally of a row of `usage_sums`."""
         return cls([row[name] for name in SUMMED], added([row["ttft"]]), added([row["duration"]]))
 
     def add(self, other: Tally) -> None:
-        """Add another one. A sum that has reached MAX_INTEGER stands for all above it, and stays."""
+        """Add another one. A sum that has reached MAX_INTEGER stands for any larger sum, and stays."""
         self.sums = [
             MAX_INTEGER if one == MAX_INTEGER else min(one + more, MAX_INTEGER)
             for one, more in zip(self.sums, other.sums, strict=True)
@@ -56,12 +56,12 @@ class Tally:
 
     @property
     def empty(self) -> bool:
-        """True if nothing is left."""
+        """True if nothing remains."""
         return not (any(self.sums) or self.ttft or self.duration)
 
     @property
     def possible(self) -> bool:
-        """True if nothing was taken away that had not been added."""
+        """True if no sum and no count is below 0."""
         return min(self.sums) >= 0 and possible(self.ttft) and possible(self.duration)
 
     def columns(self) -> dict[str, Any]:
@@ -74,21 +74,21 @@ class Tally:
 
 
 def of_usage(*where: ColumnElement[bool]) -> Select[Any]:
-    """Rows of `usage`, in the shape that `tallies` takes."""
+    """Return a query of rows of `usage`, in the shape that `tallies` takes."""
     columns = (usage.c[name] for name in COLUMNS)
     sign, expired = literal(1, BigInteger), literal(value=False)
     return select(usage.c.at, sign.label("sign"), expired.label("expired"), *columns).where(*where)
 
 
 def of_changes(source: Any = usage_changes, *where: ColumnElement[bool], undone: bool = False) -> Select[Any]:
-    """Rows of `usage_changes`, or of a query that has its columns, in the same shape; `undone`: the other way round."""
+    """Return a query of `usage_changes`, or of rows like its, in the same shape; `undone`: with opposite signs."""
     columns = (source.c[name] for name in COLUMNS)
     sign = cast(-source.c.sign if undone else source.c.sign, BigInteger)
     return select(source.c.at, sign.label("sign"), source.c.expired, *columns).where(*where)
 
 
 def signed(rows: CTE, name: str) -> ColumnElement[int]:
-    """Return a column of SUMMED of these rows: less than 0 where the row is taken away."""
+    """Return a column of SUMMED of these rows: below 0 if the row is subtracted."""
     if name == "unpriced":
         return case((no_price(rows.c), rows.c.sign), else_=0)
     return func.coalesce(rows.c[name], 0) * rows.c.sign
@@ -128,7 +128,7 @@ async def tallies(connection: AsyncConnection, source: CTE) -> dict[SumKey, Tall
 
 
 def of_all_spans(quarters: Mapping[SumKey, Tally]) -> dict[SumKey, Tally]:
-    """Tallies of quarters of an hour -> these, and those of hours, days and weeks."""
+    """Return the tallies of hours, days and weeks together with these of quarters of an hour."""
     found: dict[SumKey, Tally] = {}
     for place, tally in quarters.items():
         for span in SPANS:

@@ -1,9 +1,8 @@
-"""The records of a batch that the store takes: those that take no event away from what is stored.
+"""The records of a batch that the store accepts: those that remove no stored event.
 
 A version of a run is compared with the stored turns of that run (`pipeline.turns.event_coverage`): with the turn that
-it would replace, and with the run's first turns, which stand for what the store has of the run. So a version whose
-events the stored ones lack, and that lacks events of theirs, is late as a whole: turns that would be new are no
-exception.
+it would replace, and with the run's first turns, which stand for what the store has of the run. So a version that lacks
+stored events, and has events that the stored turns lack, is late as a whole: that includes turns that would be new.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from topics.thread_key import ThreadKey
 
 KEYS_AT_ONCE: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
 
-Batch = Mapping[int, RecordRows]  # records of a batch by their place in it, ascending
+Batch = Mapping[int, RecordRows]  # records of a batch by their index in it, ascending
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored turn: its id in the database, and its version, with empty ranges where nobody asks for them."""
+    """A stored turn: its id in the database, and its version, with empty ranges if they are not needed."""
 
     id: int
     version: Version
 
 
 def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey, RecordRows], list[int]]:
-    """Return of each turn that changes the record to be stored, and the indexes of late records.
+    """Return the record to be stored of each turn that changes, and the indexes of late records.
 
-    `known`: of the stored turns those in the batch's families. Records are taken one after the other, so that it makes
-    no difference how they are cut into batches.
+    `known`: the stored turns of the batch's families. Records are processed one after the other, so that it makes no
+    difference how they are cut into batches.
     """
     stored, winners, late = dict(known), dict[TurnKey, RecordRows](), list[int]()
     for place, rows in batch.items():
@@ -53,22 +52,22 @@ def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey,
 
 
 def _verdict(version: Version, own: Version | None, family: Sequence[Version]) -> Verdict:
-    """`own`: the stored version of the same turn; `family`: that, and those of the run's first turns."""
+    """Compare a version with `own`, the stored one of its turn, and `family`: that and the run's first turns."""
     if own is not None and (version.rank == own.rank or version.beside(own) is Verdict.KNOWN):
         return Verdict.KNOWN
     if any(version.beside(one) is Verdict.LATE for one in family):
         return Verdict.LATE
     if own is None and version.headless and not all(version.contains(one) for one in family):
-        return Verdict.KNOWN  # the end of a run that is stored already, cut into other turns
+        return Verdict.KNOWN  # the end of a stored run, cut into other turns
     return Verdict.REPLACES
 
 
 async def known_versions(
     connection: AsyncConnection, batch: Batch, threads: Mapping[ThreadKey, ThreadRow]
 ) -> dict[TurnKey, Stored]:
-    """Return the stored turns in the families of a batch; with empty ranges where nothing but the same records comes.
+    """Return the stored turns in the families of a batch; with empty ranges if the batch only repeats stored records.
 
-    `threads`: the rows of the batch's threads; one without a record has no turn that could be known.
+    `threads`: the rows of the batch's threads; a thread without a record has no turn that could be known.
     """
     places = {row.id: key for key, row in threads.items() if row.newest is not None}
     there = {*places.values()}

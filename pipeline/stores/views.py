@@ -1,4 +1,4 @@
-"""Views that somebody has saved: an address of the dashboard with its filters, for its owner or for their tenant."""
+"""Saved views: an address of the dashboard with its filters, for its owner or for their tenant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.turns.column_text import column_text
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A saved view; `owner`: the name of a token or a person, `tenant`: theirs, None for all. `made_at` in epoch ms."""
+    """A saved view; `owner`: a token's or a person's name; `tenant`: the owner's, None for all. `made_at`: epoch ms."""
 
     id: str
     owner: str
@@ -28,14 +28,14 @@ class Viewed(Connected):
     """A store with saved views. Every method raises StoreError."""
 
     async def views(self, owner: str, tenant: str | None) -> list[View]:
-        """Return those of an owner, and those that their tenant shares, by name."""
+        """Return an owner's views, and those that their tenant shares, by name."""
         may = (views.c.owner == column_text(owner)) | views.c.shared
         query = select(views).where(_of(tenant), may).order_by(views.c.name, views.c.id)
         async with self._reading() as connection:
             return [View(*row) for row in await connection.execute(query)]
 
     async def add_view(self, view: View, most: int) -> bool:
-        """Keep a new one; return False where its tenant has `most` of them."""
+        """Store a new view; return False if its tenant has `most` of them."""
         count = select(func.count()).select_from(views).where(_of(view.tenant))
         async with self._writing() as connection:
             if (await connection.scalar(count) or 0) >= most:

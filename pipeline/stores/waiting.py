@@ -1,4 +1,4 @@
-"""The threads that wait for an answer: an approval, a result of the client's, or one to a question."""
+"""The threads that wait for an answer: to an approval, for a client-side tool's result, or to a question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turnmill.claims import answer_id
 class Waiting:
     """One thread, with what its newest turn asks: see `pipeline.turns.pending`. `since`: epoch ms of the turn's end.
 
-    Each question has its `answer_id`, too, by which it is answered.
+    Each question also has its `answer_id`, by which it is answered.
     """
 
     thread_id: str
@@ -45,8 +45,7 @@ class Waiting:
 class WaitingWanted:
     """The wanted threads; None: any.
 
-    `tenant`: "" means those without one; `thread`: its id, as `thread_uuid` gives it, and the id that its producer gave
-    it.
+    `tenant`: "" means threads without one; `thread`: its id, as `thread_uuid` returns it, and the producer's id for it.
     """
 
     tenant: str | None = None
@@ -66,7 +65,7 @@ def waiting_threads(wanted: WaitingWanted, limit: int) -> Select[Any]:
 
 
 def with_ids(run_id: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the questions of a run with their ids; one without an id on its wire has that of its place."""
+    """Return a run's questions with their answer ids, which use a question's index if its wire has no id for it."""
     return [{"answer_id": answer_id(run_id, one["id"] or str(n)), **one} for n, one in enumerate(asked)]
 
 

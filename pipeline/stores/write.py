@@ -1,4 +1,4 @@
-"""One batch of turn records -> the tables, within the caller's transaction."""
+"""Writes one batch of turn records to the tables, within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from turnmill.clock import now_ms
 
 FOREVER: Final = Retention()
 CHILDREN: Final = (links, usage, turn_requests)
-OF_RESPONSE: Final = tuple(  # columns of `usage` that a row has as they are
+OF_RESPONSE: Final = tuple(  # columns of `usage` that a row contains unchanged
     column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
 )
 
@@ -46,14 +46,14 @@ Threads = Mapping[ThreadKey, ThreadRow]
 async def write(connection: AsyncConnection, batch: Batch, retention: Retention = FOREVER, now: int = 0) -> WriteResult:
     """Store turns, and replace their child rows.
 
-    Records of erased threads are dropped, and those of threads that only sub-agents of erased threads have; and those
-    that are older than the retention, of turns that are not stored and threads that are not held: a replay brings
-    nothing back that has expired. The number of statements does not depend on the number of records, but on that of
+    Dropped are records of erased threads, records of threads in which only sub-agents of erased threads have spoken,
+    and records older than the retention, of turns that are not stored and threads that are not held: a replay restores
+    nothing that has expired. The number of statements does not depend on the number of records, but on the number of
     such threads.
     """
     keys, others = {rows.thread for rows in batch.values()}, _started_by(batch)
     threads = await lock(connection, keys | others)
-    # Only while the locks are held: an erasure marks the thread first, and then waits for them.
+    # Read after taking the locks: an erasure marks the thread first, and then waits for them.
     erased = await erased_of(connection, keys | others)
     orphans = await _orphans(connection, batch, erased)
     erased = erased & keys | orphans
@@ -70,7 +70,7 @@ async def write(connection: AsyncConnection, batch: Batch, retention: Retention 
 
 
 async def _leave(connection: AsyncConnection, refused: RecordRows, retention: Retention, now: int) -> None:
-    """Remember a record that has expired: its large values, which assembly has kept, are to be deleted, too."""
+    """Remember an expired record: its large values, which assembly has stored, must be deleted, too."""
     if refused.record["turn"] is not None and references(refused.record["turn"]):
         first, last = refused.turn["started_at"], refused.turn["ended_at"]
         before = retention.begin(refused.thread.tenant, now) or 0
@@ -78,7 +78,7 @@ async def _leave(connection: AsyncConnection, refused: RecordRows, retention: Re
 
 
 async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:
-    """Return these threads' rows, which are made where they are missing, and locked."""
+    """Lock these threads' rows, create missing ones, and return them."""
     dialect = connection.dialect.name
     await lookups.certain(connection)
     calls = [lookups.add_threads(dialect, keys), lookups.threads_of(dialect, keys)]
@@ -86,7 +86,7 @@ async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict
 
 
 async def stored_threads(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:
-    """Return the rows of those of these threads that are there."""
+    """Return the rows of those of these threads that exist."""
     if not keys:
         return {}
     [found] = await send(connection, [lookups.threads_of(connection.dialect.name, keys)])
@@ -118,7 +118,7 @@ async def _result(
     retention: Retention,
     now: int,
 ) -> tuple[WriteResult, list[RecordRows], dict[TurnKey, Stored]]:
-    """Return the result, the records that are to be written, and what is stored of their runs."""
+    """Return the result, the records to be written, and the stored turns of their runs."""
     live = {place: rows for place, rows in batch.items() if rows.thread not in erased}
     known = await known_versions(connection, live, threads)
     old = [
@@ -141,7 +141,7 @@ async def _result(
 async def _apply(
     connection: AsyncConnection, changed: Sequence[RecordRows], known: Mapping[TurnKey, Stored], threads: Threads
 ) -> None:
-    """Write these records; those of turns in `known` replace what is stored."""
+    """Write these records; those of turns in `known` replace the stored ones."""
     if not changed:
         return
     dialect = connection.dialect.name
@@ -184,7 +184,7 @@ async def _apply(
 async def _forget(
     connection: AsyncConnection, replaced: Mapping[int, ThreadKey], threads: Threads
 ) -> Counter[tuple[Agent, int]]:
-    """Delete what follows from these turns, which are replaced -> how often each agent spoke in which thread there."""
+    """Delete the child rows of these turns, which are replaced; return how often each agent spoke in which thread."""
     fewer: Counter[tuple[Agent, int]] = Counter()
     if not replaced:
         return fewer
@@ -224,7 +224,7 @@ def _names(row: Row, prompts: Mapping[str, str | None]) -> UsageNames:
 
 
 async def price_sources_of(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:
-    """Return the integers of these sources of prices; those that are missing are added."""
+    """Return the integers of these sources of prices; missing ones are added."""
     if not wanted:
         return {}
     query = select(price_sources.c.source, price_sources.c.id)
@@ -239,7 +239,7 @@ async def price_sources_of(connection: AsyncConnection, wanted: Collection[str])
 async def _agents_calls(
     connection: AsyncConnection, more: Counter[tuple[Agent, int]], fewer: Counter[tuple[Agent, int]]
 ) -> list[Any]:
-    """Return the calls that count in how many turns agents speak: more of them, and fewer."""
+    """Return the calls that change in how many turns agents speak: more of them, and fewer."""
     change = {key: more[key] - fewer[key] for key in (*more, *fewer) if more[key] != fewer[key]}
     if not change:
         return []
@@ -255,9 +255,9 @@ async def _agents_calls(
 
 
 async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[TurnRecord] = ()) -> bool:
-    """Return True where a thread has nothing but what sub-agents of erased threads said.
+    """Return True if a thread contains only turns of sub-agents of erased threads.
 
-    An erased thread started each of its runs. `records`: such as are not stored yet.
+    An erased thread started each of its runs. `records`: some that are not stored yet.
     """
     runs: dict[str, set[ThreadKey]] = {}
     stored = map(record_of, await connection.scalars(statements.records_in(thread)))
@@ -269,7 +269,7 @@ async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iter
 
 
 async def mark_erased(connection: AsyncConnection, thread: ThreadKey) -> None:
-    """Mark a thread as erased, and have nothing more of it delivered; a mark that is there already keeps its time."""
+    """Mark a thread as erased, and delete its queued deliveries; an existing mark keeps its time."""
     mark = {"thread_key": key_text(thread), "erased_at": now_ms()}
     await connection.execute(statements.add_erased(connection.dialect.name), [mark])
     await forget_deliveries(connection, thread)
@@ -282,7 +282,7 @@ def _started_by(batch: Batch) -> set[ThreadKey]:
 async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> set[ThreadKey]:
     """Return the threads of a batch in which only sub-agents of erased threads have spoken.
 
-    A run of the erased one was still under way, or is replayed.
+    A run of the erased thread was still open, or is replayed.
     """
     if not erased:
         return set()

@@ -1,7 +1,7 @@
 """The baseline: the tables of `pipeline.stores.schema`, the counter of turns, triggers, and SQLite's index of words.
 
-Until the first release the baseline itself is edited. The release writes its tables out here, and each later change of
-the schema is a migration of its own.
+Until the first release the baseline itself is edited. The release copies its tables here, and each later change of the
+schema is a migration of its own.
 """
 
 # ruff: noqa: S608  # the names in these statements are this file's own
@@ -26,12 +26,12 @@ COLUMNS = ", ".join(CHANGED)
 SQLITE = (
     f"CREATE TABLE {COUNTER} (last INTEGER NOT NULL)",
     f"INSERT INTO {COUNTER} VALUES (0)",
-    # `ascii` takes every character beyond ASCII for a letter: the words are split already, by the spaces between them.
+    # `ascii` treats every non-ASCII character as a letter: the words are split already, by the spaces between them.
     (
         "CREATE VIRTUAL TABLE turn_words_index "
         "USING fts5(words, content='turn_words', content_rowid='id', tokenize='ascii', columnsize=0)"
     ),
-    # More parts of the index before they are merged: half the work of writing, and searches hardly notice.
+    # More parts of the index before they are merged: half the work of writing, and searches are hardly slower.
     "INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('automerge', 8)",
     (
         "CREATE TRIGGER turn_words_removed AFTER DELETE ON turn_words BEGIN "
@@ -71,7 +71,7 @@ def _postgres(trigger: str) -> None:
 
 
 def _sqlite(trigger: str) -> None:
-    """Make a trigger that is called once for each row, also for one that a foreign key deletes."""
+    """Make a trigger that is called once for each row, also for rows deleted by a foreign key."""
     operation, signs = TRIGGERS[trigger]
     notes = " ".join(
         f"INSERT INTO usage_changes (sign, expired, {COLUMNS}) "
