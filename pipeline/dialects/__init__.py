@@ -12,7 +12,7 @@ from turnmill.wires import WIRES
 
 
 def package_of(name: str) -> str:
-    """Name of a wire -> the package that holds its dialect: "vercel-ai" -> "pipeline.dialects.vercel_ai"."""
+    """Return the package of a wire's dialect: "vercel-ai" -> "pipeline.dialects.vercel_ai"."""
     return f"{__name__}.{name.replace('-', '_')}"
 
 

@@ -1,6 +1,6 @@
-"""What a model was asked, in the form of Chat Completions: system messages and definitions of tools.
+"""The system messages and tool definitions of a stored request, in the form of Chat Completions.
 
-A body is a request's without its messages, as `pipeline.turns.requests` keeps it, of any provider.
+A body is that of any provider's request without its messages, as `pipeline.turns.requests` stores it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SCHEMAS: Final = ("parameters", "input_schema", "parametersJsonSchema")
 
 
 def system_prompts(body: Fields) -> list[str]:
-    """Return the texts of the system prompt, the blocks of each message joined to one."""
+    """Return the texts of the system prompt; the blocks of each message are joined."""
     messages = body.get("messages")
     leading = [one.get("content") for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
     places = [*leading, *(place.get(name) for place in _places(body) for name in SYSTEM)]
@@ -24,7 +24,7 @@ def system_prompts(body: Fields) -> list[str]:
 
 
 def tools_of(body: Fields) -> list[Fields]:
-    """Return the tools that have a schema or a description; a provider's own tools have neither."""
+    """Return the tools that have a schema or a description; a provider's built-in tools have neither."""
     listed = [place.get(name) for place in _places(body) for name in ("tools", "functions")]
     return [_tool(one) for some in listed if isinstance(some, list) for given in some for one in _defined(given)]
 
@@ -44,7 +44,7 @@ def _text(value: Any) -> str:
 
 
 def _defined(given: Any) -> Iterator[Fields]:
-    """Yield the functions that an entry of `tools` defines: itself, what it wraps, or Gemini's list of them."""
+    """Yield the functions that an entry of `tools` defines: itself, the one that it wraps, or Gemini's list of them."""
     if not isinstance(given, dict):
         return
     declared = given.get("functionDeclarations", given.get("function", given))

@@ -1,8 +1,8 @@
-"""The request behind a stored answer, put together again: what the model was asked, and what led to it. Pure.
+"""Rebuilds the request that a stored response answered: its body, and the messages before the response. Pure.
 
-A thread keeps the body of a request without its messages (`pipeline.turns.requests`), and the messages as turns; they
-are written in the provider's form again, after redaction. What names state on the provider's server is left out, as
-the request holds the whole conversation.
+A thread has the body of a request without its messages (`pipeline.turns.requests`), and the messages as turns; they are
+written in the provider's form again, after redaction. References to state on the provider's server are left out, as the
+request contains the whole conversation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipeline.turns.requests import request_of
 from topics.json_text import Fields
 
 CHAT, RESPONSES, MESSAGES, GENERATE = "openai-chat", "openai-responses", "anthropic", "gemini"
-# The wires of providers' APIs: the member of a request that holds its messages, and what writes them.
+# The wires of providers' APIs: the member of a request for its messages, and the function that writes them.
 HISTORY: Final[Mapping[str, tuple[str, Callable[[Fields], list[Fields]]]]] = {
     MESSAGES: ("messages", anthropic.messages),
     GENERATE: ("contents", gemini.contents),
@@ -30,7 +30,7 @@ ON_SERVER: Final = ("previous_response_id", "conversation", "background")
 
 
 def answered(turn: Fields) -> tuple[Fields, int] | None:
-    """Return the first response of an agent turn that names its request, and its place among the turn's messages."""
+    """Return the first response of an agent turn that names its request, and its index among the turn's messages."""
     if turn.get("turn_type") != "agent":
         return None
     for place, message in enumerate(turn.get("messages", ())):
@@ -40,7 +40,7 @@ def answered(turn: Fields) -> tuple[Fields, int] | None:
 
 
 def request_again(document: Fields, turn: Fields, place: int, asked: Fields, dialect: str) -> Fields:
-    """Return the body of the request that the message at this place of a turn answered. `asked`: as it is stored."""
+    """Return the body of the request that the message at this index of a turn answered. `asked`: as it is stored."""
     member, write = HISTORY[dialect]
     before: list[Fields] = []
     for one in one_branch(document, turn.get("meta:run_id"))["turns"]:
@@ -49,7 +49,7 @@ def request_again(document: Fields, turn: Fields, place: int, asked: Fields, dia
         before.append(one)
     led = [*before, {**turn, "messages": turn.get("messages", [])[:place]}]
     body = {name: value for name, value in asked.items() if name not in ON_SERVER}
-    leading = body.pop(member, None)  # of Chat Completions: the system prompt
+    leading = body.pop(member, None)  # the system prompt, in Chat Completions
     return {**body, member: [*(leading if isinstance(leading, list) else ()), *write({**document, "turns": led})]}
 
 
@@ -66,9 +66,9 @@ def with_system(body: Fields, dialect: str, text: str) -> Fields:
 
 
 def with_value(body: Fields, path: str, value: Any) -> Fields:
-    """Return a request with a value at a path, as `temperature` or `generationConfig.temperature`; None takes it away.
+    """Return a request with a value at a path, as `temperature` or `generationConfig.temperature`; None removes it.
 
-    Raises ValueError for a path through what is no object.
+    Raises ValueError for a path through a value that is not an object.
     """
     name, _, rest = path.partition(".")
     if rest:

@@ -1,7 +1,7 @@
-"""`turnmill.control` among a run's events: what its program says of commands. The same on all wires.
+"""`turnmill.control` events of a run: its program's acknowledgements of commands. The same on all wires.
 
-A message that was taken up is a user's part of the turn, behind the response that was the newest then. Where the wire
-has the message, too, its own part stays, and says who wrote it.
+An acknowledged message is a user's part of the turn, after the response that was newest at that time. If the wire has
+the message, too, its own part stays, and records who wrote it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANSWERED_BY: Final = "meta:answered_by"
 
 
 def heard(builder: Builder, event: Fields) -> None:
-    """Note who stopped, steered or answered the run; of what stopped it the first command counts."""
+    """Record who stopped, steered or answered the run; the first command that stops it counts."""
     said = {"command_id": str(event["id"]), "by": str(event.get("by"))}
     if event.get("state") != "acknowledged":
         return
@@ -42,7 +42,7 @@ def heard(builder: Builder, event: Fields) -> None:
 
 
 def with_control(dialect: Dialect) -> Dialect:
-    """Return a dialect that takes acknowledgements, whatever its wire; its own handlers never see them."""
+    """Return a dialect that handles acknowledgements, whatever its wire; its own handlers never get them."""
     handlers: dict[str, Handler] = {**dialect.handlers, EVENT: heard}
     return replace(dialect, handlers=handlers, finish=partial(_finish, dialect))
 
@@ -54,7 +54,7 @@ def _finish(dialect: Dialect, builder: Builder, end: str) -> None:
 
 
 def _place(builder: Builder, response: Message | None, message: Message) -> None:
-    """Put a user's message where it was taken up, unless the wire has it: then say there who wrote it."""
+    """Insert a user's message where it was acknowledged; if the wire has it, record there who wrote it."""
     part = message.parts[0]
     turns = [*(turn.messages for turn in builder.agent_turns), builder.messages]
     for own in (own for messages in turns for one in messages if one.kind == "request" for own in one.parts):
@@ -75,7 +75,7 @@ def _place(builder: Builder, response: Message | None, message: Message) -> None
 
 
 def _text(content: Any) -> Any:
-    """Return the text of a prompt that is a text alone."""
+    """Return the text of a prompt that consists of one text."""
     if not isinstance(content, list) or len(content) != 1:
         return content
     return content[0].get("text") if isinstance(content[0], dict) else content[0]

@@ -1,9 +1,9 @@
-"""The order, names and ids of exported messages, as servers of models take them.
+"""The order, names and ids of exported messages, as model servers accept them.
 
-Servers refuse a conversation in which a call lacks its result, or a result its call. Threads hold what each wire said:
-names with dots and slashes, of other scripts or none at all, and ids that some SDK made up. A character that servers
-refuse becomes `_`; an empty name or id becomes a word. Where an id stands for several calls, as servers that count from
-0 in each answer give them, the later ones get a number behind it.
+Servers refuse a conversation with a call without a result, or a result without a call. Threads keep what each wire
+sent: names with dots and slashes, in other scripts or empty, and ids that some SDK made up. A character that servers
+refuse becomes `_`; an empty name or id becomes a word. If several calls have one id, since a server counts from 0 in
+each answer, a number is appended to that of the later ones.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of a format. `words`: the keys for which a message without calls is worth keeping."""
+    """The names of a format. `words`: keys for which a message is kept even without calls."""
 
     role: str
     assistant: str
     tool: str
-    answers: str  # the key of a result that names its call
+    answers: str  # the key of a result that refers to its call
     calls: tuple[str, ...]
     words: tuple[str, ...]
 
 
 def paired(found: list[Fields], names: Names) -> list[Fields]:
-    """Put the result of each call directly behind it; a call without one stays only at the end of the thread."""
+    """Put each call's result directly after it; a call without result is kept only at the end of the thread."""
     out: list[Fields] = []
     last = max((place for place, message in enumerate(found) if message[names.role] != names.tool), default=0)
     for place, message in enumerate(found):
@@ -50,7 +50,7 @@ def paired(found: list[Fields], names: Names) -> list[Fields]:
             calls = []
             for call in kept.pop(key, ()):
                 waiting = behind.get(call["id"])
-                if waiting:  # calls of one id get their results in turn
+                if waiting:  # calls with the same id get their results in order
                     answers.append(waiting.pop(0))
                     calls.append(call)
                 elif pending:
@@ -77,9 +77,9 @@ def _results_behind(found: list[Fields], place: int, names: Names) -> dict[str, 
 
 
 def spoken(turn: Fields) -> Iterator[tuple[Kind, Fields]]:
-    """Yield the `parts` of a turn in order, with who says them: a user turn or a request asks, a response answers.
+    """Yield the `parts` of a turn in order, each with its kind: a user turn or a request asks, a response answers.
 
-    Other messages of the turn say nothing to a model.
+    A model gets no other messages of the turn.
     """
     if turn.get("turn_type") == "user":
         yield "asked", turn
@@ -92,25 +92,25 @@ def spoken(turn: Fields) -> Iterator[tuple[Kind, Fields]]:
 
 
 def tool_name(name: object) -> str:
-    """Return letters, digits, `_` and `-`."""
+    """Return the name in letters, digits, `_` and `-`."""
     return ODD.sub("_", str(name or "unnamed"))
 
 
 def call_id(identity: object) -> str:
-    """Return letters, digits, `_` and `-`, as Anthropic's API asks."""
+    """Return the id in letters, digits, `_` and `-`, as Anthropic's API requires."""
     return ODD.sub("_", str(identity or "call"))
 
 
 class OwnIds:
-    """Gives each call of a conversation one id, in the order of calls and results. `known`: the ids that it has."""
+    """Gives each call of a conversation a unique id, in the order of calls and results. `known`: the existing ids."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = set(known)
         self._begun: set[str] = set()
-        self._open: dict[str, list[str]] = {}  # of each id, what the calls are named whose results are to come
+        self._open: dict[str, list[str]] = {}  # by id: the new ids of calls whose results have not come yet
 
     def of_call(self, identity: str) -> str:
-        """Return the name of the next call of this id."""
+        """Return the new id of the next call with this id."""
         name = identity
         if identity in self._begun:
             name = next(name for number in count(2) if (name := f"{identity}_{number}") not in self._known)
@@ -120,6 +120,6 @@ class OwnIds:
         return name
 
     def of_result(self, identity: str) -> str:
-        """Return the name of the call of the next result of this id."""
+        """Return the new id of the call that the next result with this id answers."""
         waiting = self._open.get(identity)
         return waiting.pop(0) if waiting else identity

@@ -1,4 +1,4 @@
-"""Messages of a conversation -> its turns, as if each exchange had been a run of its own."""
+"""Conversion of a history of messages to turns, as if each exchange had been a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMES: Final = frozenset({"submitted_at", "started_at", "completed_at", "interru
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The ids and names that a history lacks. `at` (epoch ms) is the time of messages that have none."""
+    """Ids and names that a history lacks. `at` (epoch ms): the time of messages that have none."""
 
     thread_id: str
     agent_id: str
@@ -36,7 +36,7 @@ class Origin:
 def thread(reader: Reader, messages: Any, origin: Origin) -> Fields:
     """Return a ThreadProtocol 0.0.4 document. Turns have the same ids however often a growing history is read.
 
-    Raises InvalidRecord where these are no messages of that SDK; it names the first exchange that can't be read.
+    Raises InvalidRecord if these are not messages of that SDK; it names the first unreadable exchange.
     """
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise InvalidRecord(Reason.INVALID_EVENT, "a history is a JSON list of messages, each an object")
@@ -76,11 +76,11 @@ def _read(read: Callable[[], T], what: str) -> T:
         raise InvalidRecord(Reason.INVALID_EVENT, f"{what}: {type(error).__name__}: {error}") from None
 
 
-# ---- times: no turn begins before the end of the one before it, even where the clocks of their messages differ
+# ---- times: no turn begins before the end of the previous one, even if the clocks of their messages differ
 
 
 def _not_before(turn: Fields, floor: int) -> Fields:
-    """Return the turn, its times raised to `floor` (epoch ms) where they are before it."""
+    """Return the turn; its times before `floor` (epoch ms) are raised to it."""
     later = {key: _clamped(value, floor) if key in TIMES else value for key, value in turn.items()}
     if isinstance(turn.get("interruption"), dict):
         later["interruption"] = _not_before(turn["interruption"], floor)
@@ -103,15 +103,15 @@ def _end(turn: Fields) -> int:
 class MessagePlace(Enum):
     """The place of a message in its exchange."""
 
-    PROMPT = auto()  # at the beginning: behind an answer it begins the next exchange
-    MIDDLE = auto()  # the exchange goes on behind it, as behind a call of a tool
+    PROMPT = auto()  # at the beginning: after an answer it begins the next exchange
+    MIDDLE = auto()  # the exchange continues after it, such as after a call of a tool
     ANSWER = auto()  # at the end: the next prompt begins another exchange
 
 
 def exchanges(messages: Iterable[Fields], place_of: Callable[[Fields], MessagePlace | None]) -> list[Messages]:
     """Cut a history before each prompt that follows an answer.
 
-    `place_of` None: the message stands anywhere, and what stood before it decides.
+    `place_of` returns None for a message that may stand anywhere; the one before it then decides.
     """
     found: list[list[Fields]] = [[]]
     answered = False

@@ -1,7 +1,7 @@
 """Numbers that JavaScript can read, in messages for its SDKs.
 
-It reads an integer beyond 2^53 as the nearest double, as its SDKs do with every stream. Beyond the largest double it
-reads infinity, and writes that as null: nothing of the number would be left, so it travels as text.
+It reads an integer beyond 2^53 as the nearest double, as its SDKs do with every stream. A number beyond the largest
+double becomes infinity, which it writes as null; to keep the number, it is sent as text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A search in what was said: the newest turns that have the words, the best of them first.
+"""Search in the text of turns: the newest turns that match, ranked.
 
-Nothing looks at all hits of a common word. The newest CANDIDATES of them are taken, and ranked among each other; the
-pages go through these, and then through the next ones. FTS5 gives hits in the order of ids, which is that of time, and
-stops when it has enough, but first it gathers all hits of words that are given by their beginnings. Postgres's GIN has
-no order. So the newest turns are looked at first, and these indexes are asked only for what is rare among them.
+No search reads all hits of a common word. It takes the newest CANDIDATES of them, and ranks these; pages go through
+them, and then through the next ones. FTS5 returns hits in the order of ids, which is that of time, and stops when it
+has enough, but first it gathers all hits of words that are given by a prefix. Postgres's GIN has no order. So the
+newest turns are scanned first, and these indexes are used only if few of them match.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from turnmill.errors import CallerError
 
 CANDIDATES: Final = 200  # the newest hits, which are ranked among each other
 MOST: Final = 100  # hits on a page
-PAGE_BYTES: Final = 8_000_000  # of the turns that snippets are taken from: a page of large ones is shorter
+PAGE_BYTES: Final = 8_000_000  # of turns that snippets are taken from: a page of large turns is shorter
 ROLES: Final[dict[str, int]] = {"user": 0, "agent": 1}
-PROBES: Final = (2_000, 30_000)  # newest turns that Postgres looks at before it asks its index, if the first have some
-BEGINNINGS: Final = 5_000  # newest turns that are looked at before FTS5 gathers all hits of each word that begins so
-MISTAKEN: Final = -1.0  # the score of a row that does not fit
-ENOUGH: Final = 14  # hits in the first probe, without which the second one isn't worth it
-SECONDS: Final = 5.0  # that one statement may take
-WINDOWS: Final = 3  # of CANDIDATES, that one page looks through where none of them may be shown
+PROBES: Final = (2_000, 30_000)  # newest turns that Postgres scans before its index, the second if the first has some
+BEGINNINGS: Final = 5_000  # newest turns that are scanned before FTS5 gathers all hits of a prefix
+MISTAKEN: Final = -1.0  # the score of a row that does not match after all
+ENOUGH: Final = 14  # hits in the first probe, below which the second one isn't worth it
+SECONDS: Final = 5.0  # the time limit of one statement
+WINDOWS: Final = 3  # of CANDIDATES, searched for one page if none of them may be shown
 READ_AT_ONCE: Final = 10  # turns
-# Of Postgres, while it searches: it overestimates the hits of rare words, and would rather go through all rows; the
-# more so with one plan for all queries, which it makes after five. With too little memory it forgets which rows of a
-# page were hits, and reads all of them.
+# Settings of Postgres for a search. It overestimates the hits of rare words, and would rather scan all rows; even more
+# with a generic plan, to which it switches after five queries. With too little memory its bitmaps become lossy, so that
+# it checks all rows of each page.
 INDEXED: Final = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_custom_plan", "work_mem": "32MB"}
-BY_WORDS: Final = {"enable_indexscan": "off"}  # but by sets of rows, as GIN gives them
+BY_WORDS: Final = {"enable_indexscan": "off"}  # a bitmap scan, which GIN needs
 TIMEOUT: Final = "57014"  # Postgres' SQLSTATE
 INTERRUPTED: Final = "interrupted"  # SQLite's message
 END: Final = first_id(LATEST + 1)
-CALLERS: Final = 10_000  # turns by which threads are found that call a tool
+CALLERS: Final = 10_000  # the newest turns that call a tool, by which the threads are found
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,18 @@ class SearchQuery:
     terms: Terms = field(init=False)
 
     def __post_init__(self) -> None:
-        """Parse the query. Raises CallerError where `q` can't be understood."""
+        """Parse the query. Raises CallerError if `q` can't be parsed."""
         object.__setattr__(self, "terms", parsed(self.q))
 
     @property
     def named_tenant(self) -> str | None:
-        """The tenant as columns have it."""
+        """The tenant as in columns."""
         return column_text(self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that has the words; `at` in epoch ms; `agent`: the name of its agent, or of the one that was spoken to.
+    """A turn that matches; `at` in epoch ms; `agent`: its agent's name, or the addressed agent's.
 
     `snippet` is HTML: its text is escaped, and hits stand between `<mark>` and `</mark>`.
     """
@@ -100,7 +100,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Some hits; `next` asks for more, None where there are none."""
+    """Some hits; `next`: the cursor of the next page, None on the last one."""
 
     results: tuple[Hit, ...]
     next: str | None
@@ -108,14 +108,14 @@ class SearchPage:
 
 @dataclass(frozen=True, slots=True)
 class PageStart:
-    """The beginning of a page: behind `skip` of the candidates with ids below `before`."""
+    """The beginning of a page: after `skip` of the candidates with ids below `before`."""
 
     before: int = END
     skip: int = 0
 
 
 async def search(connection: AsyncConnection, query: SearchQuery) -> SearchPage:
-    """Return a page. Raises CallerError for a bad cursor, and where the search takes too long."""
+    """Return a page. Raises CallerError for a bad cursor, and if the search takes too long."""
     place: PageStart | None = _decoded(query.cursor)
     found: list[Hit] = []
     for _ in range(WINDOWS):
@@ -154,7 +154,7 @@ async def _window(
 async def _read(
     connection: AsyncConnection, query: SearchQuery, best: Sequence[tuple[int, float]]
 ) -> tuple[list[Hit], int]:
-    """Return the hits of a page, and how many candidates were looked at for them."""
+    """Return the hits of a page, and how many candidates were read for them."""
     hits: list[Hit] = []
     used, size = 0, 0
     while used < len(best) and len(hits) < query.limit and size < PAGE_BYTES:
@@ -193,7 +193,7 @@ def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
 async def _candidates(connection: AsyncConnection, query: SearchQuery, before: int) -> list[tuple[int, float]]:
     """Return id and score of the newest turns that match, at most CANDIDATES.
 
-    A score below 0: it doesn't match after all.
+    A score below 0 means that the turn doesn't match after all.
     """
     since = 0 if query.since is None else first_id(query.since)
     before = before if query.until is None else min(before, first_id(query.until))
@@ -213,7 +213,7 @@ async def _candidates(connection: AsyncConnection, query: SearchQuery, before: i
 
 
 def _with_scores(rows: Iterable[Row[Any]], query: SearchQuery, fits: Callable[[str], bool]) -> list[tuple[int, float]]:
-    """FTS5 was seen (3.40, 4 million rows, the last ones first) to give rows that have an unwanted word."""
+    """Return ids, scores; FTS5 was seen (3.40, 4 million rows, newest first) to return rows with an unwanted word."""
     return [(row.id, score_of(row.words, query.terms, query.kinds) if fits(row.words) else MISTAKEN) for row in rows]
 
 
@@ -243,7 +243,7 @@ async def _scored(connection: AsyncConnection, query: Select[Any]) -> list[tuple
 
 
 async def _bounded(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
-    """Return the rows. Raises CallerError where they take longer than SECONDS."""
+    """Return the rows. Raises CallerError if that takes longer than SECONDS."""
     execute = _interrupted if connection.dialect.name == "sqlite" else AsyncConnection.execute
     try:
         result: Result[Any] = await execute(connection, query)
@@ -257,7 +257,7 @@ async def _bounded(connection: AsyncConnection, query: Select[Any]) -> Sequence[
 
 
 async def _interrupted(connection: AsyncConnection, query: Select[Any]) -> Result[Any]:
-    """SQLite has no limit of time of its own; nor does its thread stop when the caller goes away."""
+    """Run the query with a time limit: SQLite has none, and its thread doesn't stop when the caller is cancelled."""
     driver: Any = (await connection.get_raw_connection()).driver_connection
     task = asyncio.create_task(connection.execute(query))
     try:

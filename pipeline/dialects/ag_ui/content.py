@@ -1,4 +1,4 @@
-"""AG-UI content -> ThreadProtocol: parts of user messages, ids of calls, what Pydantic AI puts into results."""
+"""Conversion of AG-UI content: parts of user messages, ids of calls, and Pydantic AI's fields of results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAILED: Final = frozenset({"retried", "failed", "denied", "interrupted"})
 
 
 def prompt(content: Any) -> str | list[Any]:
-    """Return a user message's content as that of a user-prompt: one text as it is, else a list."""
+    """Return a user message's content as that of a user-prompt: a single text stays a text, all else is a list."""
     if isinstance(content, str) or not isinstance(content, list):
         return content if isinstance(content, str) else ""
     pieces = [_piece(part) for part in content]
@@ -59,12 +59,12 @@ def _name(data: str) -> str:
 
 
 def _hash(raw: bytes) -> str:
-    """Return the name of content, as Pydantic AI makes it."""
+    """Return the identifier of content, as Pydantic AI computes it."""
     return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]
 
 
 def call_fields(call_id: str, name: str) -> Fields:
-    """Return a call's part without its arguments; one that the provider ran has its own id there."""
+    """Return a call's part without its arguments; if the provider ran it, with the provider's own id."""
     head, _, rest = call_id.partition("|")
     provider, bar, own = rest.partition("|")
     if head != BUILTIN or not bar:
@@ -74,7 +74,7 @@ def call_fields(call_id: str, name: str) -> Fields:
 
 
 def claims(encrypted: Any) -> Fields:
-    """Return Pydantic AI's JSON object in an `encryptedValue`; {} where it is something else."""
+    """Return Pydantic AI's JSON object in an `encryptedValue`; {} if it is anything else."""
     if not isinstance(encrypted, str) or not encrypted.startswith("{"):
         return {}
     try:
@@ -85,7 +85,7 @@ def claims(encrypted: Any) -> Fields:
 
 
 def verdict(said: Fields) -> Fields:
-    """Return status and outcome of a tool message: the wire's `error`, or what Pydantic AI claims."""
+    """Return status and outcome of a tool message, from the wire's `error` or Pydantic AI's `outcome`."""
     own = claims(said.get("encryptedValue")).get("pydantic_ai")
     outcome = own.get("outcome") if isinstance(own, dict) else None
     failed = said.get("error") is not None or outcome in FAILED

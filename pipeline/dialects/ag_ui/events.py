@@ -2,16 +2,16 @@
 
 | event | what it does |
 |---|---|
-| RUN_STARTED | `input`: the request, where none was told; `parentRunId`: whom it follows; behind an end another turn |
+| RUN_STARTED | `input`: the request, if not published; `parentRunId`: the run before; after an end, another turn |
 | TEXT_MESSAGE_START, _CONTENT, _END, _CHUNK | a `text` of the message; chunks end where something else begins |
 | REASONING_MESSAGE_START, _CONTENT, _END, _CHUNK | a `thinking` part |
 | THINKING_TEXT_MESSAGE_START, _CONTENT, _END | the same in 0.x, without ids |
 | TOOL_CALL_START, _ARGS, _END, _CHUNK | a call; of a `pyd_ai_builtin…` id: the provider's own |
-| TOOL_CALL_RESULT | the `tool-return` behind the message that holds the call |
+| TOOL_CALL_RESULT | the `tool-return` after the message with the call |
 | REASONING_ENCRYPTED_VALUE | a thought's `signature`; kept with calls; of Pydantic AI's results: their status |
-| MESSAGES_SNAPSHOT | overrules what was streamed; what is older than the run is left out |
+| MESSAGES_SNAPSHOT | replaces the streamed messages; messages older than the run are left out |
 | STATE_SNAPSHOT, ACTIVITY_SNAPSHOT | SystemMessage custom:ag-ui.TYPE |
-| STATE_DELTA, ACTIVITY_DELTA | the same; those in a row are one |
+| STATE_DELTA, ACTIVITY_DELTA | the same; consecutive ones are one message |
 | CUSTOM data-sys-* | telemetry; data-sys-usage: the tokens of the newest response |
 | CUSTOM data-tp-* | SystemMessage of that name, and what it means for links and thread |
 | CUSTOM data-feedback | SystemMessage of that name, and feedback |
@@ -21,10 +21,10 @@
 | RUN_FINISHED, outcome cancelled | the turn is interrupted |
 | RUN_ERROR | SystemMessage `error`; the turn is interrupted, unless it had finished |
 | STEP_*, REASONING_START, REASONING_END, THINKING_START, THINKING_END | nothing |
-| RAW | nothing: it repeats what the events say |
+| RAW | nothing: it repeats other events |
 | any other | SystemMessage data-app-TYPE |
 
-Source: ag-ui-protocol/ag-ui, and what its own client makes of a stream (defaultApplyEvents).
+Source: ag-ui-protocol/ag-ui, and how its own client reads a stream (defaultApplyEvents).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from topics.json_text import Fields
 
 
 def run_started(builder: Builder, event: Fields) -> None:
-    """Begin the run; behind an end, the next one."""
+    """Begin the run; after an end, the next one."""
     stream: Stream = builder.scratch["stream"]
     if stream.over:
         known = stream.known | {item.id for item in stream.items}
@@ -65,7 +65,7 @@ def run_started(builder: Builder, event: Fields) -> None:
 
 
 def tool_call_result(builder: Builder, event: Fields) -> None:
-    """Add a result; its call is whole then. 0.x servers have it under `result`, without a message id."""
+    """Add a result; its call is then complete. 0.x servers write it under `result`, without a message id."""
     stream, call_id = stream_of(builder, event), text_of(event, "toolCallId")
     content = event["content"] if event.get("content") is not None else event.get("result", "")
     if stream.key(text.CALL + call_id) in builder.open_text:
@@ -77,13 +77,13 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
 
 
 def encrypted_value(builder: Builder, event: Fields) -> None:
-    """Keep the data that goes back to the provider with a thought, a call or a result."""
+    """Keep encrypted data of a thought, a call or a result, which is sent back to the provider."""
     stream, entity, value = stream_of(builder, event), text_of(event, "entityId"), get(event, "encryptedValue")
     if event.get("subtype") == "tool-call":
         note(stream.calls[entity][1].fields, {"encryptedValue": value})
         return
     found = [item for item in stream.items if item.id == entity and item.role != "event"]
-    if not found and entity not in stream.known:  # a thought that nobody may read has no message of its own
+    if not found and entity not in stream.known:  # an unreadable thought has no message of its own
         found = [Item("reasoning", entity, builder.at, builder.at)]
         stream.items += found
     if not found:
@@ -93,7 +93,7 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
 
 
 def messages_snapshot(builder: Builder, event: Fields) -> None:
-    """Take the conversation as the server has it."""
+    """Replace the messages by the server's conversation."""
     messages = event["messages"]
     if not isinstance(messages, list):
         raise Violation(f"MESSAGES_SNAPSHOT: 'messages' must be a list, got {messages!r:.80}")
@@ -101,7 +101,7 @@ def messages_snapshot(builder: Builder, event: Fields) -> None:
 
 
 def run_finished(builder: Builder, event: Fields) -> None:
-    """End the run, complete or cancelled. Behind an error it changes nothing."""
+    """End the run, complete or cancelled. After an error it changes nothing."""
     stream: Stream = builder.scratch["stream"]
     outcome: Fields = event["outcome"] if isinstance(event.get("outcome"), dict) else {}
     kind = outcome.get("type")
@@ -119,7 +119,7 @@ def run_finished(builder: Builder, event: Fields) -> None:
 
 
 def run_error(builder: Builder, event: Fields) -> None:
-    """Fail the run; one that had finished stays complete."""
+    """Fail the run; a finished run stays complete."""
     stream: Stream = builder.scratch["stream"]
     said = {"error": event.get("message"), "code": event.get("code")}
     stream.beside(builder, "error", {key: value for key, value in said.items() if value is not None})
@@ -131,7 +131,7 @@ def run_error(builder: Builder, event: Fields) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built: only RUN_FINISHED makes it complete, the publisher's `end` does not."""
+    """Set the turn's end before it is built: RUN_FINISHED makes it complete, the publisher's `end` does not."""
     if end != "complete" or builder.ended is not None:
         write(builder, builder.scratch["stream"], end)
         return
@@ -142,7 +142,7 @@ def finish(builder: Builder, end: str) -> None:
 def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
     """Add the run's tokens, an entry for each model.
 
-    They are the last response's, unless responses had their own.
+    They count for the last response, unless responses have their own.
     """
     told = [{key: value for key, value in entry.items() if value is not None} for entry in objects(entries)]
     total = tokens.total(map(tokens.normal, told))
@@ -164,7 +164,7 @@ def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
 
 
 def _content(handle: Handler, *, chunk: bool = False) -> Handler:
-    """Wrap a handler of conversation: none of it comes behind the end, as AG-UI's client has it."""
+    """Wrap a handler of conversation: it ignores events after the end, as AG-UI's client does."""
 
     @wraps(handle)
     def handler(builder: Builder, event: Fields) -> None:

@@ -1,7 +1,7 @@
 """Thread document -> AG-UI messages, as RunAgentInput takes them: user, assistant, tool, reasoning.
 
-What came over AG-UI has its ids again; of other threads they are made of the turn's. Files of the model, sources and
-errors have no place in these messages and are left out.
+Turns that came over AG-UI get their ids back; in other threads ids are derived from the turn's. Files of the model,
+sources and errors can't be expressed in these messages and are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def messages(document: Fields) -> list[Fields]:
 
 
 def _paired(found: list[Fields]) -> Iterator[Fields]:
-    """Without results that have no call before them, and without calls that went by unanswered."""
+    """Yield the messages without results that have no call before them, and without unanswered earlier calls."""
     waiting: dict[str, list[Fields]] = {}  # the calls of an id, oldest first
     answered: list[Fields] = []
     orphans: list[Fields] = []
@@ -65,7 +65,7 @@ def _turn(turn: Fields) -> Iterator[Fields]:
 
 
 def _request(parts: Any) -> Iterator[Fields]:
-    """Results of tools, and words of the user."""
+    """Yield results of tools, and prompts of the user."""
     for part in parts:
         kind, meta = part.get("part_kind"), part.get(META, {})
         if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
@@ -89,7 +89,7 @@ def _result(part: Fields, call_id: str) -> Fields:
 
 
 def _response(parts: Any) -> Iterator[Fields]:
-    """Thoughts, and messages of text and calls: as they were, or as few as there can be."""
+    """Yield thoughts, and messages of text and calls: as they came, or as few as possible."""
     open_message: Fields | None = None
     for part in parts:
         kind, meta = part.get("part_kind", ""), part.get(META, {})
@@ -133,7 +133,7 @@ def _provider_call(part: Fields) -> str:
 
 
 def _result_content(content: Any) -> Any:
-    """Text, or a list of AG-UI's own parts; any other value is JSON text."""
+    """Return a text, or a list of AG-UI's own parts; any other value as JSON text."""
     return content if isinstance(content, list) and content and all(map(_is_part, content)) else _text(content)
 
 
@@ -151,7 +151,7 @@ def _text(content: Any) -> str:
 
 
 def _said(content: Any) -> Any:
-    """Content of a user-prompt -> content of a user's message."""
+    """Return the content of a user-prompt as that of a user's message."""
     if not isinstance(content, list):
         return _text(content)
     pieces = [_piece(item) for item in content]

@@ -15,7 +15,7 @@ from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Cut before the user's words behind an answer; system messages are no part of a thread."""
+    """Cut before each user message that follows an answer; system messages are not part of a thread."""
     return exchanges([message for message in messages if message["role"] not in ("system", "developer")], _place)
 
 
@@ -24,7 +24,7 @@ def _place(message: Fields) -> MessagePlace:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Fill the builder with the messages of a run that is over."""
+    """Fill the builder with the messages of a finished run."""
     begin(builder)
     stream: Stream = builder.scratch["stream"]
     items = [item for item in (item_of(message, builder.at) for message in messages) if item is not None]

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from pipeline.assembly.dialect import Resume, Shown, StreamEnd
 
-RESUME: Final = Resume(empty=True)  # its client begins with RUN_STARTED
+RESUME: Final = Resume(empty=True)  # its client expects RUN_STARTED first
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts as they come, and the calls of tools; not those of sub-agents."""
+    """Return the text and thoughts as they come, and the calls of tools; not those of sub-agents."""
     match event:
         case {"subagentRunId": str()} | {"subagent_run_id": str()}:
             return ()
@@ -28,7 +28,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """RUN_FINISHED is the end; a RUN_STARTED behind it begins anew."""
+    """Return the end of a stream, which is RUN_FINISHED; a RUN_STARTED after it begins a new run."""
     match event:
         case {"type": "RUN_FINISHED", "outcome": {"type": "cancelled"}}:
             return "aborted"
@@ -40,7 +40,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def conversation(event: Any) -> str | None:
-    """RUN_STARTED names the thread."""
+    """Return the thread that RUN_STARTED names."""
     match event:
         case {"type": "RUN_STARTED", "threadId": str(thread)} | {"type": "RUN_STARTED", "thread_id": str(thread)}:
             return thread or None

@@ -1,7 +1,7 @@
-"""RunAgentInput, the body that an AG-UI server was called with: the user's turn, and what the client answered.
+"""RunAgentInput, the body with which an AG-UI server was called: the user's turn, and the client's results.
 
-Its `messages` are the whole conversation. What stands behind the last message of the assistant is new: results of tools
-that ran in the client, and the user's words.
+Its `messages` are the whole conversation. Those after the last message of the assistant are new: results of tools that
+ran in the client, and the user's messages.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from topics.json_text import Fields
 
 
 def begin(builder: Builder) -> None:
-    """Read the request; a body of another shape says nothing."""
+    """Read the request; a body of another shape is ignored."""
     builder.scratch["stream"] = stream = Stream()
     if isinstance(builder.context.request, dict):
         read(builder, stream, builder.context.request)
 
 
 def read(builder: Builder, stream: Stream, body: Fields) -> None:
-    """Take in a RunAgentInput. Told again, by RUN_STARTED, it says nothing new."""
+    """Read a RunAgentInput. When RUN_STARTED repeats it, nothing changes."""
     messages = list(objects(body.get("messages")))
     fresh = [message for message in messages if message.get("id") not in stream.known]
     stream.known |= {message["id"] for message in messages if isinstance(message.get("id"), str)}
@@ -47,7 +47,7 @@ def read(builder: Builder, stream: Stream, body: Fields) -> None:
 
 
 def _tail(messages: list[Fields]) -> list[Fields]:
-    """All behind the last message of the assistant."""
+    """Return all messages after the last one of the assistant."""
     spoken = [n for n, message in enumerate(messages) if message.get("role") in ("assistant", "reasoning")]
     return messages[spoken[-1] + 1 :] if spoken else messages
 
@@ -80,7 +80,7 @@ def repeated(body: Any) -> History:
 
 
 def told(builder: Builder, event: Fields) -> None:
-    """RUN_STARTED says it as well, of each run in the stream; it may have the request, which was not told otherwise."""
+    """Read each RUN_STARTED of the stream: it names the run, and may contain a request that was not published."""
     said, given = repeated(event), repeated(event.get("input"))
     if builder.history is not None:
         ids = dict.fromkeys([*builder.history.checkpoints, *said.checkpoints])

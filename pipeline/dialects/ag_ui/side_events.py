@@ -1,4 +1,4 @@
-"""Events beside the messages of an AG-UI stream: state, activities, custom events, sub-agents, the unknown."""
+"""Events of an AG-UI stream that are not messages: state, activities, custom, of sub-agents, unknown."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
 
 def beside(builder: Builder, event: Fields) -> None:
-    """State and activities: no messages, but in their place among them."""
+    """Add state or an activity at its place among the messages."""
     _beside(builder, f"custom:ag-ui.{event['type'].lower()}", _said(event))
 
 
 def delta(builder: Builder, event: Fields) -> None:
-    """Patches that follow each other are kept in one message, each for itself: one that fails is skipped whole."""
+    """Keep consecutive patches in one message, as separate entries: a client skips a patch that fails as a whole."""
     stream, name = builder.scratch["stream"], f"custom:ag-ui.{event['type'].lower()}"
     patch = event.get("delta", event.get("patch"))
     last = stream.items[-1].event if stream.items else None
@@ -49,7 +49,7 @@ def custom(builder: Builder, event: Fields) -> None:
 
 
 def subagent_started(builder: Builder, event: Fields) -> None:
-    """Begin a sub-agent: its events name it, and its messages are no part of this conversation."""
+    """Begin a sub-agent: its events name it, and its messages are not part of this conversation."""
     name = text_of(event, "subagentRunId")
     stream: Stream = builder.scratch["stream"]
     stream_of(builder, event)
@@ -67,7 +67,7 @@ def subagent_ended(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Protocols grow: what is not known is kept."""
+    """Keep an event of an unknown type: protocols grow."""
     kind = event["type"]
     if not isinstance(kind, str):
         raise TypeError(kind)

@@ -1,4 +1,4 @@
-"""AG-UI messages that come whole: of a snapshot, of the request, of a history."""
+"""Whole AG-UI messages: of a snapshot, of the request, of a history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OF_RESULT: Final = ("toolCallId", "content", "error", "encryptedValue")
 
 
 def item_of(message: Fields, at: int) -> Item | None:
-    """Return a message's entry in the flat list; None where its role is none that speaks."""
+    """Return a message's entry in the flat list; None if its role is unknown."""
     role, message_id = message.get("role"), get(message, "id")
     if role not in SPEAKERS:
         return None
@@ -62,10 +62,10 @@ def call_id_of(part: Part) -> str:
 
 
 def replace(builder: Builder, stream: Stream, messages: list[Any]) -> None:
-    """Replace what was streamed by the whole conversation.
+    """Replace the streamed messages by the whole conversation.
 
-    A message with a known id is replaced, one that is missing is removed, the others are appended. Thoughts stay where
-    the snapshot has none at all. Messages older than the run are not in its turn.
+    A message with a known id is replaced, a missing one is removed, the others are appended. Thoughts stay if the
+    snapshot has none at all. Messages older than the run are not part of its turn.
     """
     given = [item for item in (item_of(message, builder.at) for message in objects(messages)) if item is not None]
     new = given[_begins(stream, given) :]
@@ -86,7 +86,7 @@ def replace(builder: Builder, stream: Stream, messages: list[Any]) -> None:
 
 
 def place(stream: Stream, items: list[Item]) -> None:
-    """Let the flat list be these."""
+    """Set the flat list to these items."""
     stream.items = items
     for item in items:
         for part in item.calls:
@@ -94,7 +94,7 @@ def place(stream: Stream, items: list[Item]) -> None:
 
 
 def _begins(stream: Stream, given: list[Item]) -> int:
-    """Return where the run's own messages begin: behind the last that the request had, or behind the user's last."""
+    """Return where the run's own messages begin: after the last one of the request, or after the user's last one."""
     own = {(item.role, item.id) for item in stream.items if not item.given}
     old = [n for n, item in enumerate(given) if item.id in stream.known and (item.role, item.id) not in own]
     if not old:
@@ -103,7 +103,7 @@ def _begins(stream: Stream, given: list[Item]) -> int:
 
 
 def _go_on(builder: Builder, stream: Stream, item: Item, other: Item) -> None:
-    """Let open parts of a message go on behind the snapshot's text of it."""
+    """Let open parts of a message continue after the snapshot's text of it."""
     key = stream.key(THOUGHT + item.id if item.role == "reasoning" else item.id)
     if key in builder.open_text:
         if not other.texts:

@@ -1,7 +1,7 @@
 """The state of an AG-UI stream's handlers: the flat list of messages that AG-UI's own client keeps.
 
-Messages have ids, several may be open at once, and their order is that of their first event. What has no place among
-them (state, activities, custom events) stands between them as an entry of its own.
+Messages have ids, several may be open at once, and their order is that of their first events. Events that are not
+messages (state, activities, custom events) are entries of their own between them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pipeline.dialects.notes import note_under
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
-META: Final = "meta:ag_ui"  # of parts, prompts and turns: what the wire says beyond ThreadProtocol, by its own names
+META: Final = "meta:ag_ui"  # of parts, prompts and turns: the wire's fields beyond ThreadProtocol, by its own names
 
-MANY: Final = 256  # deltas of one part that are joined: as short texts they take three times their room
+MANY: Final = 256  # deltas of one part that are joined: as separate short texts they take three times the memory
 SNAKE: Final = {
     "messageId": "message_id",
     "toolCallId": "tool_call_id",
@@ -46,10 +46,10 @@ KNOWN: Final = (
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A message of the flat list, or (`event`) what stands between messages. Times in epoch ms.
+    """A message of the flat list, or (`event`) an event between messages. Times in epoch ms.
 
-    `texts` are those of an assistant, a user or a thought; `calls` an assistant's. `said` has the message's other
-    fields by the wire's names: a result's toolCallId, content and error, encryptedValue, name.
+    `texts`: of an assistant, a user or a thought; `calls`: of an assistant. `said`: the message's other fields by the
+    wire's names: a result's toolCallId, content and error, encryptedValue, name.
     """
 
     role: str
@@ -80,9 +80,9 @@ class Stream:
     items: list[Item] = field(default_factory=list)
     calls: dict[str, tuple[Item, Part]] = field(default_factory=dict)
     earlier: dict[str, str] = field(default_factory=dict)  # names of the tools that earlier runs called, by call id
-    asked: bool = False  # the request was there, or RUN_STARTED repeated it
-    over: bool = False  # its terminal event was there
-    chunked: str | None = None  # the part that chunks go on with, as `Builder.open_text` knows it
+    asked: bool = False  # the request was read, or RUN_STARTED repeated it
+    over: bool = False  # its terminal event came
+    chunked: str | None = None  # the part that the next chunk without an id extends, by its key in `Builder.open_text`
     thoughts: int = 0  # thoughts without an id (0.x)
     subagents: dict[str, Stream] = field(default_factory=dict)
 
@@ -91,11 +91,11 @@ class Stream:
         return f"{self.name}/{name}" if self.name else name
 
     def find(self, role: str, message_id: str) -> Item | None:
-        """Return a message by its role and id: a thought and the answer behind it may share one."""
+        """Return a message by its role and id: a thought and the answer after it may share one."""
         return next((item for item in reversed(self.items) if item.id == message_id and item.role == role), None)
 
     def message(self, role: str, message_id: str, at: int) -> Item:
-        """Return the message of that id, or a new one at the end."""
+        """Return the message with this id, or a new one at the end."""
         found = self.find(role, message_id)
         if found is None:
             found = Item(role, message_id, at, at)
@@ -111,7 +111,7 @@ class Stream:
         return any(item.role == "tool" and item.said.get("toolCallId") == call_id for item in self.items)
 
     def answer(self, item: Item) -> None:
-        """Put a result behind the message that holds its call, and behind the results that are there already."""
+        """Insert a result after the message with its call, and after results that are already there."""
         found = self.calls.get(item.said["toolCallId"])
         at = self.items.index(found[0]) + 1 if found is not None and found[0] in self.items else len(self.items)
         while at < len(self.items) and self.items[at].role in ("tool", "event"):
@@ -119,7 +119,7 @@ class Stream:
         self.items.insert(at, item)
 
     def beside(self, builder: Builder, event_type: str, data: Any) -> Item:
-        """Keep what is no message, in its place."""
+        """Append an event that is not a message."""
         message = Message("system", builder.at, fields={"event_type": event_type, "event_data": data}, closed=True)
         item = Item("event", "", builder.at, builder.at, event=message)
         self.items.append(item)
@@ -134,7 +134,7 @@ def stream_of(builder: Builder, event: Fields) -> Stream:
 
 
 def get(event: Fields, name: str) -> Any:
-    """Return a field by its name, or as Python servers write it; None where it is absent or null."""
+    """Return a field by its name, or in snake_case, as Python servers write it; None if it is absent or null."""
     value = event.get(name)
     return event.get(SNAKE.get(name, name)) if value is None else value
 
@@ -145,7 +145,7 @@ def unknown_fields(event: Fields) -> Fields | None:
 
 
 def text_of(event: Fields, name: str) -> str:
-    """Return a field that must be text. Raises KeyError where it is missing, Violation where it is something else."""
+    """Return a field that must be text. Raises KeyError if it is missing, Violation if it is not a text."""
     value = get(event, name)
     if value is None:
         raise KeyError(name)
@@ -158,5 +158,5 @@ note: Final = partial(note_under, META)
 
 
 def objects(values: Any) -> Iterator[Fields]:
-    """Return the objects of a list; none where it is no list."""
+    """Return the objects of a list; none if it is not a list."""
     return (value for value in values if isinstance(value, dict)) if isinstance(values, list) else iter(())

@@ -1,4 +1,4 @@
-"""Texts, thoughts and calls of an AG-UI stream, as they come in deltas: the hot path."""
+"""Texts, thoughts and calls of an AG-UI stream, from deltas: the hot path."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
-CALL: Final = "call:"  # before a call's id among the builder's open parts, which a hole in the stream closes
+CALL: Final = "call:"  # prefix of a call's key among the builder's open parts, which are closed when events are missing
 THOUGHT: Final = "reasoning:"
 
 
 def text_start(builder: Builder, event: Fields) -> None:
-    """Begin a message, or go on under the same id."""
+    """Begin a message, or continue the one with this id."""
     stream, message_id = stream_of(builder, event), text_of(event, "messageId")
     part = _open_text(builder, stream, get(event, "role"), message_id)
     note(part.fields, {"name": event.get("name"), "fields": unknown_fields(event)})
 
 
 def text_content(builder: Builder, event: Fields) -> None:
-    """More of a message; one that nobody opened begins here."""
+    """Append to a message; one without a start begins here."""
     stream, message_id, delta = stream_of(builder, event), text_of(event, "messageId"), text_of(event, "delta")
     _append(_open_text(builder, stream, None, message_id, begins=False), delta)
 
 
 def text_end(builder: Builder, event: Fields) -> None:
-    """End the message, unless it goes on later."""
+    """End the message; a later start with its id continues it."""
     stream, message_id = stream_of(builder, event), text_of(event, "messageId")
     _end(builder, stream, message_id, stream.key(message_id))
 
 
 def text_chunk(builder: Builder, event: Fields) -> None:
-    """START and CONTENT in one; without an id it goes on with the chunk before."""
+    """Handle START and CONTENT in one event; without an id it continues the previous chunk."""
     stream, message_id, delta = stream_of(builder, event), get(event, "messageId"), get(event, "delta")
     if message_id is None and stream.chunked is not None and stream.chunked in builder.open_text:
         part = builder.open_text[stream.chunked]
@@ -51,7 +51,7 @@ def text_chunk(builder: Builder, event: Fields) -> None:
 
 
 def thought_start(builder: Builder, event: Fields) -> None:
-    """Begin a thought; those of 0.x have no id."""
+    """Begin a thought; thoughts of 0.x have no id."""
     stream, message_id = stream_of(builder, event), get(event, "messageId")
     if message_id is None:
         stream.thoughts += 1
@@ -60,7 +60,7 @@ def thought_start(builder: Builder, event: Fields) -> None:
 
 
 def thought_content(builder: Builder, event: Fields) -> None:
-    """More of a thought."""
+    """Append to a thought."""
     stream, delta = stream_of(builder, event), text_of(event, "delta")
     _append(_open_thought(builder, stream, _thought_id(stream, event), begins=False), delta)
 
@@ -73,7 +73,7 @@ def thought_end(builder: Builder, event: Fields) -> None:
 
 
 def thought_chunk(builder: Builder, event: Fields) -> None:
-    """START and CONTENT of a thought in one."""
+    """Handle START and CONTENT of a thought in one event."""
     stream, message_id, delta = stream_of(builder, event), get(event, "messageId"), get(event, "delta")
     if message_id is None and stream.chunked is not None and stream.chunked in builder.open_text:
         part = builder.open_text[stream.chunked]
@@ -87,14 +87,14 @@ def thought_chunk(builder: Builder, event: Fields) -> None:
 
 
 def call_start(builder: Builder, event: Fields) -> None:
-    """Begin a call, in the message that it names; an unanswered one of the same id goes on."""
+    """Begin a call in the message that it names; an unanswered call with the same id continues."""
     stream, call_id, name = stream_of(builder, event), text_of(event, "toolCallId"), text_of(event, "toolCallName")
     _open_call(builder, stream, call_id, name, get(event, "parentMessageId"))
     note(stream.calls[call_id][1].fields, {"fields": unknown_fields(event)})
 
 
 def call_args(builder: Builder, event: Fields) -> None:
-    """More of the arguments' text."""
+    """Append to the text of the arguments."""
     stream, call_id, delta = stream_of(builder, event), text_of(event, "toolCallId"), text_of(event, "delta")
     _append(builder.open_text[stream.key(CALL + call_id)], delta)
 
@@ -106,7 +106,7 @@ def call_end(builder: Builder, event: Fields) -> None:
 
 
 def call_chunk(builder: Builder, event: Fields) -> None:
-    """START and ARGS in one; another id ends the call before."""
+    """Handle START and ARGS in one event; another id ends the previous call."""
     stream, call_id, delta = stream_of(builder, event), get(event, "toolCallId"), get(event, "delta")
     key = stream.chunked if call_id is None else stream.key(CALL + text_of(event, "toolCallId"))
     if call_id is not None and key != stream.chunked:
@@ -120,7 +120,7 @@ def call_chunk(builder: Builder, event: Fields) -> None:
 
 
 def end_chunks(builder: Builder, stream: Stream) -> None:
-    """End parts that only came in chunks where something else begins."""
+    """End parts that came only in chunks, when something else begins."""
     part = builder.open_text.pop(stream.chunked, None) if stream.chunked is not None else None
     stream.chunked = None
     if part is not None:
@@ -128,7 +128,7 @@ def end_chunks(builder: Builder, stream: Stream) -> None:
 
 
 def end_call(builder: Builder, stream: Stream, call_id: str) -> None:
-    """KeyError where the call is not open."""
+    """End a call. Raises KeyError if it is not open."""
     part = builder.open_text.pop(stream.key(CALL + call_id))
     stream.calls[call_id][0].last_at = builder.at
     close(part)
@@ -142,7 +142,7 @@ def close(part: Part) -> None:
 
 
 def contents(kind: str, key: str, prefix: str = "") -> Stretch:
-    """Consecutive deltas of one open part, named by `key`, at once."""
+    """Return the stretch of consecutive deltas of one open part, which `key` names."""
 
     def stretch(builder: Builder, events: list[Any], start: int) -> int:
         stream: Stream = builder.scratch["stream"]
@@ -162,7 +162,7 @@ def contents(kind: str, key: str, prefix: str = "") -> Stretch:
 
 
 def chunks(kind: str, key: str, prefix: str = "") -> Stretch:
-    """Return the stretch of chunks, which need not repeat the name."""
+    """Return the stretch of chunks, which may omit the part's name."""
 
     def stretch(builder: Builder, events: list[Any], start: int) -> int:
         stream: Stream = builder.scratch["stream"]
@@ -202,7 +202,7 @@ def _append_all(part: Part, texts: list[str], start: int) -> int:
 def _open_text(builder: Builder, stream: Stream, role: Any, message_id: str, *, begins: bool = True) -> Part:
     """Return the open text of a message.
 
-    Behind a hole, one whose beginning may be lost is not opened: KeyError.
+    Raises KeyError if it has to be opened without its start after events were lost.
     """
     part = builder.open_text.get(stream.key(message_id))
     if part is None:
@@ -238,7 +238,7 @@ def _open_call(builder: Builder, stream: Stream, call_id: str, name: str, parent
             item = stream.message("assistant", parent, builder.at)
         elif known is None:
             item = stream.message("assistant", call_id, builder.at)
-        else:  # the id of an answered call, for another one
+        else:  # another call reuses the id of an answered one
             item = Item("assistant", call_id, builder.at, builder.at)
             stream.items.append(item)
         item.calls.append(part)
@@ -247,7 +247,7 @@ def _open_call(builder: Builder, stream: Stream, call_id: str, name: str, parent
 
 
 def _end(builder: Builder, stream: Stream, message_id: str, key: str) -> None:
-    """End an open part; others are ignored."""
+    """End an open part; ignore any other."""
     part = builder.open_text.pop(key, None)
     if part is not None:
         part.done = True

@@ -1,7 +1,7 @@
-"""The flat list of an AG-UI run -> the responses and requests of its turn.
+"""Conversion of an AG-UI run's flat list to the responses and requests of its turn.
 
-Messages of the assistant and thoughts that stand side by side are one response, all up to the next result or word of
-the user. Inside one message the text stands before its calls, as AG-UI's client has it.
+Adjacent messages of the assistant and thoughts are one response, up to the next result or message of the user. Inside
+one message the text comes before its calls, as in AG-UI's client.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from topics.json_text import Fields
 
 
 def write(builder: Builder, stream: Stream, end: str) -> None:
-    """Append the run's messages to the builder's turn. In one that is complete, what is open has come to its end."""
+    """Append the run's messages to the builder's turn. If it is complete, open parts are closed."""
     for name, own in stream.subagents.items():
         _tell(stream, name, own)
     for item in stream.items:
@@ -41,7 +41,7 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
 
 
 def _speak(builder: Builder, item: Item, *, complete: bool) -> None:
-    """Add a message or a thought: more of the response, or a new one. An empty one is left out."""
+    """Add a message or a thought to the current response, or to a new one. An empty one is left out."""
     parts = [part for part in item.texts if part.chunks or part.fields["content"]] + item.calls
     if not parts and item.usage is None and not _thinks(item):
         return
@@ -66,7 +66,7 @@ def _speak(builder: Builder, item: Item, *, complete: bool) -> None:
 
 
 def _thinks(item: Item) -> bool:
-    """Return True for a thought, also an unreadable one: it still has to go back to its provider."""
+    """Return True for a thought, also an unreadable one: it still has to be sent back to its provider."""
     return item.role == "reasoning" and item.said.get("encryptedValue") is not None
 
 
@@ -83,7 +83,7 @@ def _sign(part: Part, item: Item) -> None:
 
 
 def _answer(builder: Builder, stream: Stream, item: Item) -> None:
-    """Add a result to the request behind its call; of a tool that the provider ran, to the response itself."""
+    """Add a result to the request after its call; of a tool that the provider ran, to the response itself."""
     call_id = item.said["toolCallId"]
     _, call = stream.calls.get(call_id, (None, None))
     answer: Fields = {
@@ -120,9 +120,9 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
 
 
 def _request(builder: Builder, item: Item) -> Message:
-    """Return the request behind the newest response, which is over then.
+    """Return the request after the newest response, which it ends.
 
-    Before any response, the one that opens the turn.
+    Before any response, return the request that opens the turn.
     """
     response = builder.last_response()
     if response is None:
@@ -146,7 +146,7 @@ def _beside(item: Item) -> Message:
 
 
 def _tell(stream: Stream, name: str, own: Stream) -> None:
-    """Keep a sub-agent's messages where it began: they stay out of the conversation."""
+    """Keep a sub-agent's messages in the event of its start, outside the conversation."""
     place = next((item for item in stream.items if item.said.get("subagent") == name), None)
     if place is not None and place.event is not None:
         messages = [message for message in map(plain, own.items) if message is not None]
@@ -154,7 +154,7 @@ def _tell(stream: Stream, name: str, own: Stream) -> None:
 
 
 def plain(item: Item) -> Fields | None:
-    """Return an entry of the flat list as a message of AG-UI; None where it is none."""
+    """Return an entry of the flat list as a message of AG-UI; None if it is an event."""
     if item.event is not None:
         return None
     message: Fields = {"id": item.id, "role": item.role, **item.said}

@@ -15,7 +15,7 @@
 | done | closes the turn |
 | any other | SystemMessage of that name |
 
-One message holds several calls of the model: content that comes when a response has results and no open call begins
+One message contains several calls of the model: content that comes when a response has results and no open call begins
 the next response. Events without a messageId belong to the newest message.
 """
 
@@ -120,7 +120,7 @@ def _tool_result(builder: Builder, data: Fields) -> None:
 
 
 def _source(builder: Builder, data: Fields) -> None:
-    """Add the source behind the message of its tool call, where it names one."""
+    """Add the source after the message of its tool call, if it names one."""
     call: Call | None = builder.scratch["calls"].get(data.get("toolCallId"))
     message_id = call.message_id if call is not None else message_id_of(builder, data)
     known: Open | None = builder.scratch["messages"].get(message_id)
@@ -182,13 +182,13 @@ def unknown(builder: Builder, event: Fields) -> None:
     """Keep the event as a system message of its name."""
     if not isinstance(event["event"], str):
         raise Violation(f"an event's name is a text, got {event['event']!r:.80}")
-    # Transient: clients do not show it.
+    # clients do not show it
     message = builder.system(event["event"], event.get("data"), **{META: {"transient": True}})
     message.at = now(builder)
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Read arguments that only came as deltas, and end the turn. A run that broke off after an error failed with it."""
+    """Parse arguments that came only as deltas, and end the turn. A run that broke off after an error has failed."""
     for call in builder.scratch["calls"].values():
         if call.part.done and not call.has_input:
             set_input_from_deltas(call)
@@ -198,7 +198,7 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _handler(apply: Handler) -> Handler:
-    """Wrap a handler of an event's data. It ignores events behind `done`."""
+    """Wrap a handler of an event's data. It ignores events after `done`."""
 
     def handle(builder: Builder, event: Fields) -> None:
         data = event["data"]

@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 
 
 def recognises(event: Any) -> bool | None:
-    """Recognise an event. Data has no type of its own: other protocols repeat the event's name there."""
+    """Return whether an event is of this wire. Its data has no type; other protocols repeat the event's name there."""
     match event:
         case {"data": {"type": str()}}:
             return False
@@ -17,7 +17,7 @@ def recognises(event: Any) -> bool | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text as it comes, and the calls of tools."""
+    """Return the text as it comes, and the calls of tools."""
     match event:
         case {"event": "message.delta", "data": {"delta": str(text)}}:
             return [Shown("text", text)]
@@ -27,7 +27,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`done` ends the stream."""
+    """Return the end of the stream, which is `done`."""
     match event:
         case {"event": "done"}:
             return "complete"
@@ -35,7 +35,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def conversation(event: Any) -> str | None:
-    """Return the conversation's id from the `meta` event, for streams whose envelope names no thread."""
+    """Return the conversation's id from the `meta` event, for streams whose envelope has no thread id."""
     match event:
         case {"event": "meta", "data": dict(data)}:
             found = data.get("conversationId") or data.get("sessionId")

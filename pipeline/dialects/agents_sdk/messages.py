@@ -1,6 +1,6 @@
-"""Messages and calls of the Agents SDK wire -> responses and parts of the builder.
+"""Conversion of messages and calls of the Agents SDK wire to responses and parts of the builder.
 
-One message of the wire holds several calls of the model, and messages may be interleaved: `builder.scratch` maps
+One message of the wire contains several calls of the model, and messages may be interleaved: `builder.scratch` maps
 `messages` (messageId -> Open) and `calls` (toolCallId -> Call).
 """
 
@@ -32,7 +32,7 @@ FINISH: Final = {
 
 @dataclass(slots=True, eq=False)
 class Open:
-    """A message of the wire: the response that its content goes to, and its last part if that is text."""
+    """A message of the wire: the response that gets its content, and its last part if that is text."""
 
     response: Message
     text: Part | None = None
@@ -40,7 +40,7 @@ class Open:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A tool call: the message it is in, and the deltas of its arguments; `has_input`: tool.call brought them."""
+    """A tool call: its message, and the deltas of its arguments; `has_input`: tool.call contained them."""
 
     message_id: str
     part: Part
@@ -58,7 +58,7 @@ def message_id_of(builder: Builder, data: Fields) -> str:
 
 
 def call_id_of(data: Fields) -> str:
-    """Return the toolCallId of an event. Raises Violation if it is no text."""
+    """Return the toolCallId of an event. Raises Violation if it is not a text."""
     call_id = data["toolCallId"]
     if not isinstance(call_id, str):
         raise Violation(f"'toolCallId' must be a text, got {call_id!r:.80}")
@@ -147,7 +147,7 @@ def close(builder: Builder, message_id: str, known: Open) -> None:
 
 
 def finish_reason(last: Message, reason: Any) -> None:
-    """Set the run's reason on its last response. `stop` is ignored where that one ends with a call."""
+    """Set the run's reason on its last response. `stop` is ignored if that response ends with a call."""
     kept = [part for part in last.parts if part.done]
     if reason == "stop" and kept and kept[-1].fields["part_kind"] == "tool-call":
         return

@@ -1,6 +1,6 @@
-"""The body that an Agents SDK endpoint was called with -> the user's turn: the stream itself does not carry it.
+"""The body with which an Agents SDK endpoint was called: it has the user's turn, which the stream does not carry.
 
-Beside `projectId`, `sessionId` and `toolChoice` it has the user's words: a text or a message under `message`, `input`
+Beside `projectId`, `sessionId` and `toolChoice` it has the user's input: a text or a message under `message`, `input`
 or `prompt`, or the conversation under `messages` or `input`. A message has `content` or `parts`: a text, or a list.
 """
 
@@ -17,7 +17,7 @@ CLIENT_METADATA: Final = {"projectId": "app/project_id", "sessionId": "session_i
 
 
 def user_turn(builder: Builder) -> None:
-    """Add the user's turn, where the request body has one."""
+    """Add the user's turn, if the request body has one."""
     body = builder.context.request if isinstance(builder.context.request, dict) else {}
     metadata = {name: body[key] for key, name in CLIENT_METADATA.items() if body.get(key) is not None}
     prompts = [prompt for message in _new_messages(body) if (prompt := user_prompt(_parts(message))) is not None]
@@ -26,7 +26,7 @@ def user_turn(builder: Builder) -> None:
 
 
 def _new_messages(body: Fields) -> list[Any]:
-    """Return the user's messages behind the assistant's last one."""
+    """Return the user's messages after the assistant's last one."""
     for key in ("message", "input", "prompt"):
         if isinstance(body.get(key), str | dict):
             return [body[key]]

@@ -1,7 +1,7 @@
-"""Content blocks of one message -> parts of a response.
+"""Conversion of a message's content blocks to parts of a response.
 
-A block may come whole, or begin hollow and grow by deltas. The text of a call's arguments overrules the input that its
-start held. A signature replaces, text is appended.
+A block comes whole, or begins empty and grows by deltas. The text of a call's arguments replaces the input from the
+block's start. A signature replaces the previous one; text is appended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipeline.turns.text import join
 from topics.json_text import Fields
 
 CALLS: Final = {"tool_use": "tool-call", "server_tool_use": "builtin-tool-call", "mcp_tool_use": "builtin-tool-call"}
-RESULT: Final = "_tool_result"  # the end of the types of server tools' results
+RESULT: Final = "_tool_result"  # the suffix of the types of server tools' results
 REDACTED: Final = "redacted_thinking"
 OF_DELTA: Final = {
     "text_delta": "text",
@@ -25,7 +25,7 @@ OF_DELTA: Final = {
     "signature_delta": "thinking",
 }
 
-# What appends text: (kind of the part, type of the delta) -> the delta's key.
+# Deltas that append text: (kind of the part, type of the delta) -> the delta's key.
 GROWS: Final = {
     ("text", "text_delta"): "text",
     ("thinking", "thinking_delta"): "thinking",
@@ -35,7 +35,7 @@ GROWS: Final = {
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """One content block. `given`: the input that its start held."""
+    """One content block. `given`: the input in its start."""
 
     part: Part
     kind: str
@@ -43,7 +43,7 @@ class Block:
     citations: list[Any] = field(default_factory=list)
 
     def add(self, delta: Fields) -> bool:
-        """Take one delta; False where it does not belong to this kind of block, which is then as it was."""
+        """Apply one delta; return False, and change nothing, if it does not fit this kind of block."""
         match self.part.fields["part_kind"], delta:
             case "text", {"type": "text_delta", "text": str(text)}:
                 self.part.chunks.append(text)
@@ -62,7 +62,7 @@ class Block:
         return True
 
     def grows_by(self, kind: str) -> str | None:
-        """Return the key of the text in deltas of this type; None where such deltas add none."""
+        """Return the key of the text in deltas of this type; None if such deltas add no text."""
         part_kind = self.part.fields["part_kind"]
         return GROWS.get((part_kind.removeprefix("builtin-"), kind))
 
@@ -107,7 +107,7 @@ def opened(block: Fields, provider: str) -> Block:
 
 
 def hollow(delta: Fields, provider: str) -> Block | None:
-    """Return a block whose start never came, made from its first delta; None for an unknown kind of delta."""
+    """Return a block whose start is missing, made from its first delta; None for an unknown kind of delta."""
     kind = OF_DELTA.get(str(delta.get("type")))
     return None if kind is None else opened({"type": kind}, provider)
 

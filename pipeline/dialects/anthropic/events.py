@@ -2,14 +2,14 @@
 
 | event | what it does |
 |---|---|
-| turnmill.request | a call begins; what is new in its messages is the request behind the response before |
+| turnmill.request | a call begins; its new messages are the request after the previous response |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
-| message_start | begins a response; blocks that it holds stand first; a second one before any block changes nothing |
+| message_start | begins a response with the blocks in it; a second one before any block changes nothing |
 | content_block_start | begins a part: text, thinking, a call, the result of a server's tool, custom:TYPE |
 | content_block_delta | extends the block of its index; a signature replaces |
 | content_block_delta of an unknown type, or of another kind of block | SystemMessage data-app-content_block_delta |
 | content_block_stop | nothing: `message_stop` closes all |
-| message_delta | why the message ends, and its usage so far, which replaces the usage before |
+| message_delta | why the message ends, and its usage so far, which replaces the previous usage |
 | message_stop | the call ended well |
 | a block, or a delta, behind the end of its call | refused: it belongs to no message |
 | message | a whole answer, as one event |
@@ -32,7 +32,7 @@ from pipeline.dialects.anthropic.request import READER
 from pipeline.dialects.model_calls import calls_of
 from topics.json_text import Fields
 
-PAUSED: Final = "pause_turn"  # the answer is sent back as it is, and goes on in the next response
+PAUSED: Final = "pause_turn"  # the answer is sent back unchanged, and continues in the next response
 
 
 def begin(builder: Builder) -> None:
@@ -42,7 +42,7 @@ def begin(builder: Builder) -> None:
 
 
 def message_start(builder: Builder, event: Fields) -> None:
-    """Begin a message. One that was cut off by another, without a request, is given up."""
+    """Begin a message. One that another message, without a request, interrupts is dropped."""
     message = event["message"]
     if not isinstance(message, dict):
         raise Violation(f"message_start: 'message' is an object, got {message!r:.80}")
@@ -54,7 +54,7 @@ def message_start(builder: Builder, event: Fields) -> None:
 
 
 def message(builder: Builder, event: Fields) -> None:
-    """Take an answer that was not streamed."""
+    """Add an answer that was not streamed."""
     _settle(builder)
     if calls_of(builder).answer is not None:
         model_calls.next_call(builder)
@@ -71,7 +71,7 @@ def content_block_start(builder: Builder, event: Fields) -> None:
 
 
 def content_block_delta(builder: Builder, event: Fields) -> None:
-    """Add a piece of a block."""
+    """Append to a block."""
     index, delta = _index(event), event["delta"]
     if not isinstance(delta, dict):
         raise Violation(f"content_block_delta: 'delta' is an object, got {delta!r:.80}")
@@ -81,7 +81,7 @@ def content_block_delta(builder: Builder, event: Fields) -> None:
 
 
 def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Consecutive deltas of one block that add text to it (a Stretch)."""
+    """Append consecutive text deltas of one block (a Stretch)."""
     first, calls = events[start], calls_of(builder)
     answer: Answer | None = calls.answer
     index, delta = first.get("index", 0), first.get("delta")
@@ -109,7 +109,7 @@ def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int
 
 
 def message_delta(builder: Builder, event: Fields) -> None:
-    """Take the end of the message, and its usage."""
+    """Set the message's stop reason and usage."""
     delta = event.get("delta")
     answer = _open_answer(builder)
     if answer is not None:
@@ -134,7 +134,7 @@ def error(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Protocols grow: what is not known is kept."""
+    """Keep an event of an unknown type: protocols grow."""
     kind = event.get("type")
     if kind is None and event.get("error"):
         error(builder, event)
@@ -156,7 +156,7 @@ def _start(builder: Builder, message: Fields) -> None:
 
 
 def _open_answer(builder: Builder) -> Answer | None:
-    """Return the answer that is being written; None behind its end. Some streams lack their message_start."""
+    """Return the answer that is being written; None after its end. Some streams lack their message_start."""
     calls = calls_of(builder)
     if calls.whole or calls.shut:
         return None
@@ -167,7 +167,7 @@ def _open_answer(builder: Builder) -> Answer | None:
 
 
 def _writing(builder: Builder, event: Fields) -> Answer:
-    """Return the answer that takes a piece of content. Raises Violation behind its end."""
+    """Return the answer that gets a piece of content. Raises Violation after its end."""
     answer = _open_answer(builder)
     if answer is None:
         raise Violation(f"{event['type']}: the call is over")

@@ -1,9 +1,9 @@
 """Thread document -> messages of the Messages API.
 
-What came over the wire is given back with `meta:anthropic`: server tools with their results, citations, thoughts with
-their signatures. Of other threads: thoughts without a signature of Anthropic's are left out, as the API asks, and so
-are files of the model and sources; other providers' own tool calls become calls with results. Results stand in the
-message behind their calls, before any words; a call that nobody answered is left out, unless the thread ends with it.
+Turns that came over the wire are restored from `meta:anthropic`: server tools with their results, citations, thoughts
+with their signatures. In other threads, thoughts without a signature of Anthropic's are left out, as the API requires,
+and so are files of the model and sources; other providers' own tool calls become calls with results. Results come in
+the message after their calls, before any text; an unanswered call is left out, unless the thread ends with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from topics.json_text import Fields
 
 RESULTS: Final = frozenset({"tool-return", "retry-prompt"})
 OWN: Final = "anthropic"
-# Kinds of sources of images and documents, and where each holds it.
+# Source types of images and documents, and the key of each one's content.
 SOURCES: Final = {"base64": "data", "url": "url", "file": "file_id", "text": "data", "content": "content"}
 
 
@@ -40,7 +40,7 @@ def messages(document: Fields) -> list[Fields]:
 
 
 def _say(found: list[Fields], role: str, blocks: list[Fields]) -> None:
-    """Append to the message of this role that is newest, or begin one."""
+    """Append to the newest message if it has this role, or begin one."""
     if not blocks:
         return
     if not found or found[-1]["role"] != role:
@@ -55,7 +55,7 @@ def _say(found: list[Fields], role: str, blocks: list[Fields]) -> None:
 
 
 def _asked(parts: Any) -> list[Fields]:
-    """Parts of a user turn or a request -> blocks."""
+    """Return parts of a user turn or a request as blocks."""
     found: list[Fields] = []
     for part in parts:
         kind = part.get("part_kind")
@@ -80,7 +80,7 @@ def _words(part: Fields) -> Iterator[Fields]:
 
 
 def _answered(part: Fields, *, own: bool) -> Iterator[Fields]:
-    """Yield the blocks of a response's part; a block of an unknown type goes back as it came."""
+    """Yield the blocks of a response's part; a block of an unknown type is restored unchanged."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
         if part.get("content"):
@@ -154,12 +154,12 @@ def _piece(piece: Any) -> Fields:
 
 
 def _input(args: Any) -> Any:
-    """Arguments of a call: the API takes objects alone."""
+    """Return the arguments of a call as an object: the API accepts nothing else."""
     return args if isinstance(args, dict) else {} if args is None else {"INVALID_JSON": json_text.dumps(args)}
 
 
 def _paired(found: list[Fields]) -> list[Fields]:
-    """Each call has its result in the message behind it, and each result its call."""
+    """Return the messages so that each call has its result in the next message, and each result its call."""
     for place, message in enumerate(found):
         if message["role"] != "assistant":
             continue
@@ -181,7 +181,7 @@ def _paired(found: list[Fields]) -> list[Fields]:
 
 
 def _apart(found: list[Fields]) -> list[Fields]:
-    """Each call with an id of its own, as the API asks."""
+    """Return the messages with a unique id for each call, as the API requires."""
     blocks = [block for message in found for block in message["content"]]
     ids = OwnIds(block["id"] for block in blocks if block["type"] == "tool_use")
     return [{**message, "content": [_named(block, ids) for block in message["content"]]} for message in found]
@@ -197,7 +197,7 @@ def _named(block: Fields, ids: OwnIds) -> Fields:
 
 
 def _short(message: Fields) -> Any:
-    """Return a user's content, a bare text as a text."""
+    """Return a user's content; a single plain text as a string."""
     content = message["content"]
     bare = message["role"] == "user" and len(content) == 1 and content[0].keys() == {"type", "text"}
     return content[0]["text"] if bare else content

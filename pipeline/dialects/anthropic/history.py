@@ -14,7 +14,7 @@ from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Cut before a user's message behind an answer without calls."""
+    """Cut before each user message that follows an answer without calls."""
     return exchanges(messages, _place)
 
 
@@ -26,7 +26,7 @@ def _place(message: Fields) -> MessagePlace:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Fill the builder with the calls of a run that is over."""
+    """Fill the builder with the calls of a finished run."""
     model_calls.begin(builder, request.READER)
     names: Fields = {}
     first = next((n for n, message in enumerate(messages) if message["role"] == "assistant"), len(messages))

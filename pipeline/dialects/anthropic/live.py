@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 
 
 def recognises(event: Any) -> bool | None:
-    """`error` is a type of other protocols, too, and so are the requests of other servers."""
+    """Return whether an event is of this wire. `error` and the requests of other servers occur elsewhere, too."""
     match event:
         case {"type": "error", "error": error}:
             return isinstance(error, dict)
@@ -19,7 +19,7 @@ def recognises(event: Any) -> bool | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts as they come, and the calls of tools."""
+    """Return the text and thoughts as they come, and the calls of tools."""
     match event:
         case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
             return [Shown("text", text)]
@@ -36,7 +36,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`message_stop` is the end of a call; the next one begins anew, and an error is no good end."""
+    """Return the end of a stream: `message_stop` ends a call, the next call begins again; an error is no good end."""
     match event:
         case {"type": "message_stop" | "message"}:
             return "complete"

@@ -23,7 +23,7 @@ UNCACHED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_in
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """One message. `blocks`: (index, block) in the order in which they began; those of the start stand before all."""
+    """One message. `blocks`: (index, block) in the order in which they began, those of the start first."""
 
     response: Message
     provider: str
@@ -33,7 +33,7 @@ class Answer:
     settled: bool = False
 
     def start(self, message: Fields, at: int) -> None:
-        """`message_start`, or a whole message."""
+        """Apply `message_start`, or a whole message."""
         for key, name in (("id", "provider_response_id"), ("model", "model_name")):
             if isinstance(message.get(key), str) and message[key]:
                 self.response.fields[name] = message[key]
@@ -52,7 +52,7 @@ class Answer:
         return found
 
     def add(self, index: int, delta: Fields, at: int) -> bool:
-        """Add a delta to the newest block of this index; return False where no block takes it."""
+        """Add a delta to the newest block of this index; return False if no block accepts it."""
         block = self.at(index)
         if block is None:
             block = hollow(delta, self.provider)
@@ -66,7 +66,7 @@ class Answer:
         return next((block for place, block in reversed(self.blocks) if place == index), None)
 
     def end(self, delta: Fields, usage: Any) -> None:
-        """`message_delta`: why the message ends, and what it used; a count that is null leaves the old one."""
+        """Apply `message_delta`: stop reason and usage; a null count leaves the previous one."""
         reason = delta.get("stop_reason")
         self.stop_reason = reason if isinstance(reason, str) else None
         note(self.response.fields, {key: value for key, value in delta.items() if key not in BESIDE})
@@ -78,7 +78,7 @@ class Answer:
         return [block.part for _, block in self.blocks if block.part.fields["part_kind"] == "tool-call"]
 
     def settle(self, names: Fields, *, whole: bool) -> None:
-        """Settle the message: its parts in the order of their indices. `names`: tools of the run by ids of calls."""
+        """Finish the message: order its parts by their indices. `names`: tools of the run by ids of calls."""
         if self.settled:
             return
         self.settled = True
@@ -100,7 +100,7 @@ class Answer:
         note(self.response.fields, {"stop_reason": self.stop_reason})
 
     def spent(self) -> Fields | None:
-        """Usage in ThreadProtocol's sense: `input_tokens` with what caches held. None where nothing was told."""
+        """Return ThreadProtocol's usage: `input_tokens` include those of caches. None if no usage was reported."""
         if not self.usage:
             return None
         counts = [self.usage.get(key) for key in UNCACHED]

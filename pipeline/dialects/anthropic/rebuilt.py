@@ -1,4 +1,4 @@
-"""A stored response -> the message of Anthropic's API again, whole, and its events. Pure."""
+"""Restores the whole message of Anthropic's API, and its events, from a stored response. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pipeline.dialects.text_pieces import INVALID, args_text, pieces
 from topics.json_text import Fields
 
 REASONS: Final = {"length": "max_tokens", "content_filter": "refusal", "stop": "end_turn"}
-# The text of a block that comes in deltas: its type -> the key of the block, the type of the delta.
+# Blocks whose text comes in deltas: type -> the key of the block, the type of the delta.
 GROWS: Final = {"text": ("text", "text_delta"), "thinking": ("thinking", "thinking_delta")}
 CACHES: Final = {"cache_read_tokens": "cache_read_input_tokens", "cache_write_tokens": "cache_creation_input_tokens"}
 
 
 def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
-    """Return the message. `beside`: the system messages that came with the response; none of them belongs to it."""
+    """Return the message. `beside`: the system messages that came with the response; none is a part of it."""
     meta, parts = response.get(META, {}), response["parts"]
     calls = any(part["part_kind"] == "tool-call" for part in parts)
     reason = REASONS.get(response.get("finish_reason", ""), "tool_use" if calls else "end_turn")
@@ -57,7 +57,7 @@ def events(message: Fields) -> Iterator[Fields]:
 
 
 def _in_deltas(block: Fields) -> tuple[Fields, list[Fields]]:
-    """Return a block as it begins, and what comes behind."""
+    """Return a block as it begins, and the deltas that follow."""
     kind = block.get("type")
     if kind in GROWS:
         key, delta = GROWS[kind]
@@ -95,7 +95,7 @@ def _input(args: Any) -> Any:
 
 
 def _usage(usage: Fields) -> Fields:
-    """Return counts as the API has them: its input tokens leave out those of caches."""
+    """Return counts as in the API: its input tokens exclude those of caches."""
     found = {CACHES.get(name, name): value for name, value in usage.items()}
     cached = sum(usage.get(name) or 0 for name in CACHES)
     return {

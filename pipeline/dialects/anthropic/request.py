@@ -1,4 +1,4 @@
-"""The bodies of Messages requests -> what is new in them; and their messages, as histories hold them.
+"""The new messages in the bodies of Messages requests; and these messages, as in histories.
 
 user       content: text, or (text | tool_result | image | document | …)[]
 assistant  content: text, or blocks as the stream has them

@@ -1,6 +1,6 @@
-"""Content blocks of Anthropic's Messages API as the Agent SDK has them -> parts of a response.
+"""Conversion of content blocks of Anthropic's Messages API, as in the Agent SDK, to parts of a response.
 
-They differ from those of the wire `anthropic`: a line holds each block whole, and one that is malformed is refused.
+They differ from those of the wire `anthropic`: a line contains whole blocks, and a malformed block is refused.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
 PROVIDER: Final = "anthropic"
-RESULTS: Final = frozenset({"advisor_tool_result"})  # of server tools; the Agent SDK knows no other one
+RESULTS: Final = frozenset({"advisor_tool_result"})  # of server tools; the Agent SDK knows no others
 
 
 def part_of(block: Any) -> Fields:
     """Return a whole block as a part; blocks of unknown types are kept.
 
-    Raises KeyError or TypeError where it is none.
+    Raises KeyError or TypeError if it is malformed.
     """
     kind = block["type"] + ""
     if kind == "text":
@@ -55,13 +55,13 @@ def part_of(block: Any) -> Fields:
 
 
 def begun(block: Any) -> Fields:
-    """Return the part of a block that has only begun: a call without its arguments."""
+    """Return the part of a block that has just begun: a call without its arguments."""
     part = part_of({"text": "", "thinking": "", "data": "", **block})
     return {**part, "args": None} if "args" in part else part
 
 
 def delta_text(delta: Any) -> str:
-    """Return the text that a delta adds to its block, or to its arguments; empty where it adds something else."""
+    """Return the text that a delta adds to its block, or to its arguments; empty if it adds something else."""
     match delta:
         case {"type": "text_delta", "text": str(text)} | {"type": "thinking_delta", "thinking": str(text)}:
             return text
@@ -83,7 +83,7 @@ def _failed(block: Fields) -> bool:
 
 
 def _noted(part: Fields, block: Fields, *known: str, kept: str | None = None) -> Fields:
-    """Return the part with the block's other fields; `kept`: the block's type, where the part does not have it."""
+    """Return the part with the block's other fields; `kept`: the block's type, if the part does not have it."""
     rest = {key: value for key, value in block.items() if key not in known and value not in (None, [])}
     if kept not in (None, "tool_use"):
         rest["type"] = kept

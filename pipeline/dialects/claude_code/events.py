@@ -4,14 +4,14 @@ The command is `claude -p --output-format stream-json`.
 
 | line | what it does |
 |---|---|
-| `assistant` | blocks of an API message: lines in a row of one `message.id` are one response |
+| `assistant` | blocks of an API message: consecutive lines with one `message.id` are one response |
 | `assistant` of model `<synthetic>`, `is_api_error_message` | SystemMessage `error`: no response |
-| `user`, results of tools | `tool-return` behind the response with the call; `tool_use_result` is kept beside it |
-| `user`, a prompt | the user's turn; behind a response a `user-prompt` |
+| `user`, results of tools | `tool-return` after the response with the call; `tool_use_result` is kept with it |
+| `user`, a prompt | the user's turn; after a response a `user-prompt` |
 | `user`, `isSynthetic`, slash commands | SystemMessage `custom:claude-code.note` |
 | a line with `parent_tool_use_id` | the sub-agent's own thread, `spawned_from` this one |
-| `stream_event` | of a whole message its tokens and its end; of one that broke off its content, too |
-| `system` `init` | the model; SystemMessage `custom:claude-code.init`, where it changed |
+| `stream_event` | tokens and stop reason of a whole message; also the content of one that broke off |
+| `system` `init` | the model; SystemMessage `custom:claude-code.init`, if it changed |
 | `system` `task_started`, `task_notification` | the sub-agent's name and end; `custom:claude-code.SUBTYPE` |
 | other `system` lines (hooks, `compact_boundary`, …), `rate_limit_event` | SystemMessage `custom:claude-code.SUBTYPE` |
 | `control_request` `can_use_tool`, `hook_callback`; its answer | SystemMessage `custom:claude-code.control_…` |
@@ -21,8 +21,8 @@ The command is `claude -p --output-format stream-json`.
 | `ai-title`, `custom-title`, `summary` of a transcript | the thread's title |
 | any other | SystemMessage data-app-TYPE |
 
-A line that comes again with its `uuid` is the same line. Session transcripts look alike, and
-are refused: `turnmill import` makes such lines of them (`transcript.py`), in runs that are marked as imported.
+A repeated line with the same `uuid` counts once. Session transcripts look alike, and are refused: `turnmill import`
+converts them to such lines (`transcript.py`), in runs that are marked as imported.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ SILENT: Final = frozenset(
     {"status", "session_state_changed", "thinking_tokens", "background_tasks_changed", "task_progress"}
 )
 UNSAID: Final = frozenset({"type", "subtype", "uuid", "session_id"})
-MISSING: Final = frozenset({"meta:missing"})  # holes in the events of a run are holes in each of its threads
+MISSING: Final = frozenset({"meta:missing"})  # events missing from a run are missing from each of its threads
 CONTROLS: Final = frozenset({"can_use_tool", "hook_callback"})
 SETTLED: Final[dict[str, End]] = {"completed": "complete", "failed": "error", "killed": "aborted", "stopped": "aborted"}
 
 
 def begin(builder: Builder) -> None:
-    """Prepare for a run. The publisher's `run.request` may hold the user's prompt."""
+    """Prepare for a run. The publisher's `run.request` may contain the user's prompt."""
     sessions.begin(builder)
     said = prompts.asked(builder.context.request)
     if said:
@@ -57,7 +57,7 @@ def begin(builder: Builder) -> None:
 
 
 def system(builder: Builder, event: Fields) -> None:
-    """Facts beside the conversation."""
+    """Add a `system` line, which is not part of the conversation."""
     kind = event["subtype"] + ""
     session: Session = builder.scratch
     data = _said(event)
@@ -77,7 +77,7 @@ def system(builder: Builder, event: Fields) -> None:
 
 
 def result(builder: Builder, event: Fields) -> None:
-    """End the work that one prompt began; the run's last result is its end."""
+    """End the work on one prompt; the run's last result is its end."""
     kind, failed = event["subtype"] + "", event.get("is_error") is True
     session: Session = builder.scratch
     if not session.is_new(event) or event == session.ended:
@@ -102,7 +102,7 @@ def result(builder: Builder, event: Fields) -> None:
 
 
 def control_request(builder: Builder, event: Fields) -> None:
-    """Keep a question of the program to the application, if it is about permissions or hooks."""
+    """Keep a request of the program to the application, if it is about permissions or hooks."""
     asked, name = event["request"], event["request_id"] + ""
     if asked["subtype"] in CONTROLS:
         session: Session = builder.scratch
@@ -111,26 +111,26 @@ def control_request(builder: Builder, event: Fields) -> None:
 
 
 def control_response(builder: Builder, event: Fields) -> None:
-    """Keep the answer to such a request."""
+    """Keep the response to such a request."""
     session: Session = builder.scratch
     if event["response"]["request_id"] in session.asked:
         builder.system(f"{OWN}control_response", _said(event))
 
 
 def beside(builder: Builder, event: Fields) -> None:
-    """Add a fact of its own type."""
+    """Add a line as a system message of its own type."""
     builder.system(f"{OWN}{event['type']}", _said(event))
 
 
 def title(builder: Builder, event: Fields) -> None:
-    """Set the thread's title: a transcript's, or the one that its user gave."""
+    """Set the thread's title: a transcript's, or the one that its user chose."""
     text = event.get("customTitle") or event.get("aiTitle") or event.get("summary")
     if isinstance(text, str):
         builder.thread["title"] = text
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Protocols grow: what is not known is kept."""
+    """Keep a line of an unknown type: protocols grow."""
     kind = event["type"] + ""
     if "sessionId" in event:
         raise Violation(TRANSCRIPT)
@@ -138,7 +138,7 @@ def unknown(builder: Builder, event: Fields) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turns are built. Only a `result` makes the run complete: the publisher's `end` does not."""
+    """Set the ends before the turns are built. Only a `result` completes the run: the publisher's `end` does not."""
     session: Session = builder.scratch
     if builder.context.imported:
         end = _end_of_transcript(builder, end)
@@ -156,9 +156,9 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _end_of_transcript(builder: Builder, end: str) -> str:
-    """Return how an imported run ended: nobody saw its end, so its last message says it.
+    """Return how an imported run ended, by its last message, since no end was recorded.
 
-    Files of older versions don't say why a response stopped: one without open calls is an answer.
+    Files of older versions don't say why a response stopped: a response without open calls counts as an answer.
     """
     said = [message for message in builder.messages if message.kind == "response"]
     builder.facts_only = not said and not builder.user_turns
@@ -186,11 +186,11 @@ def _close(thread: Thread, *, complete: bool) -> None:
     for message in thread.torn:
         message.closed = False
     if open_response is not None and not thread.streams and open_response.request is not None:
-        open_response.closed = True  # complete_cycles looks whether all its calls were answered
+        open_response.closed = True  # complete_cycles checks whether all its calls were answered
 
 
 def _end_of(session: Session, thread: Thread, end: str) -> str:
-    """Return how a sub-agent ended: as its task did; one that was answered is complete, whatever becomes of the run."""
+    """Return how a sub-agent ended: as its task did; an answered one is complete, however the run ends."""
     told = SETTLED.get(session.tasks.get(thread.name, ""))
     if session.main.builder.lossy:
         return end
@@ -207,7 +207,7 @@ def _end_of(session: Session, thread: Thread, end: str) -> str:
 
 
 def _init(builder: Builder, session: Session, event: Fields, data: Fields) -> None:
-    """Begin a turn of the program: again for each prompt, and behind a background task."""
+    """Begin a turn of the program: for each prompt, and after a background task."""
     session.main.shut()
     session.ended = builder.ended = None
     context, model = builder.context, event.get("model")
@@ -221,7 +221,7 @@ def _init(builder: Builder, session: Session, event: Fields, data: Fields) -> No
 
 
 def _failure(event: Fields) -> End:
-    """Of an error: whether somebody stopped the run."""
+    """Return how an error ended the run: `aborted` if somebody stopped it."""
     return "aborted" if str(event.get("terminal_reason")).startswith("aborted") else "error"
 
 
@@ -233,7 +233,7 @@ TRANSCRIPT: Final = "this is a session transcript (~/.claude/projects): `turnmil
 
 
 def _line(handle: Handler) -> Handler:
-    """Wrap a handler of lines that transcripts have, too."""
+    """Wrap a handler of lines that also occur in transcripts."""
 
     @wraps(handle)
     def handler(builder: Builder, event: Fields) -> None:

@@ -1,4 +1,4 @@
-"""Lines of the conversation: what the model said, and what it was told."""
+"""Lines of the conversation: the model's output and input."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def open_message(thread: Thread, message: Fields, request_id: Any = None) -> Mes
 
 
 def user(builder: Builder, event: Fields) -> None:
-    """Results of tools, prompts, and notes of the program."""
+    """Add results of tools, prompts, and notes of the program."""
     content = event["message"]["content"]
     blocks = _blocks(content)
     results = [block for block in blocks if block["type"] == "tool_result"]
@@ -77,7 +77,7 @@ def user(builder: Builder, event: Fields) -> None:
         return
     thread = thread_of(builder, event)
     unknown = [call_id for call_id in ids if call_id not in thread.builder.calls]
-    if unknown and not builder.context.imported:  # a part of a transcript may begin behind its calls
+    if unknown and not builder.context.imported:  # a part of a transcript may begin after its calls
         raise Violation(f"user: no call has the id {unknown[0]!r:.80}")
     beside = {key: value for key, value in event.items() if key not in UNSAID and value is not None}
     for block in results:
@@ -93,7 +93,7 @@ def user(builder: Builder, event: Fields) -> None:
 def _ask(thread: Thread, said: list[Fields], beside: Fields, *, is_beside_results: bool) -> None:
     """Add a prompt.
 
-    Before any response it is the user's turn, unless `run.request` has given the same turn already.
+    Before any response it is the user's turn, unless `run.request` contained the same turn.
     """
     builder = thread.builder
     if any(message.kind == "response" for message in builder.messages):
@@ -122,7 +122,7 @@ def _answer(thread: Thread, block: Fields, beside: Fields) -> None:
 
 
 def _continues(thread: Thread, event: Fields, message: Fields, parts: list[Fields]) -> bool:
-    """Return True if a line belongs to the API message of the lines before. Gateways use ids again for later ones."""
+    """Return True if a line belongs to the API message of the previous lines. Gateways reuse ids for later messages."""
     response = thread.builder.response
     if response is None or message.get("id") != thread.message_id:
         return False
@@ -144,7 +144,7 @@ def _sent(message: Fields) -> Fields | None:
 
 
 def _place(thread: Thread, response: Message, fields: Fields) -> None:
-    """Place a whole block: it replaces the same one as it was streamed."""
+    """Add a whole block: it replaces its streamed version."""
     kind, call_id = fields["part_kind"], fields.get("tool_call_id")
     begun = next((p for p in thread.awaited if _is_same(p.fields, fields)), None)
     if begun is None:
@@ -165,7 +165,7 @@ def _is_same(streamed: Fields, whole: Fields) -> bool:
 
 
 def _tell(thread: Thread, response: Message, message: Fields) -> None:
-    """Why it stopped, and its tokens: the count of output on a line is a placeholder until the message is over."""
+    """Set stop reason and tokens: the output count on a line is a placeholder until the message is over."""
     reason = message.get("stop_reason")
     usage = normal(message.get("usage"))
     if isinstance(reason, str):
@@ -185,14 +185,14 @@ def _note_rest(response: Message, event: Fields, message: Fields) -> None:
 
 
 def stopped(response: Message, reason: str) -> None:
-    """Why the model stopped."""
+    """Set why the model stopped."""
     if reason in FINISH:
         response.fields["finish_reason"] = FINISH[reason]
     note(response.fields, {"stop_reason": reason})
 
 
 def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
-    """Add a message that the program wrote itself, mostly an error: no response of the model."""
+    """Add a message that the program wrote itself, mostly an error; it is not a response of the model."""
     builder = thread.builder
     text = "".join(part["content"] for part in parts if part["part_kind"] == "text")
     error = {"error": event.get("error"), "message": text, "request_id": event.get("request_id")}
@@ -205,7 +205,7 @@ def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
 
 
 def _blocks(content: Any) -> list[Fields]:
-    """Return the blocks of a message; a text is one."""
+    """Return the blocks of a message; a text is one block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     if not isinstance(content, list):

@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 
 
 def conversation(event: Any) -> str | None:
-    """Each line has the session's id."""
+    """Return the session's id, which each line has."""
     match event:
         case {"session_id": str(name)} if name:
             return name
@@ -17,7 +17,7 @@ def conversation(event: Any) -> str | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Whole blocks of the main conversation. The deltas of partial messages would repeat them, and are left out."""
+    """Return whole blocks of the main conversation. Deltas of partial messages are left out: the blocks repeat them."""
     match event:
         case {"parent_tool_use_id": str()} | {"is_api_error_message": True}:
             return ()
@@ -29,7 +29,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end of a stream: a `result` without error is a good one; a run may go on behind it."""
+    """Return the end of a stream: a `result` without error is a good one; a run may continue after it."""
     match event:
         case {"type": "result", "subtype": "success", "is_error": True}:
             return None

@@ -1,7 +1,7 @@
-"""`stream_event`: the raw events of the API, while a message comes.
+"""`stream_event`: the raw events of the API, while a message is streamed.
 
-The content of a whole message is taken from its lines, and only its tokens and the reason of its end from these events.
-Of a message that broke off they are all there is. The text that is open at a hole of the run's events goes no further.
+A whole message's content is read from its lines, and only tokens and stop reason from these events. A message that
+broke off has only these events. A text that is open when events are missing is not continued.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ USAGE = "usage"
 
 
 def stream_event(builder: Builder, event: Fields) -> None:
-    """One event of the API, of the thread that the line names."""
+    """Apply one event of the API to the thread that the line names."""
     said = event["event"]
     kind, name = said["type"] + "", name_of(event)
     match kind:
@@ -56,7 +56,7 @@ def stream_event(builder: Builder, event: Fields) -> None:
 
 
 def stream_events(builder: Builder, events: list[Any], start: int) -> int:
-    """Consecutive deltas of one block of the main conversation (a Stretch); sub-agents' threads have clocks."""
+    """Append consecutive deltas of one block of the main conversation (a Stretch); sub-agents have own clocks."""
     session: Session = builder.scratch
     thread, said = session.main, events[start].get("event")
     if said.__class__ is not dict or thread.builder.response is None or not thread.streams:
@@ -91,7 +91,7 @@ def _start(thread: Thread, message: Fields) -> None:
 
 
 def _delta(thread: Thread, reason: Any, usage: Any) -> None:
-    """Take counts of the whole message: they replace those of its start; gateways leave some at 0."""
+    """Set the counts of the whole message: they replace those of its start; gateways leave some at 0."""
     response = thread.builder.current_response()
     if isinstance(reason, str):
         stopped(response, reason)
@@ -107,12 +107,12 @@ def _delta(thread: Thread, reason: Any, usage: Any) -> None:
 
 def _stop(thread: Thread) -> None:
     response = thread.builder.current_response()
-    if not thread.awaited:  # of a broken message the program writes the end itself
+    if not thread.awaited:  # the program itself writes the end of a broken message
         response.closed, response.last_at = True, thread.builder.at
 
 
 def _open(builder: Builder, event: Fields) -> Thread:
-    """Return the thread whose message comes. Raises Violation where none does."""
+    """Return the thread whose message is being streamed. Raises Violation if there is none."""
     thread = thread_of(builder, event)
     if not thread.streams or thread.builder.response is None:
         raise Violation(f"{event['event']['type']}: no message_start came before")

@@ -9,12 +9,12 @@ from topics.json_text import Fields
 
 
 def prompts(content: Any) -> list[Fields]:
-    """Return the user's words in a text, or in content blocks."""
+    """Return the user's prompts in a text, or in content blocks."""
     return parts({"role": "user", "content": content})
 
 
 def asked(request: Any) -> list[Fields]:
-    """Return the prompt in the body that a run was started with.
+    """Return the prompt in the body with which a run was started.
 
     The body is a text, a user line, a message, or options with a prompt.
     """

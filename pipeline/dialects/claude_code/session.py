@@ -1,7 +1,7 @@
-"""The state of a run: its threads of messages, and what holds for all of them.
+"""The state of a run: its threads of messages, and their common state.
 
-The main conversation and each sub-agent are a thread of messages. A sub-agent's has a builder of its own, whose turns
-are a thread of their own: it is `spawned_from` the one with the call that started it.
+The main conversation and each sub-agent are a thread of messages. A sub-agent's thread has its own builder, whose turns
+form a thread of their own: it is `spawned_from` the thread with the call that started it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from turnmill.identity import thread_uuid
 
 META: Final = "meta:claude-code"
 OWN: Final = "custom:claude-code."
-AGENT: Final = "agent"  # of a sub-agent whose type no line names
+AGENT: Final = "agent"  # of a sub-agent whose type is on no line
 
 
 @dataclass(slots=True, eq=False)
 class Thread:
     """One thread of messages; `name` is the id of the call that started it, empty for the main conversation.
 
-    `message_id`, `request_id`: of the API message whose lines come. `streamed`: its blocks that began, by index.
-    `awaited`: those of them whose line has not come. `answered`: a result came since its newest line. `torn`: responses
-    that were stopped. `errors`: messages in place of responses.
+    `message_id`, `request_id`: of the current API message. `streamed`: its blocks that began, by index. `awaited`:
+    those of them whose line has not come. `answered`: a result came after its newest line. `torn`: responses that were
+    stopped. `errors`: messages in place of responses.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Thread:
     exact: list[Message] = field(default_factory=list)  # responses whose own tokens are final
 
     def shut(self) -> None:
-        """No more lines of the API message come."""
+        """Close the current API message: no more of its lines come."""
         self.builder.close_response(keep_open=True)
         self.message_id, self.request_id, self.sent = None, None, None
         self.streamed, self.awaited = {}, []
@@ -53,10 +53,10 @@ class Thread:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A run of Claude Code. `tasks`: what became of sub-agents, and `agents` their types, by the call's id.
+    """A run of Claude Code. `tasks`: how sub-agents ended, and `agents`: their types, by the call's id.
 
-    `init`: the newest line of its kind. `ended`: the newest `result`, until the conversation goes on. `asked`: ids of
-    control requests whose answers matter.
+    `init`: the newest such line. `ended`: the newest `result`, until the conversation continues. `asked`: ids of
+    control requests whose responses are kept.
     """
 
     threads: dict[str, Thread]
@@ -74,7 +74,7 @@ class Session:
         return self.threads[""]
 
     def is_new(self, event: Fields) -> bool:
-        """Return True if this line was not read before: a line has a uuid, and some writers use one for many lines."""
+        """Return True if this line was not read before: a line has a uuid, but some writers use one for many lines."""
         name = event.get("uuid")
         if not isinstance(name, str):
             return True
@@ -94,13 +94,13 @@ def begin(builder: Builder) -> Session:
 
 
 def name_of(event: Fields) -> str:
-    """Return the name of the thread that a line belongs to. Raises TypeError where it has none."""
+    """Return the name of the thread that a line belongs to. Raises TypeError if it is not a text."""
     parent = event.get("parent_tool_use_id")
     return "" if parent is None else parent + ""
 
 
 def thread_of(builder: Builder, event: Fields) -> Thread:
-    """Return the thread that a line belongs to; a sub-agent's begins with its first line."""
+    """Return the thread that a line belongs to; a sub-agent's thread begins with its first line."""
     session: Session = builder.scratch
     session.ended = None
     name = name_of(event)
@@ -113,7 +113,7 @@ def thread_of(builder: Builder, event: Fields) -> Thread:
 
 
 def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thread:
-    """Return a sub-agent's thread. Its parent has the call; where nobody does, the main conversation is the parent."""
+    """Return a sub-agent's thread. Its parent is the thread with the call, or else the main conversation."""
     holder = next((thread for thread in session.threads.values() if name in thread.builder.calls), session.main)
     told = event.get("subagent_type")
     call = holder.builder.calls[name][1].fields.get("args") if name in holder.builder.calls else None

@@ -1,4 +1,4 @@
-"""Tokens. Anthropic's `input_tokens` leave out the caches; `input_tokens` here hold what was read and written there."""
+"""Tokens. Anthropic's `input_tokens` exclude those of caches; here they include cache reads and writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INPUT: Final = ("input_tokens", READ, WRITTEN)
 
 
 def normal(usage: Any) -> Fields:
-    """Return ThreadProtocol's counts of a usage object of the API; {} where it counts nothing."""
+    """Return ThreadProtocol's counts of a usage object of the API; {} if it has none."""
     if not isinstance(usage, dict):
         return {}
     known = {key: usage[key] for key in INPUT if _is_count(usage.get(key))}
@@ -34,9 +34,9 @@ def normal(usage: Any) -> Fields:
 
 
 def settle(builder: Builder, thread: Thread, told: list[Any]) -> None:
-    """Set the tokens of the run's responses by the sums in its `result` lines: these are `told`.
+    """Set the tokens of the run's responses by the sums in its `result` lines, `told`.
 
-    Where responses have whole counts of their own, from partial messages, and these add up to the sum, they stay.
+    If responses have complete counts of their own, from partial messages, and these add up to the sum, they stay.
     Otherwise the last response gets the sum.
     """
     sums = tokens.total([found for usage in told if (found := normal(usage))])

@@ -1,7 +1,7 @@
-"""The answer to one call: what its responses add to the parts of one candidate.
+"""The answer to one call: collects the parts of one candidate from its responses.
 
-Texts of one kind that follow each other are one part, until one of them is signed: a signature closes it. A call whose
-arguments come in pieces (`partialArgs`) is one part as well, until a piece says no more that it goes on.
+Consecutive texts of one kind are one part, until one of them is signed: a signature closes it. A call whose arguments
+come in pieces (`partialArgs`) is one part as well, until a piece no longer has `willContinue`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Answer:
     """One candidate of one call.
 
     `first_call`: the number of its first call without an id. `growing`: the text that the next text extends.
-    `unfinished`: the call whose arguments still come. `finish`: the finishReason, None until it comes. `blocked`: there
-    is no candidate at all. `pages`: URLs that the answer rests on, with their titles.
+    `unfinished`: the call whose arguments are incomplete. `finish`: the finishReason, None until it comes. `blocked`:
+    there is no candidate at all. `pages`: URLs of the answer's sources, with their titles.
     """
 
     response: Message
@@ -46,7 +46,7 @@ class Answer:
     settled: bool = False
 
     def add(self, candidate: Fields, at: int) -> None:
-        """Take what one response says of the candidate. TypeError and KeyError where it is malformed."""
+        """Add one response's part of the candidate. Raises TypeError or KeyError if it is malformed."""
         content = candidate.get("content")
         said = [self._read(part) for part in parts_of(content).values()]
         before = len(self.response.parts)
@@ -61,11 +61,11 @@ class Answer:
         note_under(META, self.response.fields, {k: v for k, v in candidate.items() if k not in OF_CANDIDATE})
 
     def grows(self, *, is_thought: bool) -> bool:
-        """Return True if a text, or a thought, extends the part that stands last."""
+        """Return True if a text, or a thought, extends the last part."""
         return self.growing is not None and (self.growing.fields["part_kind"] == "thinking") == is_thought
 
     def append(self, text: str) -> None:
-        """More of the text that grows."""
+        """Append to the growing text."""
         if self.growing is not None:
             self.growing.chunks.append(text)
 
@@ -74,7 +74,7 @@ class Answer:
         return [part for part in self.response.parts if part.fields["part_kind"] == "tool-call"]
 
     def settle(self, *, whole: bool) -> None:
-        """Settle the call, which is over."""
+        """Finish the call: close its parts and set its finish reason."""
         if self.settled:
             return
         self.settled = True
@@ -92,7 +92,7 @@ class Answer:
         return [{**fields, "content": text} if text else fields for fields, text in told]
 
     def _read(self, part: Fields) -> tuple[Fields, Fields]:
-        """Return the fields of a part, and how it came. Changes nothing."""
+        """Return the fields of a part, and the part as it came. Changes nothing."""
         if "functionCall" not in part:
             return response_part(part, "", None), part
         call = spelled(part["functionCall"])
@@ -124,7 +124,7 @@ class Answer:
             self._continue([spelled(piece) for piece in call.get("partialArgs") or ()], call)
 
     def _continue(self, pieces: list[Fields], call: Fields) -> None:
-        """Pieces of the arguments of the call that is unfinished; a piece that doesn't go on is its last one."""
+        """Add pieces to the unfinished call's arguments; a piece without `willContinue` is the last one."""
         if self.unfinished is None:
             return
         args = self.unfinished.fields["args"]
@@ -150,13 +150,13 @@ class Answer:
             self.growing = None
 
     def _next_id(self) -> str:
-        """Return the id of a call that came without one: its number among all such calls of the conversation."""
+        """Return an id for a call without one: its number among all such calls of the conversation."""
         self.nameless += 1
         return call_id(self.first_call + self.nameless - 1)
 
 
 class Piece(NamedTuple):
-    """A response with nothing but one text: its tokens, and what stands around it."""
+    """A response with nothing but one text: its tokens, and its other fields."""
 
     text: str
     is_thought: bool

@@ -2,19 +2,19 @@
 
 | event | what it does |
 |---|---|
-| turnmill.request | a call begins; what is new in its contents is the request behind the response before |
+| turnmill.request | a call begins; its new contents are the request after the previous response |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
 | a GenerateContentResponse | adds the parts of candidate 0 to the response; its `finishReason` ends the call well |
 | `promptFeedback.blockReason` | the prompt was blocked: the call is over, without an answer |
-| `usageMetadata` | the tokens so far: those of the last response that has them count |
-| `groundingMetadata`, `citationMetadata` | SystemMessage `source.url` for each page, behind the response |
+| `usageMetadata` | the tokens so far: the last response that has some counts |
+| `groundingMetadata`, `citationMetadata` | SystemMessage `source.url` for each page, after the response |
 | a list (the JSON array of a stream without `alt=sse`) | each of its responses |
 | `response`, with a response in it (Code Assist) | that response |
 | `error` | the call failed: interrupted, unless another call follows |
 | any other | SystemMessage data-app-TYPE |
 
-A whole answer has the form of a piece of a stream. Older models write a `finishReason` in every piece, so what comes
-behind one still belongs to the call. Other candidates are alternatives: SystemMessage `custom:choice`.
+A whole answer has the form of a piece of a stream. Older models write a `finishReason` in every piece, so pieces after
+one still belong to the call. Other candidates are alternatives: SystemMessage `custom:choice`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pipeline.dialects.notes import note_under
 from topics.json_text import Fields
 
 ANSWERS: Final = frozenset({"candidates", "promptFeedback", "usageMetadata", "responseId", "modelVersion"})
-CONTINUES: Final = "CONTINUATION"  # the answer goes on in that of the next request
+CONTINUES: Final = "CONTINUATION"  # the answer continues in that of the next request
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +54,7 @@ def begin(builder: Builder) -> None:
 
 
 def unknown(builder: Builder, raw: Fields) -> None:
-    """Responses have no type: what they hold decides."""
+    """Handle a response, by its content: responses have no type."""
     if raw.get("event", raw) is None and isinstance(raw.get("data"), list):
         for each in raw["data"]:
             if not isinstance(each, dict):
@@ -66,7 +66,7 @@ def unknown(builder: Builder, raw: Fields) -> None:
 
 
 def texts(builder: Builder, events: list[Any], start: int) -> int:
-    """Consecutive responses that add to one text, and are alike in all else but their tokens (a Stretch)."""
+    """Append consecutive responses that extend one text and differ in nothing but text and tokens (a Stretch)."""
     calls = calls_of(builder)
     answers: Candidates | None = calls.answer
     first = text_of(events[start])
@@ -86,7 +86,7 @@ def texts(builder: Builder, events: list[Any], start: int) -> int:
 
 
 def _take(builder: Builder, said: Fields) -> None:
-    """One response."""
+    """Add one response."""
     if isinstance(said.get("response"), dict):
         said = spelled(said["response"])
     if "error" in said and "candidates" not in said:
@@ -147,7 +147,7 @@ def _end(builder: Builder, answer: Answer) -> None:
 
 
 def _describe(response: Message, said: Fields) -> None:
-    """Note who answered, and the fields beside the candidates."""
+    """Record who answered, and the fields beside the candidates."""
     for key, name in (("responseId", "provider_response_id"), ("modelVersion", "model_name")):
         if isinstance(said.get(key), str) and said[key]:
             response.fields[name] = said[key]
@@ -162,7 +162,7 @@ def _count(builder: Builder, answers: Candidates) -> None:
 
 
 def _settle(builder: Builder) -> None:
-    """Settle the newest call: its calls are known, and facts beside the answer follow it."""
+    """Settle the newest call: register its calls, and add facts beside the answer after it."""
     calls = calls_of(builder)
     answers: Candidates | None = calls.answer
     if answers is None or answers.said.settled:

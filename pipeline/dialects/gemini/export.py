@@ -1,6 +1,6 @@
 """Thread document -> contents, as `generate_content(contents=…)` and the history of a chat take them.
 
-They are what the events of an ADK session hold. Contents of one role that follow each other are one.
+They are the contents of an ADK session's events. Consecutive contents of one role are joined.
 """
 
 from __future__ import annotations

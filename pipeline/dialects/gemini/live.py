@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 
 
 def recognises(event: Any) -> bool | None:
-    """Responses have no type. The requests of other servers have one that this wire has, too."""
+    """Return whether an event is of this wire. Responses have no type; `turnmill.request` occurs elsewhere, too."""
     match event:
         case {"type": "turnmill.request", "request": {"contents": _} | {"request": {"contents": _}}}:
             return True
@@ -27,14 +27,14 @@ def recognises(event: Any) -> bool | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts as they come, and the calls of functions."""
+    """Return the text and thoughts as they come, and the calls of functions."""
     return [shown for response in _responses(event) for shown in _of(response)]
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     """Return the end of a stream: a `finishReason` ends a call, the next request begins another.
 
-    An error is none.
+    An error is not an end.
     """
     match event:
         case {"type": "turnmill.request" | "turnmill.error"}:

@@ -1,7 +1,7 @@
-"""Arguments of a call that come in pieces, each with its place: `{"jsonPath": "$.stops[0].city", "stringValue": "Pa"}`.
+"""Arguments of a call that come in pieces, each with its path: `{"jsonPath": "$.stops[0].city", "stringValue": "Pa"}`.
 
-Text for a place where a text stands already is appended, so that a text may come in several pieces. A place in a list
-behind its end is filled up with null.
+Text for a path that already has a text is appended, so that a text may come in several pieces. A list is padded with
+null up to an index beyond its end.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from topics.json_text import Fields
 
 STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
-MOST: Final = 10_000  # places of a list: a path is not to make us fill memory
+MOST: Final = 10_000  # the largest list index: a path must not make us fill memory
 
 
 def put(args: Fields, piece: Fields) -> None:
-    """Put the value of one piece at its place. Violation where its path is none."""
+    """Put the value of one piece at its path. Raises Violation if the path is malformed."""
     steps = _steps(piece.get("jsonPath"))
     name = next((key for key in VALUES if key in piece), None)
     if name is None or not steps:
@@ -41,7 +41,7 @@ def put(args: Fields, piece: Fields) -> None:
 
 
 def _steps(path: Any) -> list[str | int]:
-    """As "$.a[0]" -> ["a", 0]."""
+    """Return the steps of a path: "$.a[0]" -> ["a", 0]."""
     if not isinstance(path, str) or not path.startswith("$"):
         raise Violation(f"'jsonPath' is a path, got {path!r:.80}")
     found: list[str | int] = []

@@ -1,4 +1,4 @@
-"""A stored response -> a GenerateContentResponse again, whole, and the pieces of its stream. Pure."""
+"""Restores the whole GenerateContentResponse, and the pieces of its stream, from a stored response. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
 
 
 def pieces_of(body: Fields) -> Iterator[Fields]:
-    """Yield the responses of a stream: each part by itself, and texts in pieces."""
+    """Yield the responses of a stream: each part separately, and texts in pieces."""
     head: Fields = {key: body[key] for key in ("responseId", "modelVersion") if key in body}
     for candidate in body.get("candidates") or ():
         content = candidate.get("content") or {}
@@ -61,7 +61,7 @@ def _content(parts: Sequence[Fields]) -> Fields:
 
 
 def _part(part: Fields, found: Fields) -> Fields:
-    """Return a part as it came: without an id that we made up, and with arguments that were none."""
+    """Return a part as it came: without an id that we made up, and with malformed arguments as they were."""
     for name in NAMED:
         if name not in found:
             continue

@@ -1,10 +1,10 @@
-"""The bodies of `generateContent` requests -> what is new in their contents.
+"""The new contents in the bodies of `generateContent` requests.
 
 user    parts: text | inlineData | fileData | functionResponse | …
 model   parts as the answers have them
 
-Calls and results may lack ids: then a call, also one of the provider's own code, has the number that it has among all
-such calls of the conversation, and a result that of the first call of its function that nothing answered.
+Calls and results may lack ids. A call without one, also of the provider's own code, is then numbered among all such
+calls of the conversation; a result without one belongs to the first unanswered call of its function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def call_id(number: int) -> str:
 
 
 def items(body: Any) -> list[Fields]:
-    """Return the contents of a body, spelled alike, and with an id for each call and result.
+    """Return the contents of a body, in one spelling, and with an id for each call and result.
 
     Code Assist wraps the body.
     """
@@ -52,7 +52,7 @@ def is_own(content: Fields) -> bool:
 
 
 def parts(content: Fields) -> list[Fields]:
-    """Return the parts of a Content of the user's: results of functions, then words and files."""
+    """Return the parts of a user's Content: results of functions, then texts and files."""
     if is_own(content):
         return []
     answers = [part for part in content["parts"] if isinstance(part.get("functionResponse"), dict)]
@@ -64,7 +64,7 @@ def parts(content: Fields) -> list[Fields]:
 
 
 def names(content: Fields) -> dict[str, str]:
-    """Return the calls of a Content of the model's: id -> name."""
+    """Return the calls in a Content of the model: id -> name."""
     calls = (part.get("functionCall") for part in content["parts"])
     return {call["id"]: str(call.get("name") or "") for call in calls if isinstance(call, dict)}
 

@@ -1,11 +1,11 @@
 """Sessions of Gemini CLI (~/.gemini/tmp/PROJECT/chats/session-*.jsonl) -> runs, whose events are those of its API.
 
-A message is written again whenever there is more of it: its thoughts, tokens, calls, and their results.
+A message is written again whenever it has grown: by thoughts, tokens, calls, or their results.
 
 | line | what it does |
 |---|---|
 | a message of `user` | a run begins |
-| a message of `gemini`, what is new in it | a piece of the response; results of its calls are the next request |
+| a message of `gemini`, the new part of it | a piece of the response; results of its calls are the next request |
 | a message of `info`, `warning`, `error` | SystemMessage data-app-gemini-cli.TYPE |
 | the session's ids | the thread; a sub-agent's file is a thread of its own |
 | `$set` | the title, where it has a `summary`; a history that was rewritten for the model was said before |
@@ -34,12 +34,12 @@ COUNTS: Final = {
     "total": "totalTokenCount",
 }
 CONTEXT: Final = "<session_context>"
-HELD: Final = 200  # lines without a run that are kept for the next one
+HELD: Final = 200  # lines without a run that are kept for the next run
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """The parts of a message that were read: its thoughts are only added to."""
+    """The parts of a message that were read; its thoughts only grow in number."""
 
     thoughts: int = 0
     said: bool = False
@@ -49,7 +49,7 @@ class Known:
 
 
 class Chat:
-    """The reader of one file. `parent`: the session that spawned it as a sub-agent."""
+    """The reader of one file. `parent`: the session that started it as a sub-agent."""
 
     dialect: Final = "gemini"
 
@@ -61,10 +61,10 @@ class Chat:
         self._title: str | None = None
         self._folders: list[str] = []
         self._known: dict[str, Known] = {}  # by message, in their order
-        self._runs: dict[str, int] = {}  # of the branch -> messages that were known when it began
+        self._runs: dict[str, int] = {}  # runs of the branch -> number of messages known when the run began
         self._open = self._copied = False
-        self._writing = False  # the newest answer may have more
-        self._words: list[Fields] = []  # of the next request
+        self._writing = False  # the newest answer may continue
+        self._words: list[Fields] = []  # contents of the next request
         self._words_at = 0
         self._at = 0
         self._later: list[Fields] = []
@@ -93,7 +93,7 @@ class Chat:
             yield from self._answer(name, known, message)
         elif kind == "user" and new:
             parts = _parts(message["content"])
-            context = "".join(texts(parts)).lstrip().startswith(CONTEXT)  # which the program says in the user's name
+            context = "".join(texts(parts)).lstrip().startswith(CONTEXT)  # the program sends it in the user's name
             if not context and not all("functionResponse" in part for part in parts):  # calls have these, too
                 yield from self._begin(name, parts)
         elif kind != "user" and new:
@@ -151,7 +151,7 @@ class Chat:
     def _piece(
         self, name: str, known: Known, message: Fields, part: Fields | None, counts: Fields | None = None
     ) -> Iterator[Step]:
-        """Yield a piece of the answer: in the same order and number, however often the message was written."""
+        """Yield a piece of the answer: always in the same order and number, however often the message was rewritten."""
         if part is not None or not self._writing:
             yield from self._ask(message)
         piece: Fields = {"responseId": name}
@@ -164,7 +164,7 @@ class Chat:
         yield from self._said(piece, ends=not known.calls)
 
     def _hear(self, known: Known, calls: list[Fields]) -> None:
-        """Take the results of calls, as they are the next request's."""
+        """Add the results of calls to the next request."""
         for call in calls:
             if call.get("result") is None or call["id"] in known.answered:
                 continue
@@ -177,7 +177,7 @@ class Chat:
             self._words.append({"role": "user", "parts": parts})
 
     def _ask(self, message: Fields) -> Iterator[Step]:
-        """Yield the request that this answers, unless it is more of an answer that began."""
+        """Yield the request that this message answers, unless the message continues an answer."""
         if self._writing and not self._words:
             return
         body = {"model": message.get("model"), "contents": self._words}

@@ -1,4 +1,4 @@
-"""One Event of ADK, read: who speaks, and what is said beside the parts."""
+"""Parses one Event of ADK: its speaker, its parts, and its other fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.dialects.google_adk.spelling import spelled
 from topics.json_text import Fields
 
 USER: Final = "user"
-# What an Event says of itself; the rest of it belongs to what was said.
+# Fields about the Event itself; the others belong to its content.
 IDENTITY: Final = ("id", "invocationId", "author", "branch", "timestamp")
 SILENT: Final = frozenset(
     {*IDENTITY, "content", "partial", "actions", "usageMetadata", "modelVersion", "nodeInfo", "longRunningToolIds"}
@@ -46,8 +46,7 @@ FAILED: Final = frozenset(
 class Event:
     """An Event whose fields were checked.
 
-    `said` has all of them in camelCase, `parts` those that are not empty, by their place; `usage` is None where it has
-    no tokens.
+    `said`: all of them in camelCase; `parts`: the non-empty ones, by their index; `usage`: None if it has no tokens.
     """
 
     id: str
@@ -66,12 +65,12 @@ class Event:
 
     @property
     def identity(self) -> Fields:
-        """The fields by which the Event can be written again."""
+        """The fields from which the Event is restored."""
         return {key: self.said[key] for key in IDENTITY if key in self.said}
 
 
 def read(raw: Any) -> Event:
-    """Return an Event in either spelling. Raises Violation or TypeError where it is none."""
+    """Return an Event in either spelling. Raises Violation or TypeError if it is malformed."""
     said = spelled(raw)
     if not said.keys() & {"author", "content", "actions", "invocationId"}:
         raise Violation("an Event of ADK has an author, a content or actions")
@@ -84,7 +83,7 @@ def read(raw: Any) -> Event:
 
 
 def usage_of(counts: Fields) -> Fields | None:
-    """Return the tokens of a `usageMetadata`: input with what tools brought, output with thoughts; None without any."""
+    """Return the tokens of a `usageMetadata`: input with tools' results, output with thoughts; None if it has none."""
     sums = {
         "input_tokens": ("promptTokenCount", "toolUsePromptTokenCount"),
         "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),
@@ -100,7 +99,7 @@ def usage_of(counts: Fields) -> Fields | None:
 
 
 def finish_reason(said: Fields) -> str | None:
-    """Why the model stopped, in ThreadProtocol's words; None where its parts tell. A blocked prompt has a code only."""
+    """Return why the model stopped; None if its parts show it. A blocked prompt has only an error code."""
     reason = said.get("finishReason", said.get("errorCode"))
     if reason == "MAX_TOKENS":
         return "length"

@@ -2,19 +2,19 @@
 
 | event | what it does |
 |---|---|
-| `partial` is true | a fragment, for display: the whole event brings it again |
-| whole, of an agent, with parts | a response, in order of arrival; its function responses are the request behind it |
-| whole, author `user` | a `user-prompt`, or results that the user gives; before all else it is the user's turn |
+| `partial` is true | a fragment, for display: the whole event repeats it |
+| whole, of an agent, with parts | a response, in order of arrival; its function responses are the request after it |
+| whole, author `user` | a `user-prompt`, or results of the user; at the beginning it is the user's turn |
 | `usageMetadata` | of whole events only, once each: the tokens of the agent's newest response |
 | `actions.transferToAgent` | SystemMessage `handoff`; the next responses are the other agent's |
 | other `actions` | SystemMessage `custom:google-adk.ACTION`; of auth configs the ids of the calls only |
-| `errorCode` | SystemMessage `error`, where nothing was said; the run may go on |
+| `errorCode` | SystemMessage `error`, if the event has no content; the run may continue |
 | `groundingMetadata`, `citationMetadata` | SystemMessage `source.url` for each page |
 | `{"error": …}` without author | the run has failed |
 | a list of Events (`POST /run`) | each of them |
 
-Events have no type: what they hold decides. The stream has no last event either: the publisher's `end` is the end.
-Fragments whose whole event never came show that the run broke off, even where that `end` is `complete`.
+Events have no type: their content decides. The stream has no last event either: the publisher's `end` is the end.
+Fragments whose whole event never came show that the run broke off, even if that `end` is `complete`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from turnmill.errors import InvalidRecord
 
 
 def begin(builder: Builder) -> None:
-    """Begin the run with the user's words, from the body that the server was called with."""
+    """Begin the run with the user's message, from the body with which the server was called."""
     builder.returns_by_call = False  # one event has all results, in the order of the calls
     builder.scratch = Memory()
     asked = new_message(builder.context.request)
@@ -41,7 +41,7 @@ def begin(builder: Builder) -> None:
 
 
 def event(builder: Builder, raw: Fields) -> None:
-    """One event of the stream, or all of a run at once."""
+    """Handle one event of the stream, or all events of a run at once."""
     match raw:
         case {"event": None, "data": list(several)}:
             for each in several:
@@ -54,7 +54,7 @@ def event(builder: Builder, raw: Fields) -> None:
 
 
 def fragments_of(builder: Builder, events: list[Any], start: int) -> int:
-    """Consecutive fragments of one text, alike in all but it, their ids and times (a Stretch)."""
+    """Append consecutive fragments of one text that differ only in it, their ids and times (a Stretch)."""
     first = events[start]
     text = fragments.text_of(first)
     if text is None:
@@ -97,7 +97,7 @@ def apply(builder: Builder, said: Event) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built: an agent that was still speaking had not finished, whatever the publisher says."""
+    """Set the end before the turn is built: an agent that was still speaking had not finished, whatever `end` says."""
     memory: Memory = builder.scratch
     if end == "complete" and memory.open:
         builder.end_turn("disconnected")
@@ -107,7 +107,7 @@ STRETCHES: Final[dict[str | None, Stretch]] = {None: fragments_of}
 
 
 def new_message(body: Any) -> Event | None:
-    """Return the body's message as an event of the user's; None where the body has another shape."""
+    """Return the body's message as an event of the user; None if the body has another shape."""
     if isinstance(body, str):
         return read({"author": USER, "content": {"parts": [{"text": body}]}})
     if not isinstance(body, dict):

@@ -1,7 +1,7 @@
 """Thread document -> the events of an ADK session, as `append_event` takes them.
 
-What came from ADK is given back with `meta:adk`. Of other threads: a provider's own tool calls become calls with
-results; signatures of other providers, and what is beside the conversation, are left out.
+Turns that came from ADK are restored from `meta:adk`. In other threads, a provider's own tool calls become calls with
+results; signatures of other providers, and everything outside the conversation, are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
 ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
-# Fields of a response's `meta:adk` that an Event has; keys that others put there are not given back.
+# Fields of a response's `meta:adk` that an Event has; keys added by others are not exported.
 KEPT: Final = frozenset(
     {
         *IDENTITY,
@@ -63,7 +63,7 @@ def _name(document: Fields, message: Fields) -> str:
 
 
 def _event(source: Fields, run: str, identity: str, at: Any, author: str, role: str, parts: list[Fields]) -> Fields:
-    """Return an Event of these parts; it has its own names where it came from ADK."""
+    """Return an Event of these parts; one that came from ADK keeps its own names."""
     own = {"id": identity, "invocationId": run, "author": author, "timestamp": (epoch_ms(at) or 0) / 1000}
     meta = source.get(META)
     meta = {key: value for key, value in meta.items() if key in KEPT} if isinstance(meta, dict) else {}
@@ -71,7 +71,7 @@ def _event(source: Fields, run: str, identity: str, at: Any, author: str, role: 
 
 
 def _asked(source: Fields, run: str, identity: str, at: Any, author: str = USER) -> Iterator[Fields]:
-    """Yield the events of a user turn or a request: results as the agent's event, words as the user's."""
+    """Yield the events of a user turn or a request: results as the agent's event, prompts as the user's."""
     returns = [part for part in source.get("parts", ()) if _is_answer(part)]
     prompts = [piece for part in source.get("parts", ()) if not _is_answer(part) for piece in prompt_parts(part)]
     if returns:
@@ -87,7 +87,7 @@ def _is_answer(part: Fields) -> bool:
 
 
 def _said(message: Fields, run: str, identity: str, author: str) -> Iterator[Fields]:
-    """Yield a response as one event; where a provider's own tool answered in it, its results stand between two."""
+    """Yield a response as one event, or as several: a result of a provider's own tool separates them."""
     own = META in message
     at, number = message.get("timestamp"), 0
     parts: list[Fields] = []
@@ -99,7 +99,7 @@ def _said(message: Fields, run: str, identity: str, author: str) -> Iterator[Fie
             yield _event(message, run, f"{identity}.{number}", at, author, "model", parts)
         yield _event({}, run, f"{identity}.{number}:return", at, author, USER, [return_part(part)])
         parts, number = [], number + 1
-    if parts or (own and not number):  # a call of the model that was blocked says nothing
+    if parts or (own and not number):  # a blocked call of the model has no content
         event = _event(message, run, f"{identity}.{number}" if number else identity, at, author, "model", parts)
         usage = call_fields(message)
         yield {**event, **usage}

@@ -18,7 +18,7 @@ USAGE: Final = {
 
 
 def part_of(part: Fields, *, is_own: bool) -> list[Fields]:
-    """Return a part of a response; none where ADK has no such part. `is_own`: it came from ADK, with its signatures."""
+    """Return a part of a response; empty if ADK has no such part. `is_own`: it came from ADK, with its signatures."""
     kind = part.get("part_kind")
     signature = part.get("signature" if kind == "thinking" else SIGNATURE)
     signed = {"thoughtSignature": signature} if is_own and signature is not None else {}
@@ -47,7 +47,7 @@ def part_of(part: Fields, *, is_own: bool) -> list[Fields]:
 
 
 def return_part(part: Fields) -> Fields:
-    """Return a result. ADK's is an object: other values are its `result`, and failures its `error`."""
+    """Return a result. ADK's is an object: other values become its `result`, and failures its `error`."""
     content = part.get("content")
     failed = part.get("part_kind") == "retry-prompt" or part.get("status", "success") != "success"
     if not isinstance(content, dict) or content.keys() & {"kind", "url"}:
@@ -59,7 +59,7 @@ def return_part(part: Fields) -> Fields:
 
 
 def prompt_parts(part: Fields) -> list[Fields]:
-    """Return the user's words, or a request to the model to retry, as parts."""
+    """Return the user's prompt, or a request to the model to retry, as parts."""
     if part.get("part_kind") not in ("user-prompt", "retry-prompt"):
         return []
     content = part.get("content")
@@ -68,7 +68,7 @@ def prompt_parts(part: Fields) -> list[Fields]:
 
 
 def call_fields(message: Fields) -> Fields:
-    """Model and tokens of a response, as its Event has them."""
+    """Return model and tokens of a response, as in its Event."""
     usage = message.get("usage") or {}
     counts = {name: usage[key] for key, name in USAGE.items() if usage.get(key) is not None}
     if "thoughtsTokenCount" in counts and "candidatesTokenCount" in counts:
@@ -88,7 +88,7 @@ def _piece(piece: Any) -> list[Fields]:
 
 
 def _file(content: Any) -> list[Fields]:
-    """Return a file by value or by address; none where it is somewhere else."""
+    """Return a file by value or by address; empty if it is stored in another way."""
     if not isinstance(content, dict):
         return []
     media_type = content.get("media_type") or content.get("content_type") or "application/octet-stream"
@@ -101,7 +101,7 @@ def _file(content: Any) -> list[Fields]:
 
 
 def _restored(found: Fields, part: Fields) -> Fields:
-    """With what only ADK has."""
+    """Return the part with the fields that only ADK has."""
     return {**found, **(part.get(META) or {})}
 
 

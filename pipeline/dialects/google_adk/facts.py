@@ -1,4 +1,4 @@
-"""Facts in events beside the conversation as system messages: state, artifacts, transfers, errors, sources."""
+"""Facts beside the conversation in events, as system messages: state, artifacts, transfers, errors, sources."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from topics import json_text
 from topics.json_text import Fields
 
 OWN: Final = "custom:google-adk."
-AUTH: Final = "requestedAuthConfigs"  # they hold client secrets
-IN_RETURN: Final = frozenset({"skipSummarization", "setModelResponse"})  # the return says the same, or they say nothing
+AUTH: Final = "requestedAuthConfigs"  # contains client secrets
+IN_RETURN: Final = frozenset({"skipSummarization", "setModelResponse"})  # repeated in the return, or without content
 
 
 def tell(builder: Builder, event: Event) -> None:
-    """One system message for each fact of a whole event that was not told before."""
+    """Add a system message for each new fact of a whole event."""
     memory: Memory = builder.scratch
     found = [*_actions(event), *_sources(event), *_rest(event), *_error(event, memory)]
     if not found or not memory.is_new(event.id, "facts", found):
@@ -33,7 +33,7 @@ def tell(builder: Builder, event: Event) -> None:
 
 
 def fail(builder: Builder, said: Fields) -> None:
-    """Fail the run by the server's last line, `{"error": …}`. ADK 2 has the reason in an event before it."""
+    """Fail the run by the server's last line, `{"error": …}`. ADK 2 has the reason in an earlier event."""
     memory: Memory = builder.scratch
     text = said["error"] if isinstance(said["error"], str) else json_text.dumps(said["error"])
     details = said.get("errorDetails")
@@ -55,7 +55,7 @@ def _actions(event: Event) -> Iterator[tuple[str, Any]]:
 
 
 def _sources(event: Event) -> Iterator[tuple[str, Any]]:
-    """Pages that a response rests on, or quotes."""
+    """Yield the pages that a response is based on, or quotes."""
     for number, (url, title) in enumerate(pages(event.said).items()):
         source = {"source_id": f"{event.id}:{number}", "url": url}
         yield "source.url", source if title is None else {**source, "title": title}
@@ -80,14 +80,14 @@ def _objects(holder: Any, name: str) -> list[Fields]:
 
 
 def _rest(event: Event) -> Iterator[tuple[str, Any]]:
-    """Yield the facts of an event without parts; the message has them where there are parts."""
+    """Yield the facts of an event without parts; with parts, the message contains them."""
     rest = {key: value for key, value in event.said.items() if key not in SILENT and value not in ([], {})}
     if rest and not event.parts:
         yield f"{OWN}event", rest
 
 
 def _error(event: Event, memory: Memory) -> Iterator[tuple[str, Any]]:
-    """Yield an error. Its code is no end: the model may have been cut short, or asked again."""
+    """Yield an error. It doesn't end the run: the model may have been cut short, or may be called again."""
     code, text = event.said.get("errorCode"), event.said.get("errorMessage")
     if code is not None and not event.parts:
         memory.error = text if isinstance(text, str) else None

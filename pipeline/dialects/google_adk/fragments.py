@@ -1,4 +1,4 @@
-"""Fragments: what an agent has said so far. The whole event brings all of it again, so they count for nothing then."""
+"""Fragments: the partial output of an agent. The whole event repeats all of it, and replaces them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pipeline.dialects.google_adk.memory import Fragments, Memory
 from pipeline.dialects.speakers import speaker
 from topics.json_text import Fields
 
-VARIED: Final = dict.fromkeys(("content", "id", "timestamp"))  # what no two fragments have in common
+VARIED: Final = dict.fromkeys(("content", "id", "timestamp"))  # fields in which fragments always differ
 
 
 def add(builder: Builder, event: Event) -> None:
-    """Append a fragment to what its agent is saying, as parts without an end.
+    """Append a fragment to its agent's current output, as parts without an end.
 
-    A call in a fragment may lack arguments that come in pieces: it is real in the whole event only.
+    A call in a fragment may lack arguments that come in pieces: only the call of the whole event counts.
     """
     pieces = [piece for part in event.parts.values() if (piece := _piece(part)) is not None]
     if not pieces:
@@ -40,7 +40,7 @@ class Text(NamedTuple):
 
 
 def text_of(event: Any) -> Text | None:
-    """Return the text of a fragment of one text alone; None for another event."""
+    """Return the text of a fragment that consists of one text; None for any other event."""
     if event.__class__ is not dict or event.get("partial") is not True or event.get("id").__class__ is not str:
         return None
     content = event.get("content")
@@ -57,10 +57,10 @@ def text_of(event: Any) -> Text | None:
 
 
 def _begun(builder: Builder, event: Event) -> Fragments:
-    """Return the agent's response under way; a new one where events before this one were lost."""
+    """Return the agent's current response; a new one if earlier events were lost."""
     memory: Memory = builder.scratch
     begun = memory.open.get(event.voice)
-    if begun is not None and event.voice not in builder.open_text:  # they are cleared where events are missing
+    if begun is not None and event.voice not in builder.open_text:  # cleared when events are missing
         builder.messages.remove(begun.message)
         begun = None
     if begun is None:
@@ -73,7 +73,7 @@ def _begun(builder: Builder, event: Event) -> Fragments:
 
 
 def _piece(part: Fields) -> tuple[Fields, str] | None:
-    """Return a part under construction, and the text that the fragment adds."""
+    """Return an incomplete part, and the text that the fragment adds."""
     match part:
         case {"text": str(text)}:
             return {"part_kind": "thinking" if part.get("thought") is True else "text", "content": ""}, text

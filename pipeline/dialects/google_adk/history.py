@@ -17,7 +17,7 @@ SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in Java
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Cut before a user's words behind an agent's event; a result that the user gives begins nothing."""
+    """Cut before each user message that follows an agent's event; a result of the user begins no exchange."""
     return exchanges(messages, _place)
 
 
@@ -29,7 +29,7 @@ def _place(message: Fields) -> MessagePlace | None:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Fill the builder with the whole events of a run that is over."""
+    """Fill the builder with the whole events of a finished run."""
     builder.returns_by_call = False
     builder.scratch = Memory()
     for message in messages:
@@ -47,7 +47,7 @@ def time(messages: Messages) -> int | None:
 
 
 def _event(message: Fields) -> Fields:
-    """Return a Content as the Event that has it: its role `user` is the user, except for results of tools."""
+    """Return the Event for a Content: its role `user` is the author, except for results of tools."""
     if "parts" not in message or "content" in message:
         return message
     parts = [spelled(part) for part in message["parts"] or ()]

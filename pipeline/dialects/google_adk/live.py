@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown
 
 
 def recognises(event: Any) -> bool:
-    """Events have no type; each tells its invocation and its author."""
+    """Return whether an event is of this wire. Events have no type; each has an invocation id and an author."""
     match event:
         case {"invocationId": _, "author": _} | {"invocation_id": _, "author": _}:
             return True
@@ -17,7 +17,7 @@ def recognises(event: Any) -> bool:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts of fragments, which the whole event repeats; the calls of whole events."""
+    """Return text and thoughts of fragments, which the whole event repeats, and the calls of whole events."""
     match event:
         case {"content": {"parts": list(parts)}, "partial": True}:
             return list(_texts(parts))

@@ -13,7 +13,7 @@ from topics.json_text import Fields
 
 @dataclass(slots=True, eq=False)
 class Fragments:
-    """An agent's fragments since its last whole event. `event_id` is that of its newest fragment."""
+    """An agent's fragments since its last whole event. `event_id`: that of the newest fragment."""
 
     message: Message
     event_id: str
@@ -24,8 +24,8 @@ class Memory:
     """The memory of a run.
 
     `open`: fragments by voice (an agent on its branch). `seen`: digests of whole events' contents. `counted`: ids of
-    the events whose tokens are counted. `spent`: by branch, who reported the newest tokens, in which invocation, and
-    these. `code`: by voice, the id of the newest code that was run. `error`: the message of the newest error event.
+    the events whose tokens are counted. `spent`: by branch, the author, the invocation and the counts of the newest
+    tokens. `code`: by voice, the id of the newest code that was run. `error`: the message of the newest error event.
     """
 
     open: dict[str, Fragments] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Memory:
     error: str | None = None
 
     def is_new(self, event_id: str, *said: Any) -> bool:
-        """Return True if an event of this id says this for the first time; one without id always does."""
+        """Return True if an event with this id has this content for the first time, or has no id."""
         if not event_id:
             return True
         digest = hashlib.blake2b(json_text.dumps([event_id, *said]).encode(), digest_size=16).digest()

@@ -8,8 +8,8 @@
     inlineData, fileData     file
     any other                custom:google-adk
 
-What ThreadProtocol has no field for is kept in `meta:adk` of the part, under ADK's own names; a signature is the
-part's `signature` where it thinks, and `meta:thought_signature` elsewhere.
+Fields that ThreadProtocol lacks are kept in `meta:adk` of the part, under ADK's own names; a signature is the part's
+`signature` if the part is thinking, and `meta:thought_signature` otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STANDARD: Final = str.maketrans("-_", "+/")  # Python's JSON has base64url, all 
 
 
 def parts_of(content: Any) -> dict[int, Fields]:
-    """Return the non-empty parts of a Content by their place, spelled alike. Raises TypeError where this is none."""
+    """Return the non-empty parts of a Content by their index, in one spelling. Raises TypeError if it is malformed."""
     if content is None:
         return {}
     found = spelled(content).get("parts")
@@ -48,7 +48,7 @@ def _is_silent(part: Fields) -> bool:
 def response_part(part: Fields, fallback_id: str, code_id: str | None) -> Fields:
     """Return a part of an agent's whole event.
 
-    `fallback_id` where it has no id, `code_id` that of the code run before it.
+    `fallback_id`: for a part without an id; `code_id`: that of the code that was run before it.
     """
     if "text" in part:
         return _text(part)
@@ -82,7 +82,7 @@ def response_part(part: Fields, fallback_id: str, code_id: str | None) -> Fields
 
 
 def return_part(part: Fields, call_id: str, name: str) -> Fields:
-    """Return a functionResponse; its content tells whether the tool failed."""
+    """Return a functionResponse; its content shows whether the tool failed."""
     answer = spelled(part["functionResponse"])
     content = answer.pop("response", None)
     failed = isinstance(content, dict) and any(content.get(key) for key in ("error", "isError", "is_error"))
@@ -99,7 +99,7 @@ def return_part(part: Fields, call_id: str, name: str) -> Fields:
 
 
 def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
-    """Return a user's Content as one user-prompt part; none where it is empty."""
+    """Return a user's Content as one user-prompt part; empty if it has no content."""
     content = [_piece(part) for part in parts]
     if not content:
         return []
@@ -108,7 +108,7 @@ def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
 
 
 def arguments(value: Any) -> Any:
-    """Arguments as data; nothing is an empty object, and a text is what could not be parsed."""
+    """Return arguments as data; null as an empty object, and a text if it could not be parsed."""
     return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
 
 
@@ -175,7 +175,7 @@ def _media_type(file: Fields) -> str:
 
 
 def _identifier(data: str) -> str:
-    """Return the name of content, as Pydantic AI makes it."""
+    """Return the identifier of content, as Pydantic AI computes it."""
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""ADK's two spellings: its servers write camelCase, Python's `model_dump` snake_case. Both are read as camelCase."""
+"""ADK's two spellings: its servers write camelCase, Python's `model_dump` snake_case. Both become camelCase here."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from topics.json_text import Fields
 
 
 def spelled(value: Any) -> Fields:
-    """Return an object of ADK with its keys in camelCase and without nulls; inner objects stay as they are.
+    """Return an object of ADK with its keys in camelCase and without nulls; inner objects are unchanged.
 
-    Raises TypeError where the value is no object.
+    Raises TypeError if the value is not an object.
     """
     if not isinstance(value, dict):
         raise TypeError(f"an object is expected, not {type(value).__name__}")
@@ -20,7 +20,7 @@ def spelled(value: Any) -> Fields:
 
 @lru_cache(maxsize=1024)
 def camel(key: str) -> str:
-    """usage_metadata -> usageMetadata; a key that begins with an underscore is nobody's spelling."""
+    """Return a key in camelCase: usage_metadata -> usageMetadata; a key with a leading underscore is unchanged."""
     if "_" not in key or key.startswith("_"):
         return key
     first, *words = key.split("_")

@@ -1,4 +1,4 @@
-"""Whole events -> messages, in order of arrival: what an agent said, and what its tools returned."""
+"""Conversion of whole events to messages, in order of arrival: output of agents, and results of their tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHO: Final = ("author", "branch")
 
 
 def say(builder: Builder, event: Event) -> None:
-    """Append what a whole event says."""
+    """Append the content of a whole event."""
     memory: Memory = builder.scratch
     rest = {place: part for place, part in event.parts.items() if "functionResponse" not in part}
     answers = [_answer(builder, event, part, place) for place, part in event.parts.items() if place not in rest]
@@ -48,7 +48,7 @@ def say(builder: Builder, event: Event) -> None:
 
 
 def forget_fragments(builder: Builder, event: Event) -> None:
-    """End the fragments of a whole event without parts by its id: nothing was said."""
+    """Drop the fragments that a whole event without parts ends, by its id: nothing was said."""
     memory: Memory = builder.scratch
     begun = memory.open.get(event.voice)
     if begun is not None and event.id and begun.event_id == event.id:
@@ -60,8 +60,8 @@ def forget_fragments(builder: Builder, event: Event) -> None:
 def spend(builder: Builder, event: Event) -> None:
     """Add the tokens of a whole event to the newest response of its agent.
 
-    Counted once an event: a server may split one in two. Where an agent's call comes in several events (progressive
-    streaming off), each repeats the same counts.
+    Each event id counts once: a server may split an event in two. If an agent's calls come in several events
+    (progressive streaming off), each repeats the same counts, which count once.
     """
     memory: Memory = builder.scratch
     spent = event.usage
@@ -76,7 +76,7 @@ def spend(builder: Builder, event: Event) -> None:
     memory.spent[event.branch] = told
     if again:
         return
-    is_blocked = not event.parts and "errorCode" in event.said  # a call of the model of its own, without an answer
+    is_blocked = not event.parts and "errorCode" in event.said  # a separate call of the model, without an answer
     newest = next((m for m in reversed(builder.messages) if m.kind == "response" and _is_of(m, event)), None)
     response = None if is_blocked else newest
     if response is None:
@@ -133,7 +133,7 @@ def _answer(builder: Builder, event: Event, part: Fields, place: int) -> Fields:
 
 
 def _open_call(builder: Builder, name: str) -> str | None:
-    """Return the first call of this tool that nothing answered: very old recordings have no ids."""
+    """Return the first unanswered call of this tool: very old recordings have no ids."""
     for call_id, (response, part) in builder.calls.items():
         answers = response.request.parts if response.request is not None else []
         if part.fields["tool_name"] == name and all(a.fields.get("tool_call_id") != call_id for a in answers):
@@ -142,7 +142,7 @@ def _open_call(builder: Builder, name: str) -> str | None:
 
 
 def _ask(builder: Builder, event: Event, prompts: list[Fields], answers: list[Fields]) -> None:
-    """Add the user's words: before all else they are the user's turn, later a part of the request at this place."""
+    """Add the user's messages: at the beginning they are the user's turn, later a part of the request at this place."""
     for fields in answers:
         _put_return(builder, event, fields)
     if not prompts:
@@ -155,7 +155,7 @@ def _ask(builder: Builder, event: Event, prompts: list[Fields], answers: list[Fi
 
 
 def _put_return(builder: Builder, event: Event, fields: Fields) -> None:
-    """Put a result into the request behind its response: a new one at this place, where there is none yet."""
+    """Put a result into the request after its response: into a new one here, if there is none yet."""
     called = builder.calls.get(fields["tool_call_id"])
     response = called[0] if called is not None else None
     if response is None or (response.request is not None and response.request is not _newest(builder)):
@@ -168,7 +168,7 @@ def _put_return(builder: Builder, event: Event, fields: Fields) -> None:
 
 
 def _request(builder: Builder, event: Event) -> Message:
-    """Return the request that stands last, or a new one."""
+    """Return the last message if it is a request, or a new one."""
     newest = _newest(builder)
     return newest if newest is not None and newest.kind == "request" else _new_request(builder, event)
 
@@ -183,10 +183,10 @@ def _new_request(builder: Builder, event: Event) -> Message:
 
 
 def _newest(builder: Builder) -> Message | None:
-    """Return the newest message of the conversation; what other agents are just saying is none yet."""
+    """Return the newest message of the conversation, without unfinished ones of other agents."""
     return next((m for m in reversed(builder.messages) if m.kind != "system" and m.closed), None)
 
 
 def _fallback_id(event: Event, place: int) -> str:
-    """Return the id of a part without one: that of its event, and its place there."""
+    """Return an id for a part without one: that of its event, and its index there."""
     return f"{event.id}:{place}"
