@@ -1,4 +1,4 @@
-"""The text, thoughts and tool calls that events of any wire show to readers of a running run. Pure."""
+"""The text, thoughts and tool calls that events of any wire show to live readers. Pure."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Runs of several model calls, for wires whose stream is one call of a model (`openai-chat` and its like).
 
-    {"type": "turnmill.request", "request": BODY}          before a call's events: what the model is asked
+    {"type": "turnmill.request", "request": BODY}          before a call's events: the request to the model
     {"type": "turnmill.error", "status": 429, "body": …}   instead of them: the server refused
 
-A body holds the whole history again. What is new in it (results of tools, words of the user) is the request behind the
-response before. The user's words in the first body are the user turn. What else is in a body, such as a system prompt
-and definitions of tools, is kept with the response to it (`pipeline.turns.requests`). A call that broke off and is
-asked again with the same messages was tried again: what it had said is not in the conversation, and its tokens are not
+A body repeats the whole history. Its new messages (results of tools, the user's messages) are the request after the
+previous response. The user's messages in the first body are the user turn. The rest of a body, such as a system prompt
+and definitions of tools, is kept with the response to it (`pipeline.turns.requests`). If a call broke off and another
+one has the same messages, it was retried: the first call's output is not in the conversation, and its tokens are not
 counted.
 
 Without any such event the stream is one call, and `run.request` its body.
@@ -28,18 +28,18 @@ from topics.json_text import Fields
 REQUEST: Final = "turnmill.request"
 ERROR: Final = "turnmill.error"
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
-UNTORN: Final = "turnmill.call"  # stands among the open texts, which a hole in the run's events takes away
-SHOWN: Final = 1_000  # characters of an error that is no text
+UNTORN: Final = "turnmill.call"  # an entry of the open texts, which are cleared when events are missing
+SHOWN: Final = 1_000  # characters of an error that is not a text
 
 
 @dataclass(frozen=True, slots=True)
 class RequestReader:
-    """The reader of a wire's request bodies; bodies may be any JSON, and these raise nothing.
+    """The reader of a wire's request bodies; bodies may be any JSON, and its functions raise nothing.
 
-    `items`: the messages of a body. `is_own`: whether the model said this one. `parts`: what another one says, as
+    `items`: the messages of a body. `is_own`: whether a message is the model's. `parts`: those of any other message, as
     `user-prompt`, `file`, or `tool-return` with the id of its call; none for configuration. `names`: tools by the ids
-    of the calls that one of the model's own messages made. `continues`: the response that this call goes on from, where
-    the server keeps the history.
+    of the calls in one of the model's messages. `continues`: the response that this call continues, if the server keeps
+    the history.
     """
 
     items: Callable[[Any], list[Fields]]
@@ -51,11 +51,11 @@ class RequestReader:
 
 @dataclass(slots=True, eq=False)
 class Calls:
-    """The calls of a run so far. All but `reader` and `settle` is of the newest one.
+    """The calls of a run so far. All fields except `reader` and `settle` are about the newest one.
 
-    `settle`: puts the wire's `answer` in order when its call is over; once more changes nothing.
-    `answer`: what the wire itself remembers of it. `whole`: it ended well. `shut`: what comes now belongs to no call.
-    `awaits`: it is whole, and calls tools of the application, so that the run may go on.
+    `settle`: completes the wire's `answer` when its call is over; calling it again changes nothing. `answer`: the
+    wire's own state of the call. `whole`: it ended well. `shut`: later events belong to no call. `awaits`: it is whole,
+    and calls tools of the application, so that the run may continue.
     """
 
     reader: RequestReader
@@ -84,14 +84,14 @@ def calls_of(builder: Builder) -> Calls:
 
 
 def request(builder: Builder, event: Fields) -> None:
-    """`turnmill.request`: a call begins, and the one before is over."""
+    """Handle `turnmill.request`: a call begins, and the previous one is over."""
     body = event["request"]
     calls_of(builder).settle(builder)
     ask(builder, body)
 
 
 def ask(builder: Builder, body: Any) -> None:
-    """Write what is new in the body of a call that begins. The call before is settled."""
+    """Add the new messages in the body of a call that begins. The previous call is settled."""
     calls = calls_of(builder)
     items, continues = calls.reader.items(body), calls.reader.continues(body)
     again = items == calls.items and continues == calls.continues
@@ -100,7 +100,7 @@ def ask(builder: Builder, body: Any) -> None:
     new = [part for item in _new(calls, items, continues) for part in calls.reader.parts(item)]
     opening = calls.items is None
     if builder.context.request is None:
-        builder.context.request = body  # where the run belongs is to be read from it
+        builder.context.request = body  # needed to find the run's thread
     names = [calls.reader.names(item) for item in items if calls.reader.is_own(item)]
     write(builder, new, opening=opening, names=dict(pair for found in names for pair in found.items()))
     calls.items, calls.continues = items, continues
@@ -109,17 +109,17 @@ def ask(builder: Builder, body: Any) -> None:
 
 
 def next_call(builder: Builder) -> None:
-    """Another call begins: what is known of the one before is forgotten."""
+    """Begin another call: the state of the previous one is cleared."""
     calls = calls_of(builder)
     calls.answer = calls.response = None
     calls.whole = calls.shut = calls.awaits = False
     builder.ended, builder.error_text = None, None
-    builder.response = None  # it is not closed: one that broke off stays so
+    builder.response = None  # not closed: a response that broke off stays open
     builder.open_text[UNTORN] = Part({})
 
 
 def open_response(builder: Builder) -> Message:
-    """Return the response of the newest call; a stream without requests has the run's own body as its request."""
+    """Return the response of the newest call; in a stream without requests, `run.request` is its body."""
     calls = calls_of(builder)
     if calls.response is None:
         ask_first(builder)
@@ -128,13 +128,13 @@ def open_response(builder: Builder) -> Message:
 
 
 def ask_first(builder: Builder) -> None:
-    """Take `run.request` as the body of the first call, where no event had it."""
+    """Use `run.request` as the body of the first call, if no event had one."""
     if calls_of(builder).items is None:
         ask(builder, builder.context.request)
 
 
 def end_call(builder: Builder, *, awaits: bool) -> None:
-    """End the newest call well. `awaits`: results of tools are to come, so the run may go on."""
+    """End the newest call well. `awaits`: results of tools will follow, so the run may continue."""
     calls = calls_of(builder)
     calls.whole, calls.awaits = True, awaits
     builder.ended = None if awaits else "complete"
@@ -151,12 +151,12 @@ def fail(builder: Builder, error: Any, **about: Any) -> None:
 
 
 def torn(builder: Builder) -> bool:
-    """Return True if events of the newest call were lost: parts that are open across a hole are gone."""
+    """Return True if events of the newest call were lost: open parts are cleared when events are missing."""
     return builder.lossy and UNTORN not in builder.open_text
 
 
 def refused(builder: Builder, event: Fields) -> None:
-    """`turnmill.error`: an HTTP status in place of a stream."""
+    """Handle `turnmill.error`: an HTTP status in place of a stream."""
     body = event.get("body")
     error = body.get("error") or body if isinstance(body, dict) else body
     fail(builder, error, **({"status": event["status"]} if "status" in event else {}))
@@ -164,7 +164,7 @@ def refused(builder: Builder, event: Fields) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built: only a call that ended well makes it complete, the publisher's `end` does not."""
+    """Set the end before the turn is built: a call that ended well completes it, the publisher's `end` does not."""
     ask_first(builder)
     calls_of(builder).settle(builder)
     if end in WENT_AWAY and calls_of(builder).whole:
@@ -176,10 +176,10 @@ def finish(builder: Builder, end: str) -> None:
 def write(
     builder: Builder, parts: Sequence[Fields], *, opening: bool = False, names: Mapping[str, str] | None = None
 ) -> None:
-    """Put words of the user and results of tools into the run.
+    """Add the user's messages and results of tools to the run.
 
-    `opening`: they come before the run's first response. Words are the user turn then, and results those of calls that
-    an earlier run made: `names` has their tools.
+    `opening`: they come before the run's first response. Messages are the user turn then, and results those of calls
+    that an earlier run made: `names` has their tools.
     """
     words = [part for part in parts if part["part_kind"] in ("user-prompt", "file")]
     if opening and words:
@@ -202,7 +202,7 @@ def _named(part: Fields, names: Mapping[str, str]) -> Fields:
 
 
 def _prompts(words: list[Fields]) -> list[Fields]:
-    """Words of the user with files beside them are one prompt."""
+    """Return prompts; if files are among the parts, all of them as one prompt."""
     if all(part["part_kind"] == "user-prompt" for part in words):
         return words
     content: list[Any] = []
@@ -224,29 +224,29 @@ def withdraw(builder: Builder, response: Message) -> None:
 
 
 def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Fields]:
-    """Return the messages that no earlier call of the run was asked, without the model's own."""
+    """Return the messages that no earlier call of the run had, without the model's own."""
     before, is_own = calls.items, calls.reader.is_own
-    if continues is not None:  # the server has the history
+    if continues is not None:  # the server keeps the history
         again = items == before and continues == calls.continues and not calls.whole
         return [] if again else [item for item in items if not is_own(item)]
     if before is not None and items[: len(before)] == before:
         return [item for item in items[len(before) :] if not is_own(item)]
     own = [place for place, item in enumerate(items) if is_own(item)]
     new = items[own[-1] + 1 :] if own else items
-    if before is not None and (not calls.whole or not own):  # asked before, and not answered since
+    if before is not None and (not calls.whole or not own):  # sent before, and not answered since
         return [item for item in new if item not in before]
     return new
 
 
 def _answer(builder: Builder, part: Fields, name: str) -> None:
-    """Put a result behind the response with its call; of an unknown id, to the oldest call without one.
+    """Put a result after the response with its call; if its id is unknown, give it to the oldest call without an id.
 
-    Where an earlier call has the id, one without may still be meant: the function's name stands for its id then.
-    `name`: of the tool, for a result whose call is nowhere: it stays behind the newest response.
+    If an earlier call has the id, a call without one may still be meant, if the id is the name of its function. `name`:
+    of the tool, for a result without any call, which is put after the newest response.
     """
     call_id = part["tool_call_id"]
     if any(_is_servers(other.fields, call_id) for message in builder.messages for other in message.parts):
-        return  # the server ran the tool, and the history that is sent again has its result
+        return  # the server ran the tool, and the repeated history contains its result
     response = builder.last_response()
     if response is not None:
         known = call_id in builder.calls

@@ -6,7 +6,7 @@ from topics.json_text import Fields
 
 
 def note_under(meta: str, fields: Fields, said: Fields) -> None:
-    """Keep what is not None under `meta`, beside what is there already."""
+    """Keep the fields that are not None under `meta`, beside those that are there already."""
     found = {key: value for key, value in said.items() if value is not None}
     if found:
         known = fields.get(meta)

@@ -1,7 +1,7 @@
-"""The answers of a stored turn in the form of their provider again: whole, and as the events of a stream. Pure.
+"""Restores the answers of a stored turn in their provider's form: whole, and as the events of a stream. Pure.
 
-What a stream said is there; how it was cut, and its ids of items, are not what they were. `meta:*` keys of the wire
-give back what ThreadProtocol has no field for.
+The content of a stream is restored; its division into events, and its ids of items, are not. The wire's `meta:*` keys
+contain the fields that ThreadProtocol lacks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pipeline.dialects.openai_responses import rebuilt as openai_responses
 from topics.json_text import Fields
 from turnmill.wires import WIRES
 
-OWN_EVENT: Final = "data-app-"  # begins the name of an event that the wire's reader does not know
+OWN_EVENT: Final = "data-app-"  # prefix of the names of events that the wire's reader does not know
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """The writers of one wire. `whole`: a response, and the system messages beside it -> the body of the answer.
 
-    `stream`: such a body -> the events of a stream; with `counted`, the client has asked for its usage.
+    `stream`: such a body -> the events of a stream; with `counted`, the client has requested its usage.
     """
 
     whole: Callable[[Fields, Sequence[Fields]], Fields]
@@ -43,10 +43,9 @@ WRITERS: Final[Mapping[str, Rebuilt]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer in a turn. `place`: of its message in the turn. `response`: None where the call failed.
+    """An answer in a turn. `place`: the index of its message in the turn. `response`: None if the call failed.
 
-    `beside`: the system messages that came with it. `error`: what the provider said, with the HTTP status, if it is
-    known.
+    `beside`: the system messages that came with it. `error`: the provider's, with the HTTP status, if it is known.
     """
 
     place: int
@@ -78,21 +77,21 @@ def answers(turn: Fields) -> list[Answered]:
 
 
 def body_of(dialect: str, answer: Answered) -> Fields:
-    """Return the body of an answer, or of a refusal, as its provider's API has it."""
+    """Return the body of an answer, or of a refusal, as in its provider's API."""
     if answer.response is None:
         return {"error": answer.error, **({"type": "error"} if dialect in (MESSAGES, RESPONSES) else {})}
     return WRITERS[dialect].whole(answer.response, answer.beside)
 
 
 def own_events(dialect: str, answer: Answered) -> list[Fields]:
-    """Return the events beside an answer that the wire's reader does not know, as they came."""
+    """Return the events beside an answer that the wire's reader does not know, unchanged."""
     kind = WIRES[dialect].kind
     unknown = [one for one in answer.beside if one["event_type"].startswith(OWN_EVENT)]
     return [{kind: one["event_type"].removeprefix(OWN_EVENT), **one["event_data"]} for one in unknown]
 
 
 def events_of(dialect: str, body: Fields, own: Sequence[Fields] = (), *, counted: bool = True) -> list[Fields]:
-    """Return the events of a stream that says what a whole answer says. `own`: of `own_events`."""
+    """Return the events of a stream with the content of a whole answer. `own`: of `own_events`."""
     if "error" in body and body["error"] is not None and not body.keys() & {"choices", "output", "candidates"}:
         return [*own, body]
     first, *rest = WRITERS[dialect].stream(body, counted)
@@ -100,7 +99,7 @@ def events_of(dialect: str, body: Fields, own: Sequence[Fields] = (), *, counted
 
 
 def segments(dialect: str, events: Sequence[Fields]) -> list[list[Fields]]:
-    """Return the events of each call of a run, its request first where there is one."""
+    """Return the events of each call of a run, beginning with its request if there is one."""
     kind, found = WIRES[dialect].kind, list[list[Fields]]()
     for event in events:
         if event.get(kind) == REQUEST or not found:

@@ -1,8 +1,8 @@
 """Recognition of a stream's wire by its first events.
 
-Every wire cuts the stream in its own way, and says of each event whether it is one of its own (`Dialect.knows`). The
-stream is of the wire that knows most of its events, at least half of them, and more than any other wire does. As soon
-as there is one, it is told; so an upload waits for as few events as possible.
+Each wire's decoder reads the stream, and each wire says of an event whether it is one of its own (`Dialect.knows`). The
+stream is of the wire that knows most of its events, at least half of them, and more than any other wire does. This wire
+is returned as soon as there is one; so an upload waits for as few events as possible.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pipeline.dialects import DIALECTS
 from turnmill.errors import CallerError
 from turnmill.framing import Decoder, Framed, decoder_for
 
-AUTO: Final = "auto"  # where a dialect is to be named: find it out
-LINES: Final = 200  # without an answer: an SSE event is two or three lines
+AUTO: Final = "auto"  # in the place of a dialect's name: recognize it
+LINES: Final = 200  # after which recognition gives up: an SSE event is two or three lines
 BYTES: Final = 4_000_000
-EARLY: Final = 2  # events that a wire must know before the stream is over
+EARLY: Final = 2  # events that a wire must know before the stream ends
 
 
 class UnknownWire(CallerError):
@@ -33,7 +33,7 @@ class UnknownWire(CallerError):
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """One wire that tries to read the stream: how many events it found, and how many of them are its own."""
+    """One wire's reading of the stream: how many events it found, and how many of them are its own."""
 
     dialect: Dialect
     decoder: Decoder
@@ -51,11 +51,11 @@ class _Reader:
 
 
 class Recognition:
-    """Bytes of a stream as they come -> its wire. `skipped` events at the beginning tell nothing."""
+    """Recognizes the wire of a stream, chunk by chunk. `skipped`: how many events at the beginning are ignored."""
 
     def __init__(self, *, skipped: int = 0) -> None:
         self._readers = [_Reader(one, decoder_for(one.wire), skipped) for one in DIALECTS.values()]
-        self._tail: list[bytes] = []  # of a line without its end
+        self._tail: list[bytes] = []  # of an incomplete line
         self._lines = 0
         self._bytes = self._held = 0  # of lines, and of the tail
 
@@ -82,7 +82,7 @@ class Recognition:
         return None
 
     def close(self) -> Dialect | None:
-        """Return the wire at the end of the stream; None where it had no event. Raises UnknownWire."""
+        """Return the wire at the end of the stream; None if it had no event. Raises UnknownWire."""
         for reader in self._readers:
             reader.take(reader.decoder.feed(b"".join(self._tail)) + reader.decoder.close())
         self._tail = []
@@ -100,14 +100,14 @@ class Recognition:
 
 
 def _ends_event(line: bytes) -> bool:
-    """Return True if all wires have read as far.
+    """Return True if every wire has read all events up to this line.
 
-    Some take an SSE event by its line, others by the blank line behind it.
+    Some read an SSE event at its data line, others at the blank line after it.
     """
     return not line.strip() or line.lstrip()[:1] in (b"{", b"[")
 
 
 def recognise(stream: bytes) -> Dialect | None:
-    """Return the wire of a whole stream; None where it has no event. Raises UnknownWire."""
+    """Return the wire of a whole stream; None if it has no event. Raises UnknownWire."""
     recognition = Recognition()
     return recognition.feed(stream) or recognition.close()

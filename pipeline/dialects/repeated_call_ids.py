@@ -1,4 +1,4 @@
-"""Calls of one id in one response, as servers write them that number calls, and histories that were put together."""
+"""Calls with the same id in one response, as from servers that number calls, and from joined histories."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ CALL: Final = "tool-call"
 
 
 def awaiting(response: Message, request: Message | None, call_id: str) -> Part | None:
-    """Return the call of `response` that the next result of this id answers; `request` has the results so far.
+    """Return the call of `response` that the next result with this id answers; `request` has the results so far.
 
-    None where only one call has the id, or each of them has its result: then the newest result counts.
+    None if only one call has the id, or each of them has its result: then the newest result counts.
     """
     calls = [
         part for part in response.parts if part.done and _is_of(part, call_id) and part.fields["part_kind"] == CALL

@@ -1,4 +1,4 @@
-"""Events of OpenAI's Responses API that only report progress: an item has all that they have."""
+"""Events of OpenAI's Responses API that only report progress: the items contain the same."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ PROGRESS: Final = re.compile(
 
 
 def is_progress(kind: str) -> bool:
-    """Return True if an event of this `type`, which no handler knows, may be dropped; new types have to be kept."""
+    """Return True if an event of this `type`, which no handler knows, may be dropped; new types must be kept."""
     return kind == "keepalive" or PROGRESS.match(kind) is not None

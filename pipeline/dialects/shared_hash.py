@@ -1,4 +1,4 @@
-"""The hash of what several wires can all carry: a run has the same hash over each of them."""
+"""The hash of the content that several wires can all carry: a run has the same hash over each of them."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def _with_those_below(wire: str) -> list[str]:
 
 
 def shared_hash(turn: Fields, *wires: str) -> str:
-    """Hex SHA-256 of `shared_essence`: equal for two turns that differ only in what one of these wires can't carry."""
+    """Return the SHA-256 of `shared_essence`, hex: equal if turns differ only in what one of the wires can't carry."""
     return hashlib.sha256(jcs(shared_essence(turn, *wires))).hexdigest()

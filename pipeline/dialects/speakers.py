@@ -1,4 +1,4 @@
-"""Agents that speak in turns of a run that is not only theirs: hand-offs, sequences, agents side by side."""
+"""Agents that speak in turns of a run with several agents: hand-offs, sequences, agents side by side."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pipeline.turns.times import iso
 
 
 def speaker(builder: Builder, name: str) -> str:
-    """Return the id of the agent of this name, and register it.
+    """Return the id of the agent with this name, and register it.
 
-    The id is the name, unless that is the run's own agent.
+    The id is the name, unless it is the name of the run's own agent.
     """
     context = builder.context
     if name in ("", context.agent_name, context.agent_id):
@@ -20,6 +20,6 @@ def speaker(builder: Builder, name: str) -> str:
 
 
 def hand_off(builder: Builder, source: str, target: str, **fields: object) -> None:
-    """Add a SystemMessage `handoff`: the one agent leaves the run to the other."""
+    """Add a SystemMessage `handoff`: one agent transfers the run to another."""
     agents = {"source_agent": source, "target_agents": [target]}
     builder.system("handoff", {"from": source, "to": target}, **agents, **fields)

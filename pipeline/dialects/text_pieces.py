@@ -8,7 +8,7 @@ from typing import Any, Final
 from topics import json_text
 
 PIECE: Final = re.compile(r".{1,24}(?:\s+|\Z)|.{1,24}", re.DOTALL)  # some words, or a part of a long one
-INVALID: Final = "INVALID_JSON"  # holds arguments that were no object (`pipeline.turns.arguments`)
+INVALID: Final = "INVALID_JSON"  # the key of arguments that were not an object (`pipeline.turns.arguments`)
 
 
 def pieces(text: str) -> list[str]:
@@ -17,7 +17,7 @@ def pieces(text: str) -> list[str]:
 
 
 def args_text(args: Any) -> str:
-    """Return the arguments of a call as the model wrote them: JSON, or the text that was none."""
+    """Return the arguments of a call as the model wrote them: JSON, or the text that was not JSON."""
     if isinstance(args, dict) and args.keys() == {INVALID} and isinstance(args[INVALID], str):
         return args[INVALID]
     return args if isinstance(args, str) else json_text.dumps({} if args is None else args)

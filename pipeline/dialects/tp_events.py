@@ -40,7 +40,7 @@ def interpret(builder: Builder, event_type: str, data: Any) -> None:
         text = fields.get("error", fields.get("message"))
         builder.error_text = text if isinstance(text, str) else builder.error_text
     elif event_type == FEEDBACK:
-        # An event of Pydantic AI has a `name` already: the fields are a level deeper.
+        # An event of Pydantic AI has a `name` already: its fields are one level deeper.
         builder.telemetry.append((builder.at, event_type, fields.get("data", data)))
 
 

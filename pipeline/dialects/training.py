@@ -3,8 +3,8 @@
     {"messages": […], "tools": […], "metadata": {"thread_id", "turn_id", "hash"}}
     {"prompt": […], "chosen": […], "rejected": […], "tools": […], "metadata": {"thread_id", "chosen", "rejected"}}
 
-Each complete agent turn has a line of `sft`: the turn, with what led to it on its branch, and what the model was asked.
-Of `dpo` each answer with several versions that feedback tells apart has one: the best version, and the worst.
+Each complete agent turn is a line of `sft`: the turn, the conversation before it on its branch, and its request's
+system prompt and tools. Each answer whose versions have different scores is a line of `dpo`: the best and the worst.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ KEPT: Final = ("role", "content", "name", "tool_calls", "tool_call_id", "refusal
 
 
 def sft(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
-    """Yield a line for each complete agent turn that says something. `bodies`: what models were asked, by hash."""
+    """Yield a line for each complete agent turn with output of the model. `bodies`: requests to models, by hash."""
     for turn in document["turns"]:
         if not _says_something(document, turn):
             continue
         said = _said(document, turn)
-        while said[-1]["role"] != "assistant":  # a result that the model has not seen
+        while said[-1]["role"] != "assistant":  # a result that the model has not read
             said.pop()
         asked = asked_in(turn, bodies)
         yield {"messages": [*_system(asked), *said], "tools": tools_of(asked), "metadata": provenance(document, turn)}
 
 
 def dpo(document: Fields, bodies: Mapping[str, Fields], scored: Callable[[Fields], float | None]) -> Iterator[Fields]:
-    """Yield a line for each answer of which versions have different scores: the best version, and the worst.
+    """Yield a line for each answer whose versions have different scores: the best version, and the worst.
 
     `scored`: the score of a turn, None without one. Of equal scores the newer version counts.
     """
@@ -81,24 +81,24 @@ def _system(asked: Fields) -> list[Fields]:
 
 
 def _says_something(document: Fields, turn: Fields) -> bool:
-    """Return True for a complete agent turn in which the model says something."""
+    """Return True for a complete agent turn with output of the model."""
     if turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
         return False
     return any(message["role"] == "assistant" for message in _messages(document, [turn]))
 
 
 def asked_in(turn: Fields, bodies: Mapping[str, Fields]) -> Fields:
-    """Return what the first response of a turn that names its request was asked, {} where that is not known."""
+    """Return the request of the turn's first response that names one; {} if it is not known."""
     return next((bodies.get(name, {}) for name in named(turn)), {})
 
 
 def needed(document: Fields) -> list[str]:
-    """Return the hashes of the requests that `asked_in` looks at, each once."""
+    """Return the hashes of the requests that `asked_in` reads, each once."""
     return list(dict.fromkeys(name for turn in document["turns"] for name in named(turn)[:1]))
 
 
 def _said(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]:
-    """Return the messages of a turn's branch up to the turn; those before it where not `whole`."""
+    """Return the messages of a turn's branch up to the turn; without the turn's own if not `whole`."""
     before: list[Fields] = []
     for one in one_branch(document, turn.get("meta:run_id"))["turns"]:
         if one is not turn or whole:

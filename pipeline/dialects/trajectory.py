@@ -1,7 +1,7 @@
 """Thread document -> a trajectory in the Agent Trajectory Interchange Format (`atif`, 1.8). Pure.
 
-A user's words, each response and each change of the system prompt are steps. Results are observations of the step with
-their call, and a system prompt stands before the words that it was sent with. Of threads that fork, the newest branch.
+A user's prompt, each response and each change of the system prompt are steps. Results are observations of the step with
+their call, and a system prompt comes before the prompts with which it was sent. Of a forked thread, the newest branch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ METRICS: Final = {  # ATIF's name -> ThreadProtocol's
 
 
 def atif(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
-    """Yield the trajectory of a thread. `bodies`: what models were asked, by hash."""
+    """Yield the trajectory of a thread. `bodies`: requests to models, by hash."""
     turns = one_branch(document)["turns"]
     steps: list[Fields] = []
     asked: Fields = {}
@@ -52,7 +52,7 @@ def atif(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
 
 
 def _agent(document: Fields, turns: list[Fields], asked: Fields) -> Fields:
-    """Return the agent of the first agent turn; threads know no version of it."""
+    """Return the agent of the first agent turn; threads do not contain its version."""
     first = next((turn.get("agent_id") for turn in turns if turn.get("turn_type") == "agent"), None)
     known = (document.get("agents") or {}).get(first, {})
     agent: Fields = {"name": str(known.get("agent_name") or "agent"), "version": "unknown"}
@@ -126,7 +126,7 @@ def _result(part: Fields, calls: set[str]) -> Fields:
 
 
 def _content(parts: list[Fields]) -> Any:
-    """Return a text where there is nothing else, or pieces."""
+    """Return a text if the parts are only text, else pieces."""
     pieces: list[Fields] = []
     for part in parts:
         content = part.get("content")
@@ -155,6 +155,6 @@ def _time(at: Any) -> Fields:
 
 
 def _extra(turn: Fields) -> Fields:
-    """Return what a step says of its turn."""
+    """Return a step's fields about its turn."""
     interrupted = turn.get("completion_status") == "interrupted"
     return {"turn_id": turn.get("meta:turn_id"), **({"interrupted": True} if interrupted else {})}

@@ -1,4 +1,4 @@
-"""Blocks of tools that the provider runs itself -> their calls and returns.
+"""Conversion of blocks of tools that the provider runs itself to calls and returns.
 
 Source: langchain-core (messages/block_translators), LangChain.js (messages/block_translators).
 """
@@ -19,7 +19,7 @@ SUCCESS: Final = (None, 1, "OUTCOME_OK")  # of Google's code execution; None in 
 
 
 def builtin_tool(block: Fields, kind: str) -> list[Fields] | None:
-    """Return the parts of such a block; None if it is another. OpenAI's blocks are a call and its return in one."""
+    """Return the parts of such a block; None if it is another. A block of OpenAI is a call with its return."""
     if kind in CALLS:
         return [_call(block, str(block.get("name", "")), _args(block))]
     if kind in RESULTS or kind.endswith("_tool_result"):
@@ -82,7 +82,7 @@ def _code_result(block: Fields, kind: str) -> Fields:
 
 
 def with_ids(parts: list[Fields]) -> list[Fields]:
-    """Return the parts with an id for each call and return that came without: Google's pair by their order."""
+    """Return the parts with an id for each call and return that lacks one: Google's are paired by their order."""
     newest = ""
     for place, part in enumerate(parts):
         if part["part_kind"] == "builtin-tool-call":

@@ -1,7 +1,7 @@
-"""Checkpoints: the states of a graph's thread, by which a run names its beginning and its end.
+"""Checkpoints: the states of a graph's thread, which show where a run begins and ends.
 
-Only the root's ids are looked at: the states themselves have all that a graph keeps, and `debug` the headers of a
-request.
+Only ids of the root's checkpoints are read: the states themselves contain everything that a graph keeps, and `debug`
+the headers of a request.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ FIRST: Final = ("input", "fork")  # sources of the first checkpoint that a run w
 
 
 def told(stream: Stream, data: Any) -> None:
-    """Take a checkpoint.
+    """Record a checkpoint.
 
     It is `{config, parent_config, metadata}` of LangGraph, of its platform `{checkpoint, parent_checkpoint, metadata}`,
     of protocol v3 `{id, parent_id, source}`.
 
-    The first one of a run is that of its input, or of a fork, and what it goes back to is where the run began. Any
-    other is where it began itself: a run that goes on with what another one waits for reports it once more.
+    If the first one of a run is that of its input, or of a fork, the run began at its parent. Otherwise the run began
+    at this one: a run that continues an interrupted one reports that one's checkpoint again.
     """
     if not isinstance(data, dict):
         return
@@ -41,14 +41,14 @@ def told(stream: Stream, data: Any) -> None:
 
 
 def began(stream: Stream, metadata: Fields) -> None:
-    """Note where the run was told to begin: in the metadata of messages of the root's own tasks."""
+    """Record where the run began, from the metadata of messages of the root's own tasks."""
     task = metadata.get(TASK)
     if stream.checkpoint is None and not (isinstance(task, str) and "|" in task):
         stream.checkpoint = _text(metadata.get("checkpoint_id"))
 
 
 def identity(config: Any) -> str | None:
-    """Return the id of a checkpoint of the root in a config, or in the platform's form of one."""
+    """Return the id of a checkpoint of the root, from a config or from the platform's form of one."""
     given = config.get("configurable", config) if isinstance(config, dict) else None
     return _text(given.get("checkpoint_id")) if isinstance(given, dict) and not given.get("checkpoint_ns") else None
 

@@ -2,28 +2,28 @@
 
 | mode or event | what it does |
 |---|---|
-| values | the whole state; the first is that from before the run, the last of the root is the authority |
-| updates | what a node wrote: whole messages, which win over chunks |
+| values | the whole state; the first is from before the run, the root's last one is authoritative |
+| updates | a node's output: whole messages, which replace chunks |
 | `__interrupt__` in both | SystemMessage custom:langgraph.interrupt |
 | messages | chunks, added up by task and id; whole messages that were not streamed |
-| messages/metadata, messages/partial, messages/complete | a message as far as it is; whole |
+| messages/metadata, messages/partial, messages/complete | a message's metadata; the message so far; the whole message |
 | on_chat_model_stream, on_chat_model_end | the same of `astream_events` |
 | on_chain_start, on_chain_stream, on_chain_end | of the root: its input, what nodes wrote, its last state and the end |
 | lifecycle (v3) | of the root: completed, interrupted: the turn is complete; failed: it is not |
-| on_chain_start, lifecycle running, of the root | only the root's end makes the turn complete |
+| on_chain_start, lifecycle running, of the root | from then on, only the root's end makes the turn complete |
 | messages (v3) | content blocks of a message, and its tokens |
 | input.requested (v3) | SystemMessage custom:langgraph.interrupt |
-| tools (v3) | results, where no state tells them |
+| tools (v3) | results, if no state contains them |
 | on_tool_start, on_tool_end | nothing: the state has the results |
 | custom, on_custom_event | {type: data-sys-*, data}: telemetry; else SystemMessage custom:langgraph.custom |
 | {type: data-feedback, data} in them | feedback, too |
 | error | SystemMessage `error`; the turn is interrupted |
-| end | the turn is complete; an error behind it is kept beside the answer |
-| checkpoints, debug | the ids of checkpoints: whether this run is another version of one; debug holds request headers |
+| end | the turn is complete; an error after it is kept beside the answer |
+| checkpoints, debug | the ids of checkpoints: if this run is another version of one; debug also has request headers |
 | metadata, feedback, tasks | nothing |
 | any other | SystemMessage data-app-MODE |
 
-Source: langchain-ai/langgraph (pregel, langgraph-api), and what `add_messages` makes of the state.
+Source: langchain-ai/langgraph (pregel, langgraph-api), and how `add_messages` changes the state.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Mode = Callable[[Builder, Stream, Heard], None]
 
 
 def read(builder: Builder, event: Fields) -> None:
-    """Any event, whatever its form. Behind the end nothing counts; an error is kept, and what is not known."""
+    """Handle any event, whatever its form. After the end, only errors and unknown events are kept."""
     stream: Stream = builder.scratch["stream"]
     told = heard(event)
     if told.token is not None:
@@ -63,7 +63,7 @@ def read(builder: Builder, event: Fields) -> None:
 
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:
-    """Consecutive chunks of one message that are a text and nothing else (a Stretch).
+    """Append consecutive chunks of one message that contain only text (a Stretch).
 
     The last of them is left to `read`: its time is the message's.
     """
@@ -92,7 +92,7 @@ def chunks(builder: Builder, events: list[Any], start: int) -> int:
 
 
 class Chunk(NamedTuple):
-    """A chunk of a message in its plainest forms: SSE, and the tuples of one mode or of several."""
+    """A chunk of a message in its simplest forms: SSE, and the tuples of one mode or of several."""
 
     message: Fields
     metadata: Fields
@@ -113,7 +113,7 @@ def _chunk(event: Any) -> Chunk | None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built. A stream with the root's start has its end, too: without it the run broke off."""
+    """Set the end before the turn is built. A stream with the root's start but without its end has broken off."""
     stream: Stream = builder.scratch["stream"]
     builder.history = request.told(builder, stream)
     if end == "complete" and builder.ended is None and stream.begun:
@@ -124,7 +124,7 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _nothing(builder: Builder, stream: Stream, told: Heard) -> None:
-    """For display, or for others."""
+    """Ignore the event: it is for display, or for others."""
 
 
 def _values(builder: Builder, stream: Stream, told: Heard) -> None:
@@ -154,7 +154,7 @@ def _updates(builder: Builder, stream: Stream, told: Heard) -> None:
 
 
 def _wrote(builder: Builder, stream: Stream, namespace: tuple[str, ...], node: str, update: Any) -> None:
-    """One update of a node: messages, and what else its graph keeps."""
+    """Apply one update of a node: messages, and other keys of the graph's state."""
     if not isinstance(update, dict):
         return
     update = update["update"] if isinstance(update.get("update"), dict) and "graph" in update else update
@@ -219,7 +219,7 @@ def _custom(builder: Builder, stream: Stream, told: Heard) -> None:
     value = said.get("data", said.get("value"))
     spoken = [entry for entry in (*stream.heard, *stream.state) if entry.message.get("type") == "ai" and not entry.old]
     if kind == "data-sys-usage" and isinstance(value, dict) and spoken:
-        spoken[-1].usage = value  # counts where its message has no tokens
+        spoken[-1].usage = value  # used if its message has no tokens
     else:
         builder.telemetry.append((builder.at, kind, value))
 
@@ -237,7 +237,7 @@ def _end(builder: Builder, stream: Stream, told: Heard) -> None:
 
 
 def _events(builder: Builder, stream: Stream, told: Heard) -> None:
-    """`astream_events`: the root has no parents, its nodes one. In version 1 nobody has any: the root starts first."""
+    """Handle `astream_events`: the root has no parents, its nodes one; in version 1, the root is the first to start."""
     event = told.data
     kind, data, parents = event["event"], event["data"], event.get("parent_ids") or []
     metadata = event.get("metadata") if isinstance(event.get("metadata"), dict) else {}
@@ -254,7 +254,7 @@ def _events(builder: Builder, stream: Stream, told: Heard) -> None:
     elif kind == "on_chain_start" and len(parents) <= 1 and not stream.based:
         given = data.get("input")
         messages = given.get("messages") if isinstance(given, dict) else None
-        if parents and isinstance(messages, list):  # of the root, they have no ids yet
+        if parents and isinstance(messages, list):  # the root's have no ids yet
             stream.set(messages, builder.at)
     elif kind == "on_chain_stream" and is_root and isinstance(data.get("chunk"), dict):
         _updates(builder, stream, Heard("updates", (), data["chunk"]))
@@ -293,7 +293,7 @@ def _lifecycle(builder: Builder, stream: Stream, told: Heard) -> None:
 
 
 def _v3_tools(builder: Builder, stream: Stream, told: Heard) -> None:
-    """Add a result; the state has it, too, where that is streamed."""
+    """Add a result; the state contains it, too, if it is streamed."""
     if told.data["event"] == "tool-finished":
         message = message_of(told.data.get("output"))
         if message is not None and message["type"] == "tool":
@@ -301,7 +301,7 @@ def _v3_tools(builder: Builder, stream: Stream, told: Heard) -> None:
 
 
 def _v3_messages(builder: Builder, stream: Stream, told: Heard) -> None:
-    """Add a step of a message; of a model that doesn't stream, the whole message."""
+    """Apply an event of a message; of a model that doesn't stream, add the whole message."""
     data = told.data
     if isinstance(data, list) and data and "event" not in data[0] and message_of(data[0]) is not None:
         _messages(builder, stream, told)
@@ -348,5 +348,5 @@ MODES: Final[dict[str, Mode]] = {
     f"{V3}:tools": _v3_tools,
 }
 
-HANDLERS: Final[dict[str, Handler]] = {}  # an event's type is in its shape: all go to `read`
+HANDLERS: Final[dict[str, Handler]] = {}  # the shape of an event shows its kind: all go to `read`
 STRETCHES: Final[dict[str | None, Stretch]] = {"messages": chunks, None: chunks}

@@ -1,8 +1,8 @@
-"""Thread document -> LangChain messages, in the plain form in which a graph's state holds them.
+"""Thread document -> LangChain messages, in the plain form of a graph's state.
 
-`langchain_core.messages.convert_to_messages` and `graph.update_state` take them. Content is what each provider's
-package writes, where the thread came from there; else LangChain's own standard blocks. Sources and errors have no place
-in it.
+`langchain_core.messages.convert_to_messages` and `graph.update_state` take them. Content is in the form of the
+provider's package, if the thread came from there; otherwise in LangChain's own standard blocks. Sources and errors
+can't be expressed and are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from topics import json_text
 from topics.json_text import Fields
 
 NAMES: Final = Names("type", "ai", "tool", "tool_call_id", ("tool_calls", "invalid_tool_calls"), ("content",))
-LARGEST: Final = 2**64  # what a checkpoint holds of integers
+LARGEST: Final = 2**64  # the integers that a checkpoint can store
 REASONS: Final = {"tool_call": "tool_calls"}
 
 
@@ -65,7 +65,7 @@ def _tool(part: Fields) -> Fields:
 
 
 def _kept(said: Fields) -> Fields:
-    """Id and name of a message; fields that nobody knows stay in the thread."""
+    """Return id and name of a message; unknown fields stay in the thread."""
     return {key: value for key, value in said.get(META, {}).items() if key != "fields"}
 
 
@@ -101,7 +101,7 @@ def _response(response: Fields) -> Fields:
 
 
 def _usage(usage: Any) -> Fields:
-    """Tokens as LangChain counts them: input with caches, output with thoughts."""
+    """Return tokens as LangChain counts them: input with caches, output with thoughts."""
     if not isinstance(usage, dict) or not isinstance(usage.get("input_tokens"), int):
         return {}
     counts = {"input_tokens": usage["input_tokens"], "output_tokens": usage.get("output_tokens") or 0}
@@ -130,7 +130,7 @@ def _call(part: Fields) -> Fields:
 
 
 def _storable(value: Any) -> Any:
-    """Integers of more than 64 bits as doubles, those of more than 1024 as text: a graph's checkpoint refuses them."""
+    """Return integers of more than 64 bits as doubles, of more than 1024 as text: a graph's checkpoint refuses them."""
     match value:
         case dict():
             return {key: _storable(item) for key, item in value.items()}
@@ -142,7 +142,7 @@ def _storable(value: Any) -> Any:
 
 
 def _block(parts: Any, place: int, part: Fields) -> list[Fields]:
-    """Return a part of a response that is no call of a tool as content blocks."""
+    """Return a part of a response, other than a call of a tool, as content blocks."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
         said: Fields = {"type": "text", "text": part.get("content") or ""}
@@ -162,7 +162,7 @@ def _block(parts: Any, place: int, part: Fields) -> list[Fields]:
 
 
 def _thought(parts: Any, place: int, part: Fields) -> list[Fields]:
-    """Return a thought as its provider takes it back: with its signature, or the summary with its encrypted content."""
+    """Return a thought as its provider accepts it: with its signature, or the summary with its encrypted content."""
     meta, signature = part.get(META, {}), part.get("signature")
     identity = {"id": part["thinking_id"]} if isinstance(part.get("thinking_id"), str) else {}
     if "group" in meta:
@@ -171,7 +171,7 @@ def _thought(parts: Any, place: int, part: Fields) -> list[Fields]:
         summary = [{"type": "summary_text", "text": text, "index": n} for n, text in enumerate(group)]
         return [{"type": "reasoning", **identity, "summary": summary, **sealed}]
     if any(meta_of.get("group", 0) > back for back, meta_of in enumerate(_before(parts, place), 1)):
-        return []  # it is in the summary of the first
+        return []  # it is in the summary of the first part
     if meta.get("as") == "thinking" or (signature is not None and meta.get("as") != "reasoning"):
         sealed = {"signature": signature} if signature is not None else {}
         return [{"type": "thinking", "thinking": part.get("content") or "", **sealed}]

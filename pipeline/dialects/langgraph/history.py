@@ -15,7 +15,7 @@ from turnmill.errors import InvalidRecord, Reason
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Cut before the user's words behind an answer; system messages are no part of a thread."""
+    """Cut before each user message that follows an answer; system messages are not part of a thread."""
     return exchanges([one for one in map(_read, messages) if one["type"] in ("human", "ai", "tool")], _place)
 
 
@@ -31,7 +31,7 @@ def _place(message: Fields) -> MessagePlace:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Fill the builder with the state of a run that is over."""
+    """Fill the builder with the state of a finished run."""
     stream = Stream(told=True, valued=True)
     stream.state = [Entry(message, builder.at, builder.at, whole=True) for message in messages]
     write(builder, stream, "complete")

@@ -12,7 +12,7 @@ from topics.json_text import Fields
 
 
 def recognises(event: Any) -> bool:
-    """Events have no type: by their modes, and by the messages in what has none."""
+    """Return whether an event is of this wire, by its mode, or by its messages if it has none: events have no type."""
     told = _heard(event)
     match told:
         case None:
@@ -34,7 +34,7 @@ def _has_messages(state: Fields) -> bool:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Texts and thoughts of chunks, and the calls of tools; not of agents inside of tools."""
+    """Return text and thoughts of chunks, and the calls of tools; not those of agents inside tools."""
     told = _heard(event)
     if told is None or (told.namespace and told.namespace[0].startswith(OF_TOOLS)):
         return ()
@@ -80,7 +80,7 @@ def _of_delta(delta: Fields) -> list[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Only some forms say it: `end` of old servers, the root's last event of `astream_events`, v3's lifecycle."""
+    """Return the end of a stream, in forms that have one: old servers, `astream_events` (the root's end), v3."""
     match _heard(event):
         case Heard(mode="end", namespace=()):
             return "complete"
@@ -92,7 +92,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def conversation(event: Any) -> str | None:
-    """Return the graph's thread, which the metadata of messages name."""
+    """Return the graph's thread, from the metadata of messages."""
     match _heard(event):
         case Heard(mode="messages", data=[_, {"thread_id": str(thread)}]):
             return thread or None

@@ -1,4 +1,4 @@
-"""Chunks of a message -> the message so far, as langchain-core adds them up (AIMessageChunk.__add__)."""
+"""Joins the chunks of a message, as langchain-core adds them up (AIMessageChunk.__add__)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from topics.json_text import Fields
 
-# Texts that come in pieces. All others are told whole: ids, names, types, reasons.
+# Texts that come in pieces. All others come whole: ids, names, types, reasons.
 GROWING: Final = frozenset(
     {"text", "thinking", "reasoning", "reasoning_content", "signature", "refusal", "args", "arguments", "partial_json"}
     | {"input", "code", "encrypted_content", "data", "cited_text"}
@@ -14,7 +14,7 @@ GROWING: Final = frozenset(
 
 
 def added(left: Fields, right: Fields) -> Fields:
-    """Two chunks of one message; of the ids, a provider's own is the message's."""
+    """Return two chunks of one message as one; if a provider's own id is among theirs, it is the message's."""
     both = _objects(
         left, {key: value for key, value in right.items() if key not in ("content", "usage_metadata", "id")}
     )
@@ -26,7 +26,7 @@ def added(left: Fields, right: Fields) -> Fields:
 
 
 def is_run_id(message_id: str) -> bool:
-    """Return True if LangChain made the id, of the run of the model; providers have ids of their own."""
+    """Return True if LangChain made the id, from the model's run; providers have ids of their own."""
     return message_id.startswith(("lc_run-", "run-"))
 
 
@@ -43,7 +43,7 @@ def _blocks(content: Any) -> list[Any]:
 
 
 def _lists(left: list[Any], right: list[Any]) -> list[Any]:
-    """Entries of one index are one; a block of another type than its index had is the next one."""
+    """Join entries with the same index; a block of another type than the one at its index is a new entry."""
     found = list(left)
     for entry in right:
         at = next((n for n in reversed(range(len(found))) if _same(found[n], entry)), None)

@@ -1,6 +1,6 @@
-"""The content of LangChain's AI messages, as each provider's package writes it -> ThreadProtocol parts.
+"""Conversion of content of LangChain's AI messages, as each provider's package writes it, to ThreadProtocol parts.
 
-What ThreadProtocol has no field for is kept under META, by LangChain's names.
+Fields that ThreadProtocol lacks are kept under META, by LangChain's names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
 CALLS: Final = frozenset({"tool_use", "function_call", "tool_call", "custom_tool_call", "invalid_tool_call"})
-STANDING: Final = CALLS | {"tool_call_chunk"}  # those that say all of a call
+STANDING: Final = CALLS | {"tool_call_chunk"}  # blocks that contain the whole call
 PIECES: Final = frozenset({"input_json_delta", "tool_call_chunk", "server_tool_call_chunk"})
 FIRST: Final = frozenset({"code_interpreter_call", "mcp_call", "image_generation_call"})  # of `tool_outputs`
 INLINE: Final = re.compile(r"data:([^;,]+);base64,")
@@ -23,9 +23,9 @@ MEDIA: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4"
 
 
 def response_parts(message: Fields) -> list[Fields]:
-    """Return the parts of an AI message: its content in order, calls where a block stands for them, else behind it.
+    """Return the parts of an AI message: its content in order, calls at the place of their block, or else at the end.
 
-    What stands beside the content, in `additional_kwargs`, is where langchain-core's `content_blocks` puts it.
+    Parts in `additional_kwargs`, beside the content, come where langchain-core's `content_blocks` puts them.
     """
     calls = _by_id(message)
     extra = message.get("additional_kwargs")
@@ -58,7 +58,7 @@ def _thoughts_beside(extra: Fields, blocks: list[Any]) -> list[Fields]:
 
 
 def _is_repeated(block: Fields, before: list[Any]) -> bool:
-    """Return True for a picture that LangChain.js writes twice: in its own form, then as the provider had it."""
+    """Return True for a picture that LangChain.js writes twice: in its own form, then in the provider's."""
     value = block.get("value")
     if block.get("type") != "non_standard" or not isinstance(value, dict) or not isinstance(value.get("result"), str):
         return False
@@ -81,13 +81,13 @@ def _by_id(message: Fields) -> dict[str, list[Fields]]:
 
 
 def _calls(message: Fields) -> Iterator[Fields]:
-    """Yield calls, and those whose arguments are no JSON."""
+    """Yield calls, also those whose arguments are not JSON."""
     told = [call for key in ("tool_calls", "invalid_tool_calls") for call in _objects(message.get(key))]
     told = told or _objects(message.get("tool_call_chunks"))
     for call in told or [block for block in _objects(message.get("content")) if str(block.get("type")) in STANDING]:
         name, call_id = call.get("name"), call.get("call_id", call.get("id"))
         if call.get("type") == "invalid_tool_call" and not name and not call_id:
-            continue  # LangChain.js: the input of a provider's own tool, which a block of the content has
+            continue  # LangChain.js: the input of a provider's own tool, which is also a block of the content
         given: Any = next((call[key] for key in ("args", "input", "arguments") if call.get(key) is not None), {})
         yield {
             "part_kind": "tool-call",
@@ -132,7 +132,7 @@ def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
 
 
 def _thoughts(block: Fields) -> list[Fields]:
-    """Each text of a summary is its own thought; the signature or encrypted content goes with the first."""
+    """Return each text of a summary as a thought; the signature or encrypted content goes with the first."""
     extras = block["extras"] if isinstance(block.get("extras"), dict) else {}
     summary = [entry.get("text", "") for entry in _objects(block.get("summary"))]
     told_in = next((block[key] for key in ("thinking", "reasoning") if block.get(key)), "")
@@ -173,7 +173,7 @@ def _file(block: Fields) -> Fields:
 
 
 def content(value: Any) -> Any:
-    """Return a user's content: one text as it is, else a list of texts and files."""
+    """Return a user's content: a single text stays a text, all else is a list of texts and files."""
     if isinstance(value, str):
         return value
     pieces = [_piece(block) for block in value] if isinstance(value, list) else []

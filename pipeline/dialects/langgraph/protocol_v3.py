@@ -11,7 +11,7 @@ TYPES: Final = {"text-delta": "text", "reasoning-delta": "reasoning", "tool-call
 
 
 def message_event(stream: Stream, namespace: tuple[str, ...], data: Any, at: int) -> None:
-    """Take an event of one message; in the process itself it comes with its metadata."""
+    """Handle an event of one message; streamed within the process, it comes with its metadata."""
     event, metadata = (data[0], data[1]) if isinstance(data, list) else (data, {})
     task = metadata.get("langgraph_checkpoint_ns") if isinstance(metadata, dict) else None
     key = f"v3:{task or '|'.join(namespace)}"
@@ -59,19 +59,19 @@ def _grow(entry: Entry, event: Fields, at: int) -> None:
 
 
 def _like(one: Any, other: Any) -> bool:
-    """Return True if two types are those of one block: a call's begins as pieces of one."""
+    """Return True if two types occur in one block: a call's block begins as a piece of one."""
     return one == other or {one, other} <= {"tool_call_chunk", "tool_call", "invalid_tool_call"}
 
 
 def _add(blocks: list[Fields], index: Any, delta: Fields) -> None:
-    """Add a delta; one of another type than its block begins a new one."""
+    """Add a delta; if its type is not that of its block, it begins a new one."""
     fields = delta["fields"] if isinstance(delta.get("fields"), dict) else {}
     kind = TYPES.get(str(delta.get("type")), fields.get("type"))
     block = next((block for block in reversed(blocks) if block.get("index") == index), None)
     if block is None or (kind is not None and not _like(block.get("type"), kind)):
         block = {"type": kind, "index": index}
         blocks.append(block)
-    if fields:  # cumulated
+    if fields:  # cumulative
         block.update({key: value for key, value in fields.items() if key != "type"})
         return
     for key in ("text", "reasoning", "args"):

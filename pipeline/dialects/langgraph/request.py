@@ -1,4 +1,4 @@
-"""The body of a run (`run.request`), as LangGraph's platform takes it, and where it places the run.
+"""The body of a run (`run.request`), as LangGraph's platform takes it, and where the run begins.
 
 {"input": {"messages": [...]}, "command": …, "checkpoint": …}
 """
@@ -17,7 +17,7 @@ from topics.json_text import Fields
 
 
 def begin(builder: Builder) -> None:
-    """Begin the run with the user's words, the last of the input; a body of another shape has none."""
+    """Begin the run with the user's last messages of the input; a body of another shape has none."""
     builder.scratch["stream"] = Stream()
     messages = _messages(builder.context.request)
     spoken = [n for n, message in enumerate(messages) if message["type"] in ("ai", "tool")]
@@ -28,14 +28,14 @@ def begin(builder: Builder) -> None:
 
 
 def repeated(body: Any) -> History:
-    """Return the conversation that a request repeats, and the checkpoint from which the graph is to go on."""
+    """Return the conversation that a request repeats, and the checkpoint from which the graph continues."""
     said = body if isinstance(body, dict) else {}
     named = (identity(said.get("checkpoint")), identity(said.get("config")), identity(said))
     return History(_messages(body), checkpoint=next(filter(None, named), None))
 
 
 def told(builder: Builder, stream: Stream) -> History | None:
-    """Return the same from the stream: the state before the run is the whole conversation, and checkpoints have ids."""
+    """Return the same from the stream: from the state before the run, and the ids of its checkpoints."""
     base = [] if builder.lossy else stream.base
     if not base and not stream.checkpoints and stream.checkpoint is None:
         return None

@@ -1,6 +1,6 @@
-"""LangGraph's streams, recognised by shape: platform SSE, tuples of `astream`, `astream_events` v2, protocol v3.
+"""LangGraph's streams, recognized by shape: platform SSE, tuples of `astream`, `astream_events` v2, protocol v3.
 
-Whatever the form, an event is heard as a mode, a namespace (the sub-graph that speaks; the root's is empty) and data.
+Every form is converted to a mode, a namespace (of the sub-graph; empty for the root) and data.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MODES: Final = frozenset(
     {"values", "updates", "messages", "custom", "tasks", "checkpoints", "debug", "events", "error", "end", "metadata"}
     | {"messages/metadata", "messages/partial", "messages/complete", "feedback"}
 )
-V3: Final = "v3"  # before a method of protocol v3, which may have the name of a mode
+V3: Final = "v3"  # prefix of the methods of protocol v3, which may be named like modes
 CLASSES: Final = {
     "AIMessage": "ai",
     "AIMessageChunk": "ai",
@@ -32,7 +32,7 @@ KINDS: Final = frozenset({"ai", "human", "tool", "system", "remove", "function",
 
 
 class Heard(NamedTuple):
-    """One event. `token`: what a replay of the same event has, too."""
+    """One event. `token`: equal in a replay of the same event."""
 
     mode: str
     namespace: tuple[str, ...]
@@ -41,7 +41,7 @@ class Heard(NamedTuple):
 
 
 def heard(event: Fields) -> Heard:
-    """Return an event as mode, namespace and data. Raises TypeError where it has none of the shapes."""
+    """Return an event as mode, namespace and data. Raises TypeError if it has none of the shapes."""
     name = event.get("event")
     if isinstance(name, str):
         if name.startswith("on_") and "data" in event and "run_id" in event:
@@ -49,7 +49,7 @@ def heard(event: Fields) -> Heard:
         data = event.get("data")
         if isinstance(data, dict) and data.get("type") == "event" and "method" in data:
             return _v3(data)
-        if name == "data":  # LangServe, and servers of 2024: what it is, its own shape says
+        if name == "data":  # LangServe, and servers of 2024: the data's own shape decides
             return heard(data) if isinstance(data, dict) else _tuple(data)
         mode, *namespace = name.split("|")
         return Heard(mode, tuple(namespace), data)

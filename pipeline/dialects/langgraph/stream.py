@@ -1,7 +1,7 @@
-"""The state of a LangGraph stream's handlers: the state of the root graph, and pieces that came meanwhile.
+"""The state of a LangGraph stream's handlers: the state of the root graph, and messages streamed meanwhile.
 
-Whole messages of updates and states are the authority; chunks and snapshots are heard before them, and some never get
-into the state: a router's thoughts, an attempt that failed, an agent inside of a tool.
+Whole messages of updates and states are authoritative; chunks and snapshots come before them. Some never become part of
+the state: a router's thoughts, a failed attempt, an agent inside a tool.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pipeline.dialects.langgraph.merge import added, is_run_id
 from pipeline.dialects.langgraph.shapes import message_of
 from topics.json_text import Fields
 
-MANY: Final = 256  # texts that are joined
+MANY: Final = 256  # texts from which on they are joined
 EACH: Final = {"model_provider"}  # what every chunk repeats of the metadata
 BESIDE: Final = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
 ALL: Final = "__remove_all__"
-TASK: Final = "langgraph_checkpoint_ns"  # of the metadata: which task speaks
+TASK: Final = "langgraph_checkpoint_ns"  # in the metadata: the task of a message
 OF_TOOLS: Final = "tools:"
 
 
@@ -27,8 +27,9 @@ OF_TOOLS: Final = "tools:"
 class Entry:
     """A message: whole, or the sum of its chunks so far. Times in epoch ms.
 
-    `rank`: step and place of the task that wrote it, where several ran at once. `old`: of an earlier run. `confirmed`:
-    the state has it. `told`: it was heard before it was written. `broken`: its task began another before its end.
+    `rank`: step and place of the task that wrote it, if several ran at once. `old`: of an earlier run. `confirmed`: it
+    is in the state. `told`: it was streamed before it was written. `broken`: its task began another message before this
+    one ended.
     """
 
     message: Fields
@@ -47,7 +48,7 @@ class Entry:
     usage: Fields | None = None
 
     def add(self, chunk: Fields) -> None:
-        """One more chunk; most are a text and nothing else."""
+        """Add a chunk; most contain only text."""
         if isinstance(self.message.get("content"), str) and is_text(chunk):
             self.append(chunk["content"])
             return
@@ -55,20 +56,20 @@ class Entry:
         self.message = added(self.message, chunk)
 
     def append(self, text: str) -> None:
-        """More of a message that is one text so far."""
+        """Append to a message that consists of one text so far."""
         self.texts.append(text)
         if len(self.texts) >= MANY:
             self.texts[:] = ["".join(self.texts)]
 
     def settle(self) -> Fields:
-        """Return the message with all pieces."""
+        """Return the message with all its chunks."""
         if self.texts:
             self.message = added(self.message, {"content": "".join(self.texts)})
             self.texts.clear()
         return self.message
 
     def is_other(self, message_id: Any) -> bool:
-        """Return True if a chunk of this id is of the next message.
+        """Return True if a chunk with this id belongs to the next message.
 
         One message may have its provider's id and LangChain's.
         """
@@ -77,7 +78,7 @@ class Entry:
         return self.is_over() or any(is_run_id(known) == is_run_id(message_id) for known in self.ids)
 
     def is_over(self) -> bool:
-        """Return True if its last chunk was there."""
+        """Return True if its last chunk came."""
         told = self.message.get("response_metadata")
         reasons = ("finish_reason", "stop_reason", "status")
         ended = isinstance(told, dict) and any(told.get(reason) for reason in reasons)
@@ -88,9 +89,9 @@ class Entry:
 class Stream:
     """One run so far.
 
-    `told`: updates or states were there. `valued`: the newest word was a whole state. `begun`: the root's start was
-    there, in a form that writes its end, too; `root`: its run id, where it has one. `base`: the messages of the state
-    before the run. `checkpoint`: the one that the run began at; `checkpoints`: those it wrote.
+    `told`: updates or states came. `valued`: the newest of these was a whole state. `begun`: the root's start came, in
+    a form that also has its end; `root`: its run id, if it has one. `base`: the messages of the state before the run.
+    `checkpoint`: the one at which the run began; `checkpoints`: those it wrote.
     """
 
     state: list[Entry] = field(default_factory=list)
@@ -103,15 +104,15 @@ class Stream:
     heard: list[Entry] = field(default_factory=list)
     open: dict[str, Entry] = field(default_factory=dict)  # by task, and by id
     known: dict[str, Fields] = field(default_factory=dict)  # metadata by message id (messages/metadata)
-    replays: set[Any] = field(default_factory=set)  # of events that say which they are
+    replays: set[Any] = field(default_factory=set)  # tokens of events that have one (`Heard.token`)
     beside: list[Message] = field(default_factory=list)
-    rest: Fields = field(default_factory=dict)  # what else is in the state
+    rest: Fields = field(default_factory=dict)  # other keys of the state
     base: list[Fields] = field(default_factory=list)
     checkpoint: str | None = None
     checkpoints: dict[str, None] = field(default_factory=dict)
 
     def chunk(self, chunk: Fields, namespace: tuple[str, ...], metadata: Fields, at: int) -> None:
-        """Add a piece of a message. Tasks run side by side, and one message may change its id."""
+        """Add a chunk of a message. Tasks run side by side, and one message may change its id."""
         message_id, task = chunk.get("id"), metadata.get(TASK)
         entry = self.open.get(message_id) if isinstance(message_id, str) else None
         entry = entry or (self.open.get(task) if isinstance(task, str) else None)
@@ -134,7 +135,7 @@ class Stream:
             entry.ids.add(message_id)
 
     def snapshot(self, message: Fields, namespace: tuple[str, ...], metadata: Fields, at: int, *, whole: bool) -> None:
-        """Take a message as far as it is, or whole."""
+        """Set a message to its content so far, or to the whole."""
         message_id = message.get("id")
         entry = self.open.get(message_id) if isinstance(message_id, str) else None
         said = {key: value for key, value in message.items() if key != "tool_call_chunks"}
@@ -150,7 +151,7 @@ class Stream:
     def write(self, raws: Iterable[Any], at: int) -> None:
         """Write a node's output as LangGraph's add_messages does: the same id replaces, a RemoveMessage removes.
 
-        Some nodes write the whole conversation: a message that stands before a known one is older than that.
+        Some nodes write the whole conversation: a message before a known one is older than that one.
         """
         messages = [message for message in map(message_of, raws) if message is not None]
         for number, message in enumerate(messages):
@@ -169,7 +170,7 @@ class Stream:
     def set(self, raws: Iterable[Any], at: int) -> None:
         """Set the whole state.
 
-        The first is from before the run: all in it is old, and the user's last words are new.
+        The first one is from before the run: all its messages are old, except that the user's last ones are new.
         """
         messages = [message for message in map(message_of, raws) if message is not None]
         first = not self.based and not self.told and not any(entry.namespace == () for entry in self.heard)
@@ -194,7 +195,7 @@ class Stream:
         return next((entry for entry in self.state if _same(entry.message, message)), None)
 
     def _confirmed(self, message: Fields, at: int) -> Entry:
-        """Return a new message of the state, with the times of its pieces."""
+        """Return a new message of the state, with the times of its chunks."""
         message_id = message.get("id")
         heard = next((entry for entry in self.heard if message_id in entry.ids and not entry.confirmed), None)
         entry = Entry(message, at, at, whole=True, confirmed=True)
@@ -210,7 +211,7 @@ class Stream:
 
 
 def is_text(chunk: Fields) -> bool:
-    """Return True if a chunk is a text and nothing else."""
+    """Return True if a chunk contains only text."""
     if chunk.get("content").__class__ is not str:
         return False
     for key in BESIDE:
@@ -220,14 +221,14 @@ def is_text(chunk: Fields) -> bool:
 
 
 def _same(one: Fields, other: Fields) -> bool:
-    """Return True for the same message: by id, or without any by its content."""
+    """Return True for the same message: by id, or, if both lack one, by content."""
     if one.get("id") is not None or other.get("id") is not None:
         return one.get("id") == other.get("id")
     return all(one.get(key) == other.get(key) for key in ("type", "content", "tool_call_id"))
 
 
 def _keeping_usage(message: Fields, before: Fields) -> Fields:
-    """Return the message with the tokens from before, where its serialisation has none."""
+    """Return the message; if its serialisation lacks tokens, with the previous ones."""
     if message.get("usage_metadata") or not before.get("usage_metadata"):
         return message
     return {**message, "usage_metadata": before["usage_metadata"]}

@@ -1,4 +1,4 @@
-"""The messages of a LangGraph run -> the responses and requests of its turn."""
+"""Conversion of the messages of a LangGraph run to the responses and requests of its turn."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REASONS: Final = {
     "refusal": "content_filter",
 }
 
-KNOWN: Final = frozenset(  # what LangChain's messages hold; `chunk` is of our own
+KNOWN: Final = frozenset(  # fields of LangChain's messages; `chunk` is our own
     {"type", "role", "chunk", "content", "id", "name", "tool_calls", "invalid_tool_calls", "tool_call_chunks"}
     | {"usage_metadata", "response_metadata", "additional_kwargs", "chunk_position", "example"}
     | {"tool_call_id", "status", "artifact"}
@@ -37,7 +37,7 @@ KNOWN: Final = frozenset(  # what LangChain's messages hold; `chunk` is of our o
 
 
 def write(builder: Builder, stream: Stream, end: str) -> None:
-    """Append the run's messages to the builder's turn: those of the state, where it was told; else what was heard."""
+    """Append the run's messages to the builder's turn: those of the state, if one came, else the streamed ones."""
     complete = end == "complete"
     if complete and stream.based and not stream.told and not stream.heard:
         _take_for_new(stream)
@@ -71,9 +71,9 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
 
 
 def _take_for_new(stream: Stream) -> None:
-    """Take a single state for new: it is all there is of the run.
+    """Treat a single state as new, since the run has nothing else.
 
-    Not the one before it, though it was the first.
+    As the first state it counted as the one from before the run.
     """
     asked = [n for n, entry in enumerate(stream.state) if entry.message.get("type") == "human"]
     for entry in stream.state[asked[-1] + 1 if asked else 0 :]:
@@ -81,14 +81,14 @@ def _take_for_new(stream: Stream) -> None:
 
 
 def _asked(stream: Stream) -> list[Entry]:
-    """Return the user's words behind the last answer of the state from before the run."""
+    """Return the user's messages after the last answer in the state from before the run."""
     old = [entry for entry in stream.state if entry.old and entry.message.get("type") in ("ai", "tool", "human")]
     spoken = [n for n, entry in enumerate(old) if entry.message["type"] != "human"]
     return old[spoken[-1] + 1 :] if spoken else old
 
 
 def _in_order(entries: list[Entry]) -> list[Entry]:
-    """Tasks that ran side by side write as they are done; the state has them in their order."""
+    """Return the entries sorted: parallel tasks write when they are done, but the state has them in task order."""
     found = list(entries)
     start = 0
     while start < len(found):
@@ -102,12 +102,12 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
 
 
 def _unsettled(entry: Entry) -> bool:
-    """Return True for a broken run's message that is not in the state, and not of a tool's own agent."""
+    """Return True for a message of a broken run that is not in the state, and not of an agent inside a tool."""
     return not entry.confirmed and not _is_childs(entry)
 
 
 def _is_childs(entry: Entry) -> bool:
-    """Return True if an agent inside of a tool says it."""
+    """Return True if the message is of an agent inside a tool."""
     return bool(entry.namespace) and entry.namespace[0].startswith(OF_TOOLS)
 
 
@@ -128,7 +128,7 @@ def _respond(builder: Builder, entry: Entry, message: Fields, *, whole: bool, bi
 
 
 def response_fields(message: Fields) -> Fields:
-    """Tokens, model, and why the response ended."""
+    """Return tokens, model and stop reason."""
     told = message.get("response_metadata")
     told = told if isinstance(told, dict) else {}
     reason = next((told[key] for key in ("finish_reason", "stop_reason", "status") if told.get(key)), None)
@@ -147,7 +147,7 @@ def response_fields(message: Fields) -> Fields:
 
 
 def _answer(builder: Builder, entry: Entry, message: Fields) -> None:
-    """Put a tool's result into the request behind the newest response that has its call."""
+    """Put a tool's result into the request after the newest response that has its call."""
     call_id = str(message.get("tool_call_id") or "")
     holders = (m for m in reversed(builder.messages) if m.kind == "response" and _calls(m, call_id))
     response = next(holders, None)
@@ -163,7 +163,7 @@ def _answer(builder: Builder, entry: Entry, message: Fields) -> None:
 
 
 def _request(builder: Builder, response: Message | None, at: int) -> Message:
-    if response is None and builder.last_response() is None:  # it answers an earlier run's call
+    if response is None and builder.last_response() is None:  # it answers a call of an earlier run
         opening = next((message for message in builder.messages if message.kind == "request"), None)
         if opening is None:
             opening = Message("request", at, closed=True)
@@ -205,7 +205,7 @@ def prompt_part(message: Fields) -> Fields:
 
 
 def _beside(message: Fields) -> Fields:
-    """Return a message's fields beside its content: id and name, and under `fields` the unknown ones."""
+    """Return a message's fields other than its content: id and name, and under `fields` the unknown ones."""
     kept: Fields = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
     rest = {key: value for key, value in message.items() if key not in KNOWN and value not in (None, "", [], {})}
     if rest:
@@ -214,7 +214,7 @@ def _beside(message: Fields) -> Fields:
 
 
 def _sources(parts: list[Part]) -> Iterator[Fields]:
-    """Citations of texts that have an address, each once."""
+    """Yield citations of texts that have an address, each once."""
     told: set[str] = set()
     for part in parts:
         for cited in _objects((part.fields.get(META) or {}).get("annotations")):
@@ -226,7 +226,7 @@ def _sources(parts: list[Part]) -> Iterator[Fields]:
 
 
 def _children(stream: Stream) -> Iterator[Message]:
-    """Messages of agents whose words never reach the root's state: one system message for each namespace."""
+    """Yield messages of agents whose output never reaches the root's state: one system message for each namespace."""
     ids = {entry.message.get("id") for entry in stream.state}
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for entry in stream.heard:

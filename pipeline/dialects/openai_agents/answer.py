@@ -1,8 +1,8 @@
-"""One call of a model: the events of the Responses API -> the parts of one response.
+"""One call of a model: the parts of one response, from events of the Responses API.
 
-Deltas are for those who look on, and count only where nothing better comes. What overrules what: the output of the
-terminal event, an item that is done, the whole of a text or of arguments, deltas. Items are told apart by their
-`output_index`; servers that write none, or 0 for all, open one item after the other.
+Each of these replaces the next: the output of the terminal event, a finished item, the whole of a text or of arguments,
+deltas, which are mainly for live readers. Items are distinguished by their `output_index`; servers that write none, or
+0 for all, open one item after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from topics.json_text import Fields
 
 TEXT: Final[Fields] = {"part_kind": "text"}
 THINKING: Final[Fields] = {"part_kind": "thinking"}
-# What a stretch of text belongs to: event type without its ending -> (kind of stretch, its part, its number's key).
+# Stretches of text: event type without its ending -> (kind of stretch, its part, the key of its number).
 STRETCHES: Final[dict[str, tuple[str, Fields, str]]] = {
     "response.output_text": ("text", TEXT, "content_index"),
     "response.refusal": ("text", {**TEXT, REFUSAL: True}, "content_index"),
@@ -28,7 +28,7 @@ STRETCHES: Final[dict[str, tuple[str, Fields, str]]] = {
     "response.custom_tool_call_input": ("args", {}, "args_index"),
     "response.mcp_call_arguments": ("args", {}, "args_index"),
 }
-WHOLE: Final = ("text", "refusal", "arguments", "input")  # where a `.done` event has all of its stretch
+WHOLE: Final = ("text", "refusal", "arguments", "input")  # where a `.done` event has the whole stretch
 TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
 FAILED: Final = frozenset({"response.failed", "error"})
 
@@ -38,13 +38,13 @@ ITEMS: Final = frozenset({"response.output_item.added", "response.output_item.do
 
 
 def is_read(kind: str) -> bool:
-    """Return True if an event between the first and the terminal one is of a kind that is known here."""
+    """Return True if the kind of an event between the first and the terminal one is known here."""
     return kind in OPENING or kind in ITEMS or kind.rpartition(".")[0] in STRETCHES
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One item of the output. `live`: its stretches so far, by kind and number; `parts`: of the item that is done."""
+    """One item of the output. `live`: its stretches so far, by kind and number; `parts`: those of a finished item."""
 
     index: int
     item: Fields
@@ -52,7 +52,7 @@ class Slot:
     parts: list[Part] | None = None
 
     def shown(self) -> list[Part]:
-        """Return the item as far as it is known: a reasoning's content only without a summary."""
+        """Return the item's parts so far: a reasoning's content only without a summary."""
         if self.parts is not None:
             return self.parts
         kinds = {kind for kind, _ in self.live}
@@ -61,7 +61,7 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """The call that is going on. `response` is open until a terminal event, or what follows, closes it."""
+    """The current call. `response` is open until a terminal event, or the next call, closes it."""
 
     response: Message
     response_id: str | None = None
@@ -70,7 +70,7 @@ class Answer:
     items: list[Fields] = field(default_factory=list)  # all items, once it is settled
 
     def take(self, event: Fields, at: int) -> None:
-        """Take an event between the first and the terminal one; an unknown kind is ignored."""
+        """Handle an event between the first and the terminal one; an unknown kind is ignored."""
         kind = event["type"]
         if kind == "response.output_item.added":
             if isinstance(event.get("item"), dict):
@@ -87,7 +87,7 @@ class Answer:
             self.response.first_part_at = at
 
     def growing(self, event: Fields) -> Part | None:
-        """Return the part that a delta extends; None where it begins one, or is ignored."""
+        """Return the part that a delta extends; None if it begins one, or is ignored."""
         stretch, _, ending = event["type"].rpartition(".")
         slot = self._of(event) if ending == "delta" and stretch in STRETCHES else None
         if slot is None or slot.parts is not None or self.response.first_part_at is None:
@@ -112,13 +112,13 @@ class Answer:
         self.response.closed = True
 
     def forget_live(self) -> None:
-        """Events were lost: texts that go on behind them would lack a piece."""
+        """Drop live texts after events were lost: their continuation would lack a piece."""
         for slot in self.slots:
             slot.live.clear()
         self._place()
 
     def give_up(self) -> None:
-        """Give up a call that broke off and was made again: nothing of it is in the conversation."""
+        """Give up a call that broke off and was made again: its output is not in the conversation."""
         for part in self.response.parts:
             part.done = False
 
@@ -164,7 +164,7 @@ class Answer:
             part.chunks.append(delta)
 
     def _settle_live(self, slot: Slot) -> None:
-        """Without its end, an item is what its deltas built; a call without a name is none."""
+        """Build an unfinished item from its deltas; a call without a name is dropped."""
         for part in slot.live.values():
             if "args" not in part.fields:
                 part.done = True
@@ -175,7 +175,7 @@ class Answer:
                 part.done = True
 
     def _by_id(self, item: Fields) -> Slot | None:
-        """Return the newest slot of this item's id, where it has one of its own."""
+        """Return the newest slot of this item's id, if the id is the item's own."""
         identity = item.get("id")
         if identity in (None, "", FAKE_ID):
             return None
@@ -198,7 +198,7 @@ class Answer:
 
 
 def _finished(item: Fields) -> list[Part]:
-    """Return the parts of an item that is whole; arguments that were cut off are no call."""
+    """Return the parts of a whole item; a call with truncated arguments is dropped."""
     if not isinstance(item.get("type"), str):
         raise TypeError("an item has a type")
     cut_off = item["type"] == "function_call" and item.get("status") == "incomplete"
@@ -219,8 +219,8 @@ def _call(item: Fields) -> Fields:
 class Memory:
     """The memory of a run.
 
-    `answer`: the call that is going on. `is_over`: the newest call had its terminal event, and nothing followed.
-    `is_raw`: the model's own events are in the stream. `agent`: who speaks; `moved`: to whom a hand-off led.
+    `answer`: the current call. `is_over`: the newest call had its terminal event, and no call followed. `is_raw`: the
+    model's own events are in the stream. `agent`: the current agent; `moved`: the target of a hand-off.
     """
 
     answer: Answer | None = None

@@ -7,12 +7,12 @@
 | raw_response_event: response.completed, .incomplete | closes the response; its output overrules all before |
 | raw_response_event: response.failed, error | SystemMessage `error`; failed, unless it had ended, or another follows |
 | raw_response_event: an item or a delta behind those | refused: it belongs to no response |
-| raw_response_event: progress | nothing: the item has what it told |
+| raw_response_event: progress | nothing: the item contains it |
 | run_item_stream_event: tool_output | the `tool-return` behind the call's response |
 | run_item_stream_event: handoff_occured | the same, and SystemMessage `handoff` |
 | run_item_stream_event: what a model said | the response's content, where raw events are missing; else nothing |
 | run_item_stream_event: other items | SystemMessage `custom:TYPE`, the item whole |
-| agent_updated_stream_event | whose the next responses are |
+| agent_updated_stream_event | the agent of the next responses |
 | any other | SystemMessage `custom:openai-agents.TYPE` |
 
 The stream has no last event: the publisher's `end` is the end.
@@ -33,20 +33,20 @@ from topics.json_text import Fields
 
 
 def begin(builder: Builder) -> None:
-    """Prepare for a run. Its arguments, the publisher's `run.request`, hold the user's message."""
+    """Prepare for a run. Its arguments, the publisher's `run.request`, contain the user's message."""
     builder.scratch = Memory()
     add_asked(builder)
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Of a run that is complete, so is its last response."""
+    """Set the last response complete if the run is."""
     if end == "complete":
         settle(builder)
         builder.close_response()
 
 
 def agent_updated(builder: Builder, event: Fields) -> None:
-    """Another agent speaks from now on; where the stream has run items, one of them is the hand-off."""
+    """Set the agent of the next responses; if the stream has run items, one of them is the hand-off."""
     memory: Memory = builder.scratch
     name = agent_name(event["new_agent"])
     if name and memory.agent and name not in (memory.agent, memory.moved):
@@ -55,7 +55,7 @@ def agent_updated(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Kept as it is."""
+    """Keep an unknown event as it is."""
     kind = event["type"] + ""
     builder.system(f"custom:openai-agents.{kind}", {key: value for key, value in event.items() if key != "type"})
 

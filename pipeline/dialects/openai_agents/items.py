@@ -35,7 +35,7 @@ HOSTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
 
 
 def parts(item: Fields) -> list[Fields]:
-    """Return the parts of an item that is whole; none where it is no part of a response."""
+    """Return the parts of a whole item; none if it is not part of a response."""
     make = MAKERS.get(item["type"])
     return make(item) if make is not None else []
 
@@ -43,13 +43,13 @@ def parts(item: Fields) -> list[Fields]:
 def is_beside(item: Fields) -> bool:
     """Return True if the item is kept as a system message.
 
-    A search for tools is a call where the client makes it.
+    A search for tools is a call if the client makes it.
     """
     return item["type"] not in MAKERS or (item["type"] == "tool_search_call" and item.get("execution") != "client")
 
 
 def sources(item: Fields) -> list[tuple[str, Fields]]:
-    """Citations of a message -> (event type, data) of system messages."""
+    """Return citations of a message as (event type, data) of system messages."""
     found: list[tuple[str, Fields]] = []
     for piece in _objects(item.get("content")) if item["type"] == "message" else ():
         for note in _objects(piece.get("annotations")):
@@ -61,7 +61,7 @@ def sources(item: Fields) -> list[tuple[str, Fields]]:
 
 
 def with_rest(fields: Fields, source: Fields, *said: str) -> Fields:
-    """Return the fields, and under META the source's other ones."""
+    """Return the fields, and the other fields of the source under META."""
     rest = {key: value for key, value in source.items() if key not in said and value is not None and value != []}
     if rest.get("id") == FAKE_ID:
         del rest["id"]

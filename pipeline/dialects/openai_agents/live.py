@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts of the model's own events, and the calls that the SDK carries out."""
+    """Return text and thoughts of the model's own events, and the calls that the SDK executes."""
     match event:
         case {"type": "raw_response_event", "data": told}:
             return shows_of_response(told)

@@ -20,13 +20,13 @@ NAMES: Final = {
 
 def is_output(item: Fields, told: Fields) -> bool:
     """Return True if a run item answers a call: `told` is its raw item."""
-    if told["type"] == SEARCH:  # the server's search is no call either
+    if told["type"] == SEARCH:  # the server's search is not a call either
         return told.get("execution") == "client"
     return item.get("type") in OUTPUT_ITEMS or told["type"] in NAMES
 
 
 def answer_of(item: Fields, told: Fields) -> Fields:
-    """Return a run item as tool-return. The model's view counts (`output`), not the tool's own value."""
+    """Return a run item as tool-return, with the model's view (`output`), not the tool's own value."""
     fields = tool_return(told)
     name = item.get("tool_name")
     return {**fields, "tool_name": name} if isinstance(name, str) and not fields["tool_name"] else fields

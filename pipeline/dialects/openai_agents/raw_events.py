@@ -1,4 +1,4 @@
-"""The model's own events (`raw_response_event`): those of the Responses API, one call of the model after the other."""
+"""The model's own events (`raw_response_event`): those of the Responses API, one model call after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REASONS: Final = {"max_output_tokens": "length", "content_filter": "content_filt
 
 
 def raw(builder: Builder, event: Fields) -> None:
-    """One event of the Responses API."""
+    """Handle one event of the Responses API."""
     memory: Memory = builder.scratch
     told = event["data"]
     kind = told["type"] + ""
@@ -44,14 +44,14 @@ def raw(builder: Builder, event: Fields) -> None:
         raise Violation(f"{kind}: the response is over")
     elif not memory.is_over and kind.startswith("response."):
         answer = memory.answer or _open(builder, None)
-        if OPEN not in builder.open_text:  # it is cleared where events are missing
+        if OPEN not in builder.open_text:  # cleared when events are missing
             builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
             answer.forget_live()
         answer.take(told, builder.at)
 
 
 def raws(builder: Builder, events: list[Any], start: int) -> int:
-    """Consecutive deltas of one text (a Stretch). Numbers are compared as objects: True is not 1."""
+    """Append consecutive deltas of one text (a Stretch). Numbers are compared as objects: True is not 1."""
     memory: Memory = builder.scratch
     first = events[start].get("data")
     if memory.answer is None or memory.is_over or OPEN not in builder.open_text or first.__class__ is not dict:
@@ -78,7 +78,7 @@ def raws(builder: Builder, events: list[Any], start: int) -> int:
 
 
 def _begin(builder: Builder, response_id: Any) -> None:
-    """Begin a call, unless the event repeats the beginning of the one that goes on, or has just ended."""
+    """Begin a call, unless the event repeats the beginning of the current one, or of the one that has just ended."""
     memory: Memory = builder.scratch
     is_same = response_id is not None and response_id == memory.last_id and response_id != FAKE_ID
     if is_same and (memory.is_over or memory.answer is not None):
@@ -102,7 +102,7 @@ def _open(builder: Builder, response_id: Any) -> Answer:
 
 
 def _end(builder: Builder, told: Fields) -> None:
-    """End the call by the terminal event: its output is the content, where it has any."""
+    """End the call by the terminal event: its output is the content, if it has any."""
     memory: Memory = builder.scratch
     answer = memory.answer or _open(builder, told.get("id"))
     answer.settle(told.get("output"))
@@ -140,7 +140,7 @@ def _error_of(told: Fields, response: Fields) -> Fields:
 
 
 def settle(builder: Builder) -> None:
-    """Settle the open call: its calls can be answered, and facts beside them follow."""
+    """Settle the open call: from now on its calls can be answered, and facts beside it are added."""
     memory: Memory = builder.scratch
     answer, memory.answer = memory.answer, None
     if answer is None:

@@ -1,7 +1,7 @@
 """The user's input that starts a run, from its arguments (`run.request`).
 
-They are {"input": text | input items}. In a list, what is new stands behind the last item that a model said: the user's
-messages, and outputs of tools.
+They are {"input": text | input items}. Items after the last one of a model are new: the user's messages, and outputs of
+tools.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OF_MODEL: Final = frozenset({"reasoning", "compaction", "item_reference", "mcp_l
 
 
 def add_asked(builder: Builder) -> None:
-    """Add the user turn, and outputs that the run starts with; a body of another shape has none."""
+    """Add the user turn, and outputs with which the run starts; a body of another shape has none."""
     body = builder.context.request
     asked = body.get("input") if isinstance(body, dict) else body
     if isinstance(asked, str):

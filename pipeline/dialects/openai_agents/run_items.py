@@ -1,4 +1,4 @@
-"""Run items: what a model said (again), what tools returned, and where the run was handed on."""
+"""Run items: a model's output (again), results of tools, and hand-offs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.dialects.openai_agents.raw_events import settle
 from pipeline.dialects.speakers import hand_off, speaker
 from topics.json_text import Fields
 
-OF_CLIENT: Final = frozenset({"mcp_approval_response", "tool_search_output"})  # items that no model said
+OF_CLIENT: Final = frozenset({"mcp_approval_response", "tool_search_output"})  # items that are not a model's
 
 
 def run_item(builder: Builder, event: Fields) -> None:
@@ -41,9 +41,9 @@ def run_item(builder: Builder, event: Fields) -> None:
 
 
 def _is_answered(builder: Builder, call_id: str) -> bool:
-    """Return True if the newest response has the result itself.
+    """Return True if the newest response itself contains the result.
 
-    A tool of the server's, whose output is an item of the run.
+    The tool is the server's, and its output is also an item of the run.
     """
     response = builder.last_response()
     own = [part.fields for part in response.parts] if response is not None else []
@@ -51,12 +51,12 @@ def _is_answered(builder: Builder, call_id: str) -> bool:
 
 
 def _is_of_model(item: Fields, told: Fields) -> bool:
-    """Return True if a response of the model has this item, too."""
+    """Return True if a response of the model contains this item, too."""
     return told["type"] not in OF_CLIENT and item.get("type") != "mcp_approval_response_item"
 
 
 def _name(builder: Builder, item: Fields) -> None:
-    """Take the agent of a response from its run item."""
+    """Set the agent of a response from its run item."""
     memory: Memory = builder.scratch
     name = agent_name(item.get("agent"))
     response = memory.answer.response if memory.answer is not None else builder.last_response()
@@ -66,7 +66,7 @@ def _name(builder: Builder, item: Fields) -> None:
 
 
 def _say(builder: Builder, item: Fields, told: Fields) -> None:
-    """Without raw events: the items up to the next output are one response."""
+    """Add an item in a stream without raw events: items up to the next output are one response."""
     memory: Memory = builder.scratch
     made = parts(told)
     memory.agent = agent_name(item.get("agent")) or memory.agent
@@ -82,7 +82,7 @@ def _say(builder: Builder, item: Fields, told: Fields) -> None:
 
 
 def _put_return(builder: Builder, fields: Fields) -> None:
-    """Put a result behind the response with its call, or, of an earlier run's call, into the request at this place."""
+    """Put a result after the response with its call, or, if an earlier run made the call, into the request here."""
     call_id = fields["tool_call_id"]
     if call_id in builder.calls:
         said = {key: value for key, value in fields.items() if key not in ("part_kind", "tool_name", "tool_call_id")}
@@ -105,6 +105,6 @@ def _move(builder: Builder, item: Fields) -> None:
 
 
 def agent_name(value: Any) -> str:
-    """Return the name of an agent in an event; "" where it has none."""
+    """Return the name of an agent in an event; "" if it has none."""
     name = value.get("name") if isinstance(value, dict) else None
     return name if isinstance(name, str) else ""

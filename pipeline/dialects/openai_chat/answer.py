@@ -1,7 +1,7 @@
-"""The answer to one call: what its chunks add to the parts of a response.
+"""The answer to one call: collects the parts of a response from its chunks.
 
-Strings are appended; null, "" and missing keys change nothing. The wire has no order among the kinds of content, so
-that a response has one thought, one text, one refusal, one transcript, then files, then calls.
+Strings are appended; null, "" and missing keys change nothing. The wire has no order among the kinds of content, so a
+response has one thought, one text, one refusal, one transcript, then files, then calls.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pipeline.dialects.vercel_ai.content import file_content
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
-THOUGHTS: Final = ("reasoning_content", "reasoning")  # the same thought under the names that servers have for it
+THOUGHTS: Final = ("reasoning_content", "reasoning")  # the names that servers use for the same thought
 ORDER: Final = ("thinking", "text", "refusal", "transcript", "audio", "file")
-GROWING: Final = {"content": "text", **dict.fromkeys(THOUGHTS, "thinking")}  # texts of a delta -> the part they extend
+GROWING: Final = {"content": "text", **dict.fromkeys(THOUGHTS, "thinking")}  # text of a delta -> its part
 KNOWN: Final = frozenset({"role", "content", "refusal", "reasoning_details", "tool_calls", "function_call", "audio"})
 LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 
@@ -45,7 +45,7 @@ class Answer:
         self.tool_calls = ToolCalls(self.response)
 
     def add(self, delta: Fields, at: int, *, whole: bool = False) -> None:
-        """Take the delta of one chunk, or a `whole` message."""
+        """Add the delta of one chunk, or a `whole` message."""
         before = len(self.response.parts)
         self._add_thought(delta)
         self._add_content(delta.get("content"))
@@ -68,12 +68,12 @@ class Answer:
     def growing(self, key: str) -> Part | None:
         """Return the part that a delta's text under this key extends.
 
-        None where it begins the part, or repeats it whole.
+        None if it begins the part, or repeats all of it.
         """
         return self.parts.get(GROWING[key]) if key in ("content", self.thought_in) else None
 
     def settle(self, *, whole: bool) -> None:
-        """Settle the call: parts in their order, and closed where it ended well."""
+        """Settle the call: order its parts, and close them if it ended well."""
         if self.settled:
             return
         self.settled = True
@@ -112,7 +112,7 @@ class Answer:
             self._part(kind).chunks.append(text)
 
     def _add_thought(self, delta: Fields) -> None:
-        """Add a thought, which comes under one key or several at once: the first that has a text is taken."""
+        """Add a thought. It comes under one key or several at once: the first one with a text counts."""
         details = _objects(delta.get("reasoning_details"))
         for detail in details:
             self._add_detail(detail)
@@ -126,7 +126,7 @@ class Answer:
                     note(self._part("thinking").fields, {"key": key})
 
     def _add_detail(self, detail: Fields) -> None:
-        """Pieces of one detail have its index and type: texts are joined, all else replaces."""
+        """Add a piece of a detail, which is known by index and type: texts are joined, all else is replaced."""
         for known in reversed(self.details):
             if known.get("index") == detail.get("index") and known.get("type") == detail.get("type"):
                 for key, value in detail.items():
@@ -163,7 +163,7 @@ class Answer:
             note(self.response.fields, {"audio": {**self.response.fields.get(META, {}).get("audio", {}), **about}})
         if isinstance(audio.get("data"), str):
             try:
-                self.sound.append(base64.b64decode(audio["data"]))  # each piece is encoded by itself
+                self.sound.append(base64.b64decode(audio["data"]))  # each piece is encoded separately
             except (binascii.Error, ValueError):
                 return
 
@@ -188,7 +188,7 @@ def _objects(value: Any) -> list[Fields]:
 
 
 def _joined(before: Any, value: Any) -> Any:
-    """Texts and lists grow from chunk to chunk, all else is replaced."""
+    """Return the joined value: texts and lists grow from chunk to chunk, all else is replaced."""
     if isinstance(before, str) and isinstance(value, str):
         return before + value
     if isinstance(before, list) and isinstance(value, list):

@@ -2,12 +2,12 @@
 
 | event | what it does |
 |---|---|
-| turnmill.request | a call begins; what is new in its messages is the request behind the response before |
+| turnmill.request | a call begins; its new messages are the request after the previous response |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
 | chat.completion.chunk | adds the delta of choice 0 to the response; its `finish_reason` ends the call well |
 | chat.completion | a whole answer |
-| `[DONE]` | the end of a call's stream; behind it an error is SystemMessage `error`, and all else refused |
-| `error`, alone or beside choices | the call failed; a `finish_reason` behind it changes nothing |
+| `[DONE]` | the end of a call's stream; after it an error is SystemMessage `error`, and all else is refused |
+| `error`, alone or beside choices | the call failed; a later `finish_reason` changes nothing |
 | any other with choices | as a chunk, whatever its `object` is |
 | any other | SystemMessage data-app-OBJECT |
 
@@ -37,7 +37,7 @@ WHOLE: Final = "chat.completion"
 FINISH_REASONS: Final = {"length": "length", "content_filter": "content_filter", "error": "error"}
 PLAIN: Final = frozenset({"stop", "tool_calls", "function_call", *FINISH_REASONS})
 OF_CHUNK: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error", "obfuscation", "message"})
-VARIED: Final = dict.fromkeys(("choices", "created", "obfuscation"))  # what no two chunks need to have in common
+VARIED: Final = dict.fromkeys(("choices", "created", "obfuscation"))  # fields in which chunks may differ
 OF_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
 
 
@@ -55,7 +55,7 @@ def begin(builder: Builder) -> None:
 
 
 def chunk(builder: Builder, event: Fields) -> None:
-    """Take a piece of the answer, or all of it."""
+    """Add a piece of the answer, or all of it."""
     if _is_over(builder, event):
         return
     choices, failure = event.get("choices"), event.get("error")
@@ -74,7 +74,7 @@ def chunk(builder: Builder, event: Fields) -> None:
 
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:
-    """Consecutive chunks that only append to the text or the thought, and are alike in all else (a Stretch)."""
+    """Append consecutive chunks that extend the text or the thought, and otherwise are alike (a Stretch)."""
     calls, first = calls_of(builder), _piece(events[start])
     answers: Choices | None = calls.answer
     if first is None or answers is None or calls.shut or answers.said.finish == "error":
@@ -94,7 +94,7 @@ def chunks(builder: Builder, events: list[Any], start: int) -> int:
 
 
 class Piece(NamedTuple):
-    """A chunk with nothing but a text: under which key of the delta, and what stands around it."""
+    """A chunk with nothing but a text: the text's key in the delta, and the other fields."""
 
     key: str
     text: str
@@ -122,7 +122,7 @@ def _piece(event: Any) -> Piece | None:
 
 
 def whole(builder: Builder, event: Fields) -> None:
-    """Take an answer that was not streamed: one event, and nothing follows."""
+    """Add an answer that was not streamed: one event, and nothing follows."""
     if _is_over(builder, event):
         return
     chunk(builder, event)
@@ -132,7 +132,7 @@ def whole(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Events without the right `object`: their other keys show what they are."""
+    """Handle an event without a known `object`, by its other keys."""
     if "event" in event and event.get("data") == DONE:
         _done(builder)
     elif isinstance(event.get("choices"), list) or event.get("error"):
@@ -154,9 +154,9 @@ def _done(builder: Builder) -> None:
 
 
 def _is_over(builder: Builder, event: Fields) -> bool:
-    """Return True if the call has ended: then an error is kept beside its answer.
+    """Return True if the call has ended; an error is then kept beside its answer.
 
-    Raises Violation where the event is another one.
+    Raises Violation for any other event after the end.
     """
     if not calls_of(builder).shut:
         return False
@@ -206,7 +206,7 @@ def _end(builder: Builder) -> None:
 
 
 def _describe(response: Message, event: Fields) -> None:
-    """Note who answered. The first chunk of some servers has empty texts there."""
+    """Record who answered. The first chunk of some servers has empty texts there."""
     for key, name in (("id", "provider_response_id"), ("model", "model_name")):
         if isinstance(event.get(key), str) and event[key]:
             response.fields.setdefault(name, event[key])
@@ -227,7 +227,7 @@ def _describe_choice(response: Message, choice: Fields) -> None:
 
 
 def _settle(builder: Builder) -> None:
-    """Settle the newest call: its parts get their order, and facts beside them follow."""
+    """Settle the newest call: order its parts, and add facts beside them."""
     calls = calls_of(builder)
     answers: Choices | None = calls.answer
     if answers is None or answers.said.settled:

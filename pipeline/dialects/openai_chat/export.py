@@ -1,9 +1,9 @@
 """Thread document -> messages of Chat Completions: user, assistant, tool.
 
-What came over the wire is given back with `meta:openai_chat`. Of other threads: files of the model and sources have no
-place in an assistant message and are left out; a provider's own tool calls become calls with results; a thought is left
-out, unless the server wants its own back. Every call is followed by its result, as servers ask: one that nobody
-answered is left out, unless the thread ends with it.
+Turns that came over the wire are restored from `meta:openai_chat`. In other threads, files of the model and sources are
+left out, as an assistant message can't contain them; a provider's own tool calls become calls with results; a thought
+is left out, unless the server requires its own back. Every call is followed by its result, as servers require: an
+unanswered one is left out, unless the thread ends with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"
 
 
 def messages(document: Fields) -> list[Fields]:
-    """Thread document -> messages, oldest first; without system prompts, which no thread holds."""
+    """Thread document -> messages, oldest first; without system prompts, which threads do not contain."""
     found: list[Fields] = []
     for turn in document["turns"]:
         for kind, said in spoken(turn):
@@ -32,7 +32,7 @@ def messages(document: Fields) -> list[Fields]:
 
 
 def _asked(parts: Any) -> Iterator[Fields]:
-    """Parts of a user turn or a request -> messages: results, then words."""
+    """Yield parts of a user turn or a request as messages: results, then prompts."""
     for part in parts:
         kind = part.get("part_kind")
         if kind in RESULTS and (kind != "retry-prompt" or part.get("tool_name")):
@@ -71,7 +71,7 @@ def _answered(response: Fields) -> Iterator[Fields]:
 
 
 def _thought(part: Fields, *, has_calls: bool) -> Fields:
-    """Details go back to the server that signed them; a bare thought only beside calls, where servers want it."""
+    """Return details, for the server that signed them; a bare thought only beside calls, where servers require it."""
     meta = part.get(META, {})
     if "reasoning_details" in meta:
         return {"reasoning_details": meta["reasoning_details"]}

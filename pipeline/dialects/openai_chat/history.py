@@ -17,7 +17,7 @@ CALLS: Final = ("tool_calls", "function_call")
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Cut before a user's message behind an answer without calls; system messages are no part of a thread."""
+    """Cut before each user message that follows an answer without calls; system messages are not part of a thread."""
     return exchanges([message for message in messages if message["role"] not in ("system", "developer")], _place)
 
 
@@ -29,7 +29,7 @@ def _place(message: Fields) -> MessagePlace:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Fill the builder with the calls of a run that is over."""
+    """Fill the builder with the calls of a finished run."""
     model_calls.begin(builder, request.READER)
     first = next((n for n, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
     model_calls.write(builder, [part for message in messages[:first] for part in request.parts(message)], opening=True)

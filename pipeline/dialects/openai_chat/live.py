@@ -10,7 +10,7 @@ from pipeline.dialects.model_calls import ERROR, REQUEST
 
 
 def recognises(event: Any) -> bool | None:
-    """Recognise an event. Some servers leave the type out, and an error has none."""
+    """Return whether an event is of this wire. Some servers omit the type, and an error has none."""
     match event:
         case {"type": _}:
             return False
@@ -20,7 +20,7 @@ def recognises(event: Any) -> bool | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts as they come, and the calls of tools."""
+    """Return the text and thoughts as they come, and the calls of tools."""
     found: list[Shown] = []
     for choice in _choices(event):
         match choice:
@@ -34,7 +34,7 @@ def shows(event: Any) -> Sequence[Shown]:
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     """Return the end of a stream: a `finish_reason` ends a call, the next request begins another.
 
-    An error is none.
+    An error is not an end.
     """
     match event:
         case {"object": "turnmill.request" | "turnmill.error"}:

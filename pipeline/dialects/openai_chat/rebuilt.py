@@ -1,4 +1,4 @@
-"""A stored response -> the answer of Chat Completions again, whole, and its chunks. Pure."""
+"""Restores the whole answer of Chat Completions, and its chunks, from a stored response. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.dialects.text_pieces import args_text, pieces
 from topics.json_text import Fields
 
 REASONS: Final = {"length", "content_filter", "error"}
-BESIDE: Final = {"audio", "logprobs", "finish_reason"}  # what META has of the choice, not of the answer
+BESIDE: Final = {"audio", "logprobs", "finish_reason"}  # keys of META that belong to the choice, not to the answer
 COUNTS: Final = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
 TEXTS: Final = ("reasoning_content", "reasoning", "content", "refusal")
 
@@ -38,7 +38,7 @@ def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
 
 
 def chunks(body: Fields, *, counted: bool) -> Iterator[Fields]:
-    """Yield the chunks of a whole answer; `counted`: with one of its usage, which a client has to ask for."""
+    """Yield the chunks of a whole answer; `counted`: also one with its usage, which a client has to request."""
     head = {**{key: value for key, value in body.items() if key not in ("usage", "choices")}}
     head["object"] = "chat.completion.chunk"
     for choice in body.get("choices", ()):
@@ -119,7 +119,7 @@ def _call(part: Fields) -> Fields:
 
 
 def _noted(beside: Sequence[Fields]) -> Fields:
-    """Return sources, and tools that the server ran, as a message has them."""
+    """Return sources, and tools that the server ran, in the form of a message."""
     found: dict[str, list[Any]] = {"annotations": [], "executed_tools": []}
     for one in beside:
         data = one["event_data"]

@@ -1,4 +1,4 @@
-"""The bodies of Chat Completions requests -> what is new in them; and their messages, as histories hold them.
+"""The new messages in the bodies of Chat Completions requests; and these messages, as in histories.
 
 user       content: text, or (text | image_url | input_audio | file)[]
 assistant  content?, refusal?, tool_calls?, …
@@ -58,7 +58,7 @@ def user_prompt(message: Fields) -> Fields:
 
 
 def prompt(content: Any, piece: Callable[[Fields], Any]) -> tuple[Any, list[Any] | None]:
-    """Return a user's content as that of a user-prompt; several texts are one, with their blocks beside it, else None.
+    """Return the content of a user-prompt, and its blocks, if several texts were joined to one, else None.
 
     `piece`: a block -> its text, or other content.
     """
@@ -98,7 +98,7 @@ def _piece(block: Fields) -> Any:
 
 
 def content_at(url: str, media: str) -> Fields:
-    """Content by value where the URL carries it, else by address."""
+    """Return content by value if the URL contains it, else by address."""
     head, _, data = url.partition(",")
     if head.startswith("data:"):
         media = head.removeprefix("data:").partition(";")[0] or media

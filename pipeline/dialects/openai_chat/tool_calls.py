@@ -1,6 +1,6 @@
-"""Fragments of tool calls -> calls: which fragments belong together differs from server to server.
+"""Joins fragments of tool calls: which ones belong together differs from server to server.
 
-A call is known by its `index`. Without one, another id is another call. Id and name come once, or the same again in
+Fragments of a call have its `index`. Without one, a new id begins a new call. Id and name come once, or are repeated in
 each fragment; arguments are appended.
 """
 
@@ -15,9 +15,9 @@ from pipeline.turns.text import join
 from topics import json_text
 from topics.json_text import Fields
 
-FUNCTION_CALL: Final = "function_call"  # the one call of the API before it had several
+FUNCTION_CALL: Final = "function_call"  # the single call of the API before a message had several
 ID: Final = "tool_call_id"
-CUSTOM: Final = "meta:custom"  # of a call: its tool takes a text
+CUSTOM: Final = "meta:custom"  # of a call whose tool takes a text
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class ToolCalls:
     old: Part | None = None
 
     def add(self, delta: Fields, *, whole: bool) -> None:
-        """Take what a delta says of calls; in a `whole` message each entry is a call."""
+        """Add a delta's fragments of calls; in a `whole` message each entry is a call."""
         found = delta.get("tool_calls")
         for fragment in found if isinstance(found, list) else ():
             if isinstance(fragment, dict):
@@ -41,7 +41,7 @@ class ToolCalls:
             _extend(self.old, None, said)
 
     def settle(self, *, whole: bool) -> list[Part]:
-        """Return the calls, with their arguments as data where the response is whole."""
+        """Return the calls; if the response is whole, with their arguments as data."""
         for call in self.calls if whole else ():
             text = join(call.chunks)
             call.fields["args"] = {"input": text} if call.fields.get(CUSTOM) else arguments(text)

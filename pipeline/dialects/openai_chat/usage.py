@@ -1,4 +1,4 @@
-"""Usage of Chat Completions: where servers put it, and which of them count their thoughts apart."""
+"""Usage of Chat Completions: where servers put it, and which of them count thoughts separately."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from topics.json_text import Fields
 
 
 def usage_of(event: Fields) -> Fields | None:
-    """Return the usage in a chunk, by the wire's names; None where it has none."""
+    """Return the usage in a chunk, by the wire's names; None if it has none."""
     found = event.get("usage")
     if not (isinstance(found, dict) and found):
         groq = event.get("x_groq")
@@ -20,7 +20,7 @@ def usage_of(event: Fields) -> Fields | None:
 
 
 def _thoughts_beside(usage: Fields) -> int:
-    """Thoughts that `completion_tokens` leaves out: the total shows it."""
+    """Return the thoughts that `completion_tokens` does not include, computed from the total."""
     details = usage.get("completion_tokens_details")
     thoughts = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
     total, asked, said = (_count(usage.get(key)) for key in ("total_tokens", "prompt_tokens", "completion_tokens"))

@@ -2,20 +2,20 @@
 
 | event | what it does |
 |---|---|
-| turnmill.request | a call begins; what is new in its input is the request behind the response before |
+| turnmill.request | a call begins; its new input is the request after the previous response |
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
-| response.created, response.queued, response.in_progress | begins a response; another id than before is another call |
-| response.output_item.added, response.output_item.done | an item; done, it replaces all that was built of it |
+| response.created, response.queued, response.in_progress | begins a response; a new id begins another call |
+| response.output_item.added, response.output_item.done | an item; when done, it replaces what its deltas built |
 | response.output_text.delta, response.refusal.delta, .done | text |
 | response.reasoning_summary_text.delta, response.reasoning_text.delta, .done | thinking |
 | response.function_call_arguments.delta, .done; the same of mcp_call, custom_tool_call | the arguments of a call |
 | response.code_interpreter_call_code.delta, .done | the code of a call |
-| response.completed | the call ended well; its output, if it has items, overrules all before |
+| response.completed | the call ended well; its output, if it has items, replaces everything before |
 | response.incomplete | the same, cut short by the server, with the reason |
 | response.failed, error, `error` without a type | the call failed: interrupted, unless another call follows |
 | a response object, as one event | a whole answer |
 | a response object whose status is queued or in_progress | begins a response: its answer is still to come |
-| progress of items and of the server's tools, keepalive | nothing: the item has what it told |
+| progress of items and of the server's tools, keepalive | nothing: the item contains it |
 | an error behind the end of a call | SystemMessage `error`: the answer stays whole |
 | an item or a delta behind the end of a call | refused: it belongs to no answer |
 | any other | SystemMessage data-app-TYPE |
@@ -36,7 +36,7 @@ from pipeline.dialects.responses_progress import is_progress
 from topics.json_text import Fields
 
 CUT: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
-UNFINISHED: Final = ("queued", "in_progress")  # what an answer in the background is at first
+UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer in the background
 BESIDE: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
 )
@@ -83,7 +83,7 @@ def _delta(kind: str, place: str) -> Handler:
 
 def _deltas(kind: str, place: str) -> Stretch:
     def deltas(builder: Builder, events: list[Any], start: int) -> int:
-        """Consecutive deltas of one piece. Numbers are compared as objects: True is not 1."""
+        """Append consecutive deltas of one piece. Numbers are compared as objects: True is not 1."""
         first, calls = events[start], calls_of(builder)
         output: Output | None = calls.answer
         if output is None or output.settled or calls.whole:
@@ -124,7 +124,7 @@ def ended(builder: Builder, event: Fields) -> None:
 
 
 def error(builder: Builder, event: Fields) -> None:
-    """Fail the call: the server gave up in mid-stream, or sent an error behind its answer."""
+    """Fail the call: the server gave up in mid-stream, or sent an error after its answer."""
     told = event.get("error") or {key: value for key, value in event.items() if key not in ("type", "sequence_number")}
     if calls_of(builder).whole:
         builder.system("error", {"error": told})
@@ -134,7 +134,7 @@ def error(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Protocols grow: progress changes nothing, and what is not known is kept."""
+    """Ignore progress, and keep any other event of an unknown type: protocols grow."""
     kind = event.get("type")
     if kind is None and event.get("object") == "response" and event.get("status") in UNFINISHED:
         created(builder, {"type": f"response.{event['status']}", "response": event})
@@ -173,7 +173,7 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
 
 
 def _output(builder: Builder) -> Output | None:
-    """Return the output that is being written; None behind its end."""
+    """Return the output that is being written; None after its end."""
     calls = calls_of(builder)
     if calls.whole or (calls.answer is not None and calls.answer.settled):
         return None
@@ -185,7 +185,7 @@ def _output(builder: Builder) -> Output | None:
 
 
 def _writing(builder: Builder, event: Fields) -> Output:
-    """Return the output that takes a piece of an answer. Raises Violation behind its end."""
+    """Return the output that gets a piece of an answer. Raises Violation after its end."""
     output = _output(builder)
     if output is None:
         raise Violation(f"{event['type']}: the call is over")

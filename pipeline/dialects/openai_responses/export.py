@@ -1,8 +1,8 @@
 """Thread document -> input items of the Responses API.
 
-What came over the wire goes back with `meta:openai_responses`: reasoning with its encrypted content, the server's own
-tools. Of other threads: thoughts, files of the model and sources are left out; other providers' own tool calls become
-function calls with results. Each call is followed by its result: one that nobody answered is left out, unless the
+Turns that came over the wire are restored from `meta:openai_responses`: reasoning with its encrypted content, the
+server's own tools. In other threads, thoughts, files of the model and sources are left out; other providers' own tool
+calls become function calls with results. Each call is followed by its result: an unanswered one is left out, unless the
 thread ends with it.
 """
 
@@ -19,7 +19,7 @@ from topics import json_text
 from topics.json_text import Fields
 
 RESULTS: Final = frozenset({"tool-return", "retry-prompt"})
-# Items that are kept as they came, and a key without which it is another wire's block of the same name.
+# Items that are kept unchanged, and a key without which it is another wire's block of the same name.
 OWN_BLOCKS: Final = {
     "additional_tools": "tools",
     "compaction": "encrypted_content",
@@ -36,7 +36,7 @@ TOOLS: Final = {"local_shell_call": "action", "apply_patch_call": "operation", "
 
 
 def messages(document: Fields) -> list[Fields]:
-    """Thread document -> items, oldest first; without instructions, which no thread holds."""
+    """Thread document -> items, oldest first; without instructions, which threads do not contain."""
     found: list[Fields] = []
     for turn in document["turns"]:
         for kind, said in spoken(turn):
@@ -80,7 +80,7 @@ def _answered(parts: list[Fields]) -> Iterator[Fields]:
 def _message(part: Fields, meta: Fields) -> Fields:
     """Return a message.
 
-    A bare text is short; a refusal and sources only an output message has, with an id and a status.
+    A plain text has the short form; only an output message, with an id and a status, can contain a refusal or sources.
     """
     phase = {"phase": meta["phase"]} if "phase" in meta else {}
     if part.get(REFUSAL):
@@ -113,7 +113,7 @@ def reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
 
 
 def restored(item: Fields, behind: list[Fields]) -> Fields:
-    """Return an item of the server's own tools; a picture's data is in the file behind it."""
+    """Return an item of the server's own tools; a picture's data is in the file after it."""
     if item.get("type") != "image_generation_call":
         return item
     files = (later for later in behind[:2] if later.get("part_kind") == "file")
@@ -156,13 +156,13 @@ def _is_block(value: Any) -> bool:
 
 
 def _has_item(part: Fields, parts: list[Fields]) -> bool:
-    """Return True if the item of its call has this result already."""
+    """Return True if the item of its call contains this result already."""
     calls = (other for other in parts if other.get("tool_call_id") == part.get("tool_call_id"))
     return any("item" in other.get(META, {}) for other in calls)
 
 
 def _is_own_block(part: Fields) -> bool:
-    """Return True if the API accepts such an item as input: no call that was cut short, no item of an unknown type."""
+    """Return True if the API accepts such an item as input: not a truncated call, nor an item of unknown type."""
     block = part.get("block")
     if not isinstance(block, dict) or f"custom:{block.get('type')}" != part["part_kind"]:
         return False
@@ -170,7 +170,7 @@ def _is_own_block(part: Fields) -> bool:
 
 
 def _paired(found: list[Fields]) -> list[Fields]:
-    """Return calls with their results, and results with their calls; open calls stay at the thread's end alone."""
+    """Return calls with their results, and results with their calls; open calls stay only at the thread's end."""
     answered = {item["call_id"] for item in found if str(item.get("type")).endswith("_output") and "call_id" in item}
     called = {item["call_id"] for item in found if str(item.get("type")).endswith("_call") and "call_id" in item}
     asked = [n for n, item in enumerate(found) if item.get("role") == "user" or _is_output(item)]
@@ -184,7 +184,7 @@ def _paired(found: list[Fields]) -> list[Fields]:
 
 
 def _apart(items: list[Fields]) -> Iterator[Fields]:
-    """Each call with an id of its own: of calls that share one, OpenAI's Agents SDK keeps the newest."""
+    """Yield items with a unique id for each call: of calls that share one, OpenAI's Agents SDK keeps the newest."""
     ids = OwnIds(item["call_id"] for item in items if "call_id" in item)
     for item in items:
         if "call_id" not in item:

@@ -16,7 +16,7 @@ CALL: Final = "_call"
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Cut before a user's message behind an answer without open calls."""
+    """Cut before each user message that follows an answer without open calls."""
     return exchanges([item for item in messages if _speaker(item) not in ("system", "developer")], _place)
 
 
@@ -36,7 +36,7 @@ def _speaker(item: Fields) -> Any:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Fill the builder with the calls of a run that is over: the model's items in a row are one response."""
+    """Fill the builder with the calls of a finished run: the model's items in a row are one response."""
     model_calls.begin(builder, request.READER)
     first = next((n for n, item in enumerate(messages) if request.is_own(item)), len(messages))
     model_calls.write(builder, [part for item in messages[:first] for part in request.parts(item)], opening=True)

@@ -1,4 +1,4 @@
-"""Whole items of a response's output -> parts."""
+"""Conversion of whole items of a response's output to parts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
 Parts = Iterator[Fields]
-HIDDEN: Final = frozenset({"id", "status", "arguments", "input", "name", "call_id"})  # of calls: the part has them
+HIDDEN: Final = frozenset({"id", "status", "arguments", "input", "name", "call_id"})  # of calls: in the part
 OF_MESSAGE: Final = frozenset(
     {"id", "type", "role", "status", "content", "phase", "text", "refusal", "annotations", "logprobs"}
 )
 OF_REASONING: Final = frozenset({"id", "type", "status", "summary", "content", "encrypted_content"})
-OWN_TOOLS: Final = {  # the server's own tools: the name that their calls get, and what of the item are the arguments
+OWN_TOOLS: Final = {  # the server's own tools: the name of their calls, and the item's fields that are the arguments
     "web_search_call": ("web_search", ("action",)),
     "file_search_call": ("file_search", ("queries",)),
     "code_interpreter_call": ("code_interpreter", ("code", "container_id")),
@@ -25,7 +25,7 @@ OWN_TOOLS: Final = {  # the server's own tools: the name that their calls get, a
 
 
 def parts_of(item: Fields) -> list[Fields]:
-    """One item -> its parts; an unknown one, or a call that was cut short, is kept as custom:TYPE."""
+    """Return an item's parts; an unknown item, or a call that was cut short, is kept as custom:TYPE."""
     kind = str(item.get("type") or "message")
     if kind in OWN_TOOLS:
         return list(_own_tool(item, kind))
@@ -54,7 +54,7 @@ def _message(item: Fields) -> Parts:
 
 
 def _reasoning(item: Fields) -> Parts:
-    """Return a part for each summary, or where there is none for each text; encrypted content is the signature."""
+    """Return a part for each summary, or, without any, for each text; encrypted content is the signature."""
     summaries = [text for piece in _objects(item.get("summary")) if (text := _text(piece.get("text")))]
     raw = [text for piece in _objects(item.get("content")) if (text := _text(piece.get("text")))]
     first: Fields = {}
@@ -87,7 +87,7 @@ def _call(
 
 
 def _shell(item: Fields) -> Parts:
-    """Return a shell of the application's, or one in a container of the server's."""
+    """Return a shell of the application, or one in a container of the server."""
     environment = item.get("environment")
     local = environment is None or (isinstance(environment, dict) and environment.get("type") == "local")
     kind = "tool-call" if local else "builtin-tool-call"

@@ -11,7 +11,7 @@ from pipeline.dialects.responses_progress import is_progress
 
 
 def recognises(event: Any) -> bool | None:
-    """`error` is a type of other protocols, too, and so are the requests of other servers; a whole answer has none."""
+    """Return whether an event is of this wire. `error` and other servers' requests occur elsewhere, too."""
     match event:
         case {"type": "error"}:
             return "sequence_number" in event or ("code" in event and "message" in event)
@@ -25,7 +25,7 @@ def recognises(event: Any) -> bool | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts as they come, and the calls of tools."""
+    """Return the text and thoughts as they come, and the calls of tools."""
     match event:
         case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
             return [Shown("text", text)]
@@ -41,7 +41,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`response.completed` and `response.incomplete` are ends of a call; the next one begins anew."""
+    """Return the end of a call: `response.completed` or `response.incomplete`; the next call begins again."""
     match event:
         case {"type": "response.completed" | "response.incomplete"} | {"object": "response", "status": "completed"}:
             return "complete"
@@ -53,12 +53,12 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def asks(event: Any) -> bool:
-    """Return True if a call begins here: the event is the publisher's own, no server sent it."""
+    """Return True if a call begins here: the event is the publisher's own, not a server's."""
     return isinstance(event, dict) and event.get("type") in (model_calls.REQUEST, model_calls.ERROR)
 
 
 def number(event: Any) -> int | None:
-    """Return the `sequence_number`, which is a call's own."""
+    """Return the `sequence_number`, which counts within one call."""
     found = event.get("sequence_number") if isinstance(event, dict) else None
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 

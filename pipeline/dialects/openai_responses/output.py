@@ -1,7 +1,7 @@
-"""The output of one call: its items as they grow, and what is taken of them in the end.
+"""The output of one call: its items while they grow, and the final ones.
 
-The terminal event's output overrules done items, these overrule the texts of done parts, and these the deltas. Items
-are known by `output_index`, where there is none by id, else the newest one is meant.
+The terminal event's output replaces finished items, these replace the texts of finished parts, and these the deltas. An
+item is found by `output_index`, or without one by its id, or else is the newest one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pipeline.dialects.openai_responses.items import parts_of
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
-# What a piece of an item is -> the item that has such pieces, and the part that holds it while it grows.
+# Kinds of pieces -> the item that has such pieces, and the part that contains it while it grows.
 PIECES: Final = {
     "output_text": ("message", "text"),
     "refusal": ("message", "text"),
@@ -28,7 +28,7 @@ PIECES: Final = {
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """One item. `hollow`: as it was added. `grown`: its pieces by kind and index. `told`: texts of done pieces."""
+    """One item. `hollow`: as it was added. `grown`: its pieces by kind and index. `told`: texts of finished pieces."""
 
     index: int | None
     hollow: Fields
@@ -37,7 +37,7 @@ class Item:
     told: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def whole(self) -> Fields:
-        """Return the item as far as it is known."""
+        """Return the item so far."""
         if self.done is not None:
             return self.done
         item: Fields = dict(self.hollow)
@@ -67,7 +67,7 @@ class Output:
     settled: bool = False
 
     def add(self, event: Fields) -> None:
-        """`output_item.added`; the same item once more changes nothing."""
+        """Handle `output_item.added`; repeating it for the same item changes nothing."""
         item = event.get("item")
         index = _index(event.get("output_index"))
         if isinstance(item, dict):
@@ -76,7 +76,7 @@ class Output:
                 self.items.append(Item(index, item))
 
     def finish(self, event: Fields) -> None:
-        """`output_item.done`."""
+        """Handle `output_item.done`."""
         item = event.get("item")
         if not isinstance(item, dict):
             return
@@ -102,7 +102,7 @@ class Output:
         part.chunks.append(text)
 
     def growing(self, event: Fields, kind: str, place: int) -> Part | None:
-        """Return the part that a delta for a piece of an item extends; None where it begins it."""
+        """Return the part that a delta for a piece of an item extends; None if it begins the piece."""
         item = self._found(event)
         return item.grown.get((kind, place)) if item is not None and _holds(item, kind) else None
 
@@ -111,7 +111,7 @@ class Output:
         self._item(event, kind).told[kind, place] = text
 
     def settle(self, *, whole: bool) -> None:
-        """Settle the call: its items become parts."""
+        """Settle the call: convert its items to parts."""
         if self.settled:
             return
         self.settled = True
@@ -141,7 +141,7 @@ class Output:
         return self._by_id(event.get("item_id")) or self._at(_index(event.get("output_index")), event)
 
     def _item(self, event: Fields, kind: str) -> Item:
-        """Return the item that a piece belongs to: one that was never added begins with it."""
+        """Return the item that a piece belongs to; if it was never added, it begins here."""
         found = self._found(event)
         if found is None or not _holds(found, kind):
             found = Item(_index(event.get("output_index")), {"type": PIECES[kind][0], "id": event.get("item_id")})
@@ -150,7 +150,7 @@ class Output:
 
 
 def _holds(item: Item, kind: str) -> bool:
-    """Return True if an item has such pieces: arguments belong to calls of several sorts."""
+    """Return True if an item has such pieces: arguments belong to several types of calls."""
     name = str(item.hollow.get("type"))
     return name == PIECES[kind][0] or (kind in ("arguments", "input") and name.endswith("_call"))
 

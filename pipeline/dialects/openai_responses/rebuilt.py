@@ -1,4 +1,4 @@
-"""A stored response -> the response of the Responses API again, whole, and its events. Pure."""
+"""Restores the whole response of the Responses API, and its events, from a stored response. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pipeline.dialects.text_pieces import pieces
 from topics.json_text import Fields
 
 REASONS: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
-# What OpenAI's clients expect of a response, whatever it says.
+# Fields that OpenAI's clients expect of every response.
 DEFAULTS: Final[Fields] = {"created_at": 0, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-OWN: Final = ("builtin-tool-return", "file")  # parts that the item of the server's own tool has already
-# The texts of an item that come in deltas: its type -> what the events are called, the key of the text.
+OWN: Final = ("builtin-tool-return", "file")  # parts that the item of the server's own tool contains already
+# Texts of an item that come in deltas: type -> the name of its events, the key of the text.
 ARGUMENTS: Final = {
     "function_call": ("function_call_arguments", "arguments"),
     "mcp_call": ("mcp_call_arguments", "arguments"),
@@ -29,7 +29,7 @@ BLOCKS: Final = {
 
 
 def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
-    """Return the response. `beside`: the system messages that came with it; none of them belongs to it."""
+    """Return the response. `beside`: the system messages that came with it; it contains none of them."""
     found: Fields = {"id": response.get("provider_response_id") or "resp_0", "object": "response", **DEFAULTS}
     found |= {"model": response.get("model_name") or "", "output": list(items(response["parts"]))}
     reason = REASONS.get(response.get("finish_reason", ""))
@@ -129,7 +129,7 @@ def _message(part: Fields, meta: Fields) -> Fields:
 
 
 def _named(part: Fields) -> Fields:
-    """Return the names of a call as the model wrote them: exports change those that servers refuse."""
+    """Return the names of a call as the model wrote them: exports change names that servers refuse."""
     own = {"call_id": part["tool_call_id"]}
     return own | ({"name": part["tool_name"]} if part.get(META, {}).get("type", "function_call") in ARGUMENTS else {})
 

@@ -1,4 +1,4 @@
-"""The bodies of Responses requests -> what is new in them; and their items, as histories hold them.
+"""The new items in the bodies of Responses requests; and these items, as in histories.
 
 `input` is a text, or a list of items: messages (role user, assistant, system, developer), items of earlier output, and
 outputs of tools.
@@ -28,7 +28,7 @@ def items(body: Any) -> list[Fields]:
 
 
 def is_own(item: Fields) -> bool:
-    """Return True if the model, or the server's tools, said this."""
+    """Return True if the item is from the model, or from the server's tools."""
     kind = str(item.get("type") or "message")
     if kind == "tool_search_output":
         return item.get("execution") == "server"
@@ -55,13 +55,13 @@ def parts(item: Fields) -> list[Fields]:
 
 
 def names(item: Fields) -> dict[str, str]:
-    """Return the call that an item is: id -> name."""
+    """Return the call in an item: id -> name."""
     call_id = item.get("call_id")
     return {call_id: str(item.get("name") or item.get("type"))} if isinstance(call_id, str) else {}
 
 
 def continues(body: Any) -> str | None:
-    """Return the response, or the conversation, that the server goes on from."""
+    """Return the response, or the conversation, that the server continues."""
     if not isinstance(body, dict):
         return None
     found = body.get("previous_response_id") or body.get("conversation")

@@ -2,21 +2,21 @@
 
 | line | what it does |
 |---|---|
-| `session_meta` | the session's id, folder and branch; what it was forked from, or which one spawned it |
-| `turn_context` | the model and its settings: `turnmill.request` has them |
+| `session_meta` | the session's id, folder and branch; the session that it was forked from, or spawned by |
+| `turn_context` | the model and its settings: part of `turnmill.request` |
 | `event_msg` `task_started` | a run begins |
-| `response_item`, what the user said | a run begins, where no such event did; part of the next request |
+| `response_item`, a message of the user | a run begins, if no such event came; part of the next request |
 | `response_item`, context (`<environment_context>`, instructions, `developer`) | beside the next request's messages |
 | `response_item`, output of a tool | part of the next request |
 | `response_item`, any item of the model | `response.output_item.done` |
-| `event_msg` `token_count` | `response.completed`, with the usage, where the total has grown |
+| `event_msg` `token_count` | `response.completed`, with the usage, if the total has grown |
 | `event_msg` `task_complete`, `turn_aborted` | the run is over |
 | `event_msg` `thread_rolled_back` | the next run continues the one before those that were taken back |
 | `event_msg` that repeats items, or their progress | nothing |
 | any other | SystemMessage data-app-codex.TYPE |
 
-Items without an envelope, as older versions wrote them, are read likewise. A session that was forked begins with a copy
-of the other's lines; its runs belong to that one's thread, and are left out.
+Items without an envelope, as in older versions, are read likewise. A forked session begins with a copy of the other
+session's lines; the copied runs belong to that session's thread, and are left out.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step, 
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
-# What items say already, or what only shows their progress.
+# Events that repeat items, or only show their progress.
 REPEATS: Final = frozenset(
     {"user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "agent_reasoning_section_break"}
     | {"item_started", "item_completed", "raw_response_item", "context_compacted", "thread_settings_applied"}
 )
-# What the program says in the user's name stands in elements; HTML, which the user may ask about, has no such names.
+# Messages of the program in the user's name are such elements; HTML, which the user may ask about, has no such names.
 CONTEXT: Final = re.compile(
     r"\s*(# AGENTS\.md instructions|<(\w+_\w+|skill|permissions|INSTRUCTIONS)\b.*>\s*$)", re.DOTALL
 )
@@ -46,11 +46,11 @@ DETAILS: Final = {
     "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
 }
 NAMES: Final = {"cwd": "cwd", "cli_version": "codex_version", "originator": "originator"}
-HELD: Final = 200  # lines without a run that are kept for the next one
+HELD: Final = 200  # lines without a run that are kept for the next run
 
 
 class Rollout:
-    """The reader of one file. `titles`: of sessions, as Codex's index has them."""
+    """The reader of one file. `titles`: of sessions, from Codex's index."""
 
     dialect: Final = "openai-responses"
 
@@ -65,23 +65,23 @@ class Rollout:
         self._at = 0
         self._runs: list[str] = []  # of the branch
         self._count = 0
-        self._task: str | None = None  # the next run's id, where the file names it
+        self._task: str | None = None  # the next run's id, if the file has it
         self._tasks = False  # the file says where its runs begin
         self._open = self._copied = False
-        self._asked = self._writing = False  # of the run: a request was made; of the newest one: the answer comes
+        self._asked = self._writing = False  # the run made a request; its answer is incomplete
         self._items = 0  # of the newest answer
-        self._words: list[Fields] = []  # what the next request says
+        self._words: list[Fields] = []  # items of the next request
         self._words_at = 0
         self._context: list[Fields] = []
-        self._later: list[Fields] = []  # what is said behind it
+        self._later: list[Fields] = []  # events to be sent after it
         self._body: Fields = {}  # of the newest request, without its input
         self._total: Fields = {}
 
     def read(self, line: Fields) -> Iterator[Step]:
         """Yield the steps of the next line."""
-        self._at = max(self._at + 1, epoch_ms(line.get("timestamp")) or 0)  # those of old versions have no time
+        self._at = max(self._at + 1, epoch_ms(line.get("timestamp")) or 0)  # lines of old versions have no time
         kind, payload = line.get("type"), line.get("payload")
-        if not isinstance(payload, dict):  # as it was before there were envelopes
+        if not isinstance(payload, dict):  # from before there were envelopes
             kind, payload = ("response_item" if kind else "session_meta"), line
         if kind == "session_meta":
             self._meta = self._meta or payload  # a fork repeats its origin's
@@ -91,7 +91,7 @@ class Rollout:
             yield from self._item(payload)
         elif kind == "event_msg":
             yield from self._message(payload["type"] + "", payload)
-        elif kind != "token_usage_record":  # `token_count` has it
+        elif kind != "token_usage_record":  # `token_count` contains it
             shown = {key: value for key, value in payload.items() if key != "replacement_history"}
             yield from self._beside(str(kind), shown)
 
@@ -168,7 +168,7 @@ class Rollout:
         return facts
 
     def _ask(self) -> Iterator[Step]:
-        """Yield a request of all that was said since the last one, with what else was asked where that is new."""
+        """Yield a request with all items since the last one; its other fields only if they changed."""
         yield from self._complete(None)
         body: Fields = {"model": self._settings.get("model"), "instructions": _instructions(self._meta)}
         body |= {"turn_context": self._settings, "context": list(self._context)}
@@ -184,7 +184,7 @@ class Rollout:
         self._writing = True
 
     def _used(self, info: Any) -> Iterator[Step]:
-        """Count tokens once: the same counts come again with each note of rate limits."""
+        """Count tokens once: each note of rate limits repeats the same counts."""
         total = info.get("total_token_usage") if isinstance(info, dict) else None
         if not isinstance(total, dict) or total == self._total:
             return

@@ -2,11 +2,11 @@
 
 | event | what it does |
 |---|---|
-| agent_start … agent_end | one AgentTurn; the messages of agent_end are the authority; `willRetry` keeps it open |
-| message_start | of an assistant message: what message_update times |
-| message_update | what was shown, should the message break off; the first one times the first token |
-| message_end | a message is there, whole: deltas lack signatures, and some providers send none |
-| turn_start, turn_end, tool_execution_* | for display: message_end holds the same |
+| agent_start … agent_end | one AgentTurn; the messages of agent_end are authoritative; `willRetry` keeps it open |
+| message_start | of an assistant message: begins what message_update shows |
+| message_update | the partial response, if the message breaks off; the first one times the first token |
+| message_end | the whole message: deltas lack signatures, and some providers send none |
+| turn_start, turn_end, tool_execution_* | for display: message_end contains the same |
 | any other | SystemMessage data-app-TYPE |
 """
 
@@ -21,19 +21,19 @@ from pipeline.dialects.pi_agent.parts import blocks
 from pipeline.dialects.pi_agent.unfinished import Growing, show
 from topics.json_text import Fields
 
-# ms. The times of a live run's messages differ from those of their receipt by less than this.
+# ms. A live run's messages have times that differ from those of their receipt by less than this.
 LIVE_MS: Final = 1_000
 
 
 def begin(builder: Builder) -> None:
     """Set up an empty run: this wire reads nothing from the request body."""
-    builder.returns_by_call = False  # versions order results differently: they stay in the order of the wire
+    builder.returns_by_call = False  # versions order results differently: they keep the order of the wire
     builder.scratch["received"] = []
     builder.scratch["open"] = None
 
 
 def _agent_start(builder: Builder, event: Fields) -> None:
-    """Begin a run. One that is still open broke off, unless its agent_end had `willRetry`."""
+    """Begin a run. A run that is still open broke off, unless its agent_end had `willRetry`."""
     received: list[Received] = builder.scratch["received"]
     if received and not builder.scratch.get("retrying"):
         _end_turn(builder, received, "disconnected", builder.at)
@@ -91,7 +91,7 @@ def _agent_end(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Keep the event as it is, at its place between the messages."""
+    """Keep the event unchanged, at its place between the messages."""
     if not isinstance(event["type"], str):
         raise Violation(f"an event's 'type' is a text, got {event['type']!r:.80}")
     rest = {key: value for key, value in event.items() if key != "type"}
@@ -105,10 +105,10 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _end_turn(builder: Builder, received: list[Received], end: str, at: int) -> Any:
-    """Write the turn. -> its end: that of the last response where that one was cut off, else `end`."""
+    """Write the turn; return its end: that of the last response if this was cut off, else `end`."""
     times = span(received)
     if times is not None and not (builder.first_at - LIVE_MS <= times[1] <= at + LIVE_MS):
-        # An old run is being read again, so the times of receipt mean nothing: take the messages' own.
+        # A recorded run is read again, so the times of receipt are meaningless: use the messages' own.
         builder.first_at, at = times
         for item in received:
             item.first_part_at = item.last_at = None
@@ -123,7 +123,7 @@ def _end_turn(builder: Builder, received: list[Received], end: str, at: int) -> 
 
 
 def _reconciled(received: list[Received], final: list[Fields]) -> list[Received]:
-    """agent_end's messages with their times of receipt. Received ones that it lacks (after an exception) stay."""
+    """Return agent_end's messages with their times of receipt, and received ones that it lacks (after an exception)."""
     merged = [Received(message) for message in final]
     missing = list(merged)
     at = 0

@@ -1,8 +1,8 @@
 """Thread document -> pi-agent-core messages: user, assistant, toolResult, and the application's own roles.
 
-What came from pi is given back with `meta:pi`, field by field. Of other threads: files of the model, grants and
-revocations of tools, errors and sources have no place in pi and are left out; a provider's own tool calls become calls
-with results; content by URL becomes a text with the URL.
+Turns that came from pi are restored from `meta:pi`, field by field. In other threads, files of the model, grants and
+revocations of tools, errors and sources are left out, as pi can't express them; a provider's own tool calls become
+calls with results; content by URL becomes a text with the URL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ APIS: Final = {
     "bedrock": "bedrock-converse-stream",
     "mistral": "mistral-conversations",
 }
-OTHER_API: Final = "openai-completions"  # what most providers speak
+OTHER_API: Final = "openai-completions"  # the API of most providers
 USAGE: Final = {
     "output_tokens": "output",
     "cache_read_tokens": "cacheRead",
@@ -62,12 +62,12 @@ def _messages_of(message: Fields) -> Iterator[Fields]:
                 yield _tool_result(part, at)
     elif str(message.get("event_type")).startswith(APP) and isinstance(message.get("event_data"), dict):
         meta = message.get("meta:pi") or {}
-        if "event" not in meta:  # those were events, not messages
+        if "event" not in meta:  # these were events, not messages
             yield {"role": message["event_type"].removeprefix(APP), "timestamp": at, **message["event_data"]}
 
 
 def _from_parts(parts: Any, at: int) -> Iterator[Fields]:
-    """Parts of a user turn or a request -> messages."""
+    """Yield parts of a user turn or a request as messages."""
     for part in parts:
         kind = part.get("part_kind")
         if kind == "user-prompt":
@@ -121,7 +121,7 @@ def _assistant(message: Fields, at: int) -> Fields:
 
 
 def _usage(usage: Fields, *, is_own: bool) -> Fields:
-    """ThreadProtocol's usage -> pi's, whose `input` leaves out cached tokens. `is_own`: it came from pi, keep all."""
+    """Return usage as pi's, whose `input` excludes cached tokens. `is_own`: it came from pi, all of it is kept."""
     counts = {name: _count(usage.get(key)) for key, name in USAGE.items() if key in usage or name != "reasoning"}
     cached = counts["cacheRead"] + counts["cacheWrite"]
     found = {"input": max(0, _count(usage.get("input_tokens")) - cached), **counts}
@@ -165,7 +165,7 @@ def _arguments(args: Any) -> Any:
 
 
 def _content(content: Any) -> list[Fields]:
-    """Content of a user prompt or a tool's result -> blocks."""
+    """Return the content of a user prompt or a tool's result as blocks."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [_piece(piece) for piece in content] if isinstance(content, list) else []
@@ -186,7 +186,7 @@ def _piece(piece: Any) -> Fields:
 def _restored(message: Fields, source: Fields) -> Fields:
     """Return the message with pi's own fields from `meta:pi`.
 
-    Under `bare`, its content was a text and becomes one again.
+    If `bare` is set, its content was a text and becomes one again.
     """
     meta = dict(source.get("meta:pi") or {})
     if meta.pop("bare", False):

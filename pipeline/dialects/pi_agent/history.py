@@ -12,7 +12,7 @@ from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Messages -> exchanges. A user's message behind a response without calls begins one."""
+    """Cut before each user message that follows a response without calls."""
     return exchanges(messages, _place)
 
 
@@ -28,7 +28,7 @@ def _place(message: Fields) -> MessagePlace | None:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Read one exchange into the builder. -> how it ended; None where it has no message of the agent."""
+    """Read one exchange into the builder; return how it ended, None if it has no message of the agent."""
     builder.returns_by_call = False
     received = [Received(message) for message in messages]
     end = write(builder, received) or "complete"
@@ -39,7 +39,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 
 def time(messages: Messages) -> int | None:
-    """Return the first message's time, epoch ms; None without one."""
+    """Return the first message's time, epoch ms; None if it has none."""
     return time_of(messages[0])
 
 

@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 
 
 def recognises(event: Any) -> bool | None:
-    """`message_start` is Anthropic's, too, whose messages have a type."""
+    """Return whether an event is of this wire. `message_start` is Anthropic's, too, whose messages have a type."""
     match event:
         case {"type": "message_start", "message": {"type": _}}:
             return False
@@ -17,7 +17,7 @@ def recognises(event: Any) -> bool | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts as they come, and the calls of tools."""
+    """Return the text and thoughts as they come, and the calls of tools."""
     match event:
         case {"type": "message_update", "assistantMessageEvent": update}:
             return shows_of_message(update)
@@ -27,7 +27,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def shows_of_message(update: Any) -> Sequence[Shown]:
-    """Return the live text of an event of one message; pi's proxy streams such events alone."""
+    """Return the live text of an event of one message; pi's proxy streams only such events."""
     match update:
         case {"type": "text_delta", "delta": str(text)}:
             return [Shown("text", text)]
@@ -37,7 +37,7 @@ def shows_of_message(update: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`agent_end` ends the stream, unless pi tries again."""
+    """Return the end of the stream, which is `agent_end`, unless pi tries again."""
     match event:
         case {"type": "agent_end", "willRetry": True} | {"type": "agent_start"}:
             return None

@@ -6,8 +6,8 @@
     system      {role, content, toolsAdded?, toolsRemoved?, timestamp}
     any other   an application's own message
 
-What ThreadProtocol has no field for is kept in `meta:pi` of the part or message, under pi's own names, so that
-`pipeline.dialects.pi_agent.export` gives the messages back. Timestamps are epoch ms.
+Fields that ThreadProtocol lacks are kept in `meta:pi` of the part or message, under pi's own names, so that
+`pipeline.dialects.pi_agent.export` restores the messages. Timestamps are epoch ms.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ USAGE: Final = {
     "totalTokens": "total_tokens",
 }
 COSTS: Final = ("input", "output", "cacheRead", "cacheWrite", "total")
-LARGEST: Final = 2**53  # what JavaScript counts; neither NaN nor infinity is below it
+LARGEST: Final = 2**53  # JavaScript's largest exact integer; NaN and infinity are not below it
 
 
 @dataclass(slots=True, eq=False)
 class Received:
     """A message, and when its first part and its end were received (epoch ms).
 
-    `is_event`: it is an event of a type that pi does not define, and `role` is its type.
+    `is_event`: the message is an event of a type that pi does not define, and `role` is that type.
     """
 
     message: Fields
@@ -50,10 +50,10 @@ class Received:
 
 
 def write(builder: Builder, received: Sequence[Received]) -> str | None:
-    """Append messages to the builder's turn. -> how the last response was cut off (error, aborted, disconnected).
+    """Append messages to the turn; return how the last response was cut off (error, aborted, disconnected), or None.
 
-    User messages before the first response become one UserTurn. Behind a response, its results and the user messages
-    that follow become one request. A response that failed and was tried again becomes a system message `error`.
+    User messages before the first response become one UserTurn. After a response, its results and the following user
+    messages become one request. A response that failed and was retried becomes a system message `error`.
     """
     prompts: list[Fields] = []
     spent: list[Fields] = []
@@ -101,12 +101,12 @@ def is_answer(result: Fields, response: Message) -> bool:
 
 
 def time_of(message: Fields) -> int | None:
-    """Return a message's own timestamp, epoch ms; pi writes 0 where there is none."""
+    """Return a message's own timestamp, epoch ms; pi writes 0 if there is none."""
     return epoch_ms(message.get("timestamp")) or None
 
 
 def span(received: Iterable[Received]) -> tuple[int, int] | None:
-    """Return (the first message's time, the latest end of any), epoch ms; None where no message has a time."""
+    """Return (the first message's time, the latest end of any), epoch ms; None if no message has a time."""
     found = [(at, item.message.get("durationMs")) for item in received if (at := time_of(item.message)) is not None]
     if not found:
         return None
@@ -144,13 +144,13 @@ def _request(builder: Builder, response: Message | None, request: Message | None
 
 
 def _beside(builder: Builder, event_type: str, data: Any, at: int, meta: Fields | None = None) -> None:
-    """Append a system message. A queued one may be older than the message before it: then it gets that one's time."""
+    """Append a system message. A queued one may be older than the previous message: it then gets that one's time."""
     before = builder.messages[-1].at if builder.messages else 0
     builder.system(event_type, data, **({"meta:pi": meta} if meta else {})).at = max(at, before)
 
 
 def response_fields(message: Fields) -> Fields:
-    """Assistant message -> the fields of its response, without parts."""
+    """Return the fields of an assistant message's response, without parts."""
     model = message.get("responseModel") or message.get("model")
     stop = message.get("stopReason")
     fields = {
@@ -171,7 +171,7 @@ def response_fields(message: Fields) -> Fields:
 
 
 def usage(message: Fields) -> Fields:
-    """Usage of pi, whose `input` leaves out cached tokens -> ThreadProtocol's, with pi's cost and cache split."""
+    """Return pi's usage, whose `input` excludes cached tokens, as ThreadProtocol's, with pi's cost and cache split."""
     if not isinstance(message.get("usage"), dict):
         return {}
     found: Fields = message["usage"]

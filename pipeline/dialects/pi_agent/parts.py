@@ -5,7 +5,7 @@
     toolCall  {id, name, arguments, thoughtSignature?}
     image     {data, mimeType}
 
-What ThreadProtocol has no field for is kept under `meta:pi`, by pi's own names.
+Fields that ThreadProtocol lacks are kept under `meta:pi`, by pi's own names.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _text(block: Fields) -> Fields | None:
 def _thinking(block: Fields, provider: str | None) -> Fields | None:
     """Return a thinking part, None for an empty block.
 
-    A signature that is a JSON reasoning item has the part's id, too.
+    If its signature is a JSON reasoning item, this contains the part's id, too.
     """
     signature = block.get("thinkingSignature")
     signature = signature if isinstance(signature, str) else ""
@@ -77,7 +77,7 @@ def _thinking(block: Fields, provider: str | None) -> Fields | None:
     identity = _object(signature).get("id")
     if block.get("redacted"):
         part["thinking_id"] = REDACTED
-        del part["content"]  # pi has a placeholder there
+        del part["content"]  # pi has only a placeholder there
         known = known - {"thinking"} if thought else known
     elif isinstance(identity, str):
         part["thinking_id"] = identity
@@ -97,12 +97,12 @@ def _tool_call(block: Fields) -> Fields:
 
 
 def arguments(value: Any) -> Any:
-    """Tool arguments as data. None becomes {}; pi leaves a text where it could not parse the arguments."""
+    """Return tool arguments as data. None becomes {}; pi leaves a text if it could not parse the arguments."""
     return {"INVALID_JSON": value} if isinstance(value, str) else {} if value is None else value
 
 
 def user_prompt(message: Fields) -> Fields:
-    """User message -> user-prompt part."""
+    """Return a user message as user-prompt part."""
     part = {"part_kind": "user-prompt", "content": content(message.get("content"))}
     return with_rest(part, message, {"role", "content"}, bare=isinstance(message.get("content"), str))
 
@@ -128,7 +128,7 @@ def tool_return(message: Fields) -> Fields:
 
 
 def content(value: Any) -> str | list[Any]:
-    """Content of a user or a tool: one text as it is, else a list of texts and binaries."""
+    """Return the content of a user or a tool: a single text stays a text, all else is a list of texts and binaries."""
     if isinstance(value, str):
         return value
     pieces = [_piece(block) for block in blocks(value)]
@@ -151,7 +151,7 @@ def _piece(block: Fields) -> Any:
 
 
 def blocks(value: Any) -> list[Fields]:
-    """Content -> its blocks. A bare text is one block; holes (JavaScript's sparse arrays) are left out."""
+    """Return the blocks of content. A plain text is one block; holes (JavaScript's sparse arrays) are left out."""
     if isinstance(value, str):
         return [{"type": "text", "text": value}]
     return [block for block in value if isinstance(block, dict)] if isinstance(value, list) else []
@@ -165,7 +165,7 @@ def _decoded(data: str) -> bytes:
 
 
 def _object(text: str) -> Fields:
-    """Return the JSON object that a signature may be; {} where it is something else."""
+    """Return the JSON object in a signature; {} if it is anything else."""
     if not text.startswith("{"):
         return {}
     try:

@@ -1,4 +1,4 @@
-"""A response that broke off, as far as pi's events had shown it: nothing of it stays but `meta:partial`."""
+"""A response that broke off, as far as pi's events have shown it: only `meta:partial` keeps any of it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
-KINDS: Final = {"text": "text", "thinking": "thinking", "toolcall": "toolCall"}  # of events -> of blocks
-MANY: Final = 256  # deltas of one block that are joined
+KINDS: Final = {"text": "text", "thinking": "thinking", "toolcall": "toolCall"}  # kinds in events -> kinds of blocks
+MANY: Final = 256  # deltas of one block from which on they are joined
 
 
 @dataclass(slots=True, eq=False)
@@ -28,13 +28,13 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Growing:
-    """The message that comes: its newest snapshot, or the blocks that deltas have built where there is none."""
+    """The current message: its newest snapshot, or, without one, the blocks built from deltas."""
 
     snapshot: Fields | None = None
     built: dict[int, Block] = field(default_factory=dict)
 
     def take(self, event: Fields) -> None:
-        """One message_update; what is malformed says nothing."""
+        """Apply one message_update; a malformed one is ignored."""
         if event.get("message").__class__ is dict:
             self.snapshot = event["message"]
             return
@@ -56,7 +56,7 @@ class Growing:
             block.ended = True
 
     def blocks(self) -> list[Block]:
-        """In their order; of a snapshot, the last one is not finished."""
+        """Return the blocks in order; of a snapshot, the last one is unfinished."""
         if self.snapshot is None:
             return [block for _, block in sorted(self.built.items())]
         found = [Block(fields) for fields in blocks(self.snapshot.get("content"))]
@@ -66,7 +66,7 @@ class Growing:
 
 
 def show(builder: Builder, shown: Iterable[Block], first_part_at: int | None) -> None:
-    """Append the response that broke off. Not where events are missing: its texts would lack a piece."""
+    """Append the response that broke off, unless events are missing: its texts would lack a piece."""
     parts = [] if builder.lossy else [part for block in shown if (part := _part(block)) is not None]
     if parts:
         builder.messages.append(Message("response", builder.at, parts, first_part_at=first_part_at))

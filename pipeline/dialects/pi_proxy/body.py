@@ -16,7 +16,7 @@ from turnmill.errors import InvalidRecord
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """One SSE body: its request and its blocks. `over`: a terminal event came, or pi's client threw."""
+    """One SSE body: its request and its blocks. `over`: a terminal event came, or pi's client would have thrown."""
 
     request: Any
     model: Fields
@@ -24,11 +24,11 @@ class Body:
     first_part_at: int | None = None
     over: bool = False
     whole: bool = False  # `done` came
-    calls_tools: bool = False  # it is complete, and the client sends the results in its next request
+    calls_tools: bool = False  # it is complete, and the client's next request has the results
 
 
 def new_messages(body: Fields) -> list[Received]:
-    """Return the messages of a request body behind the assistant's last one."""
+    """Return the messages of a request body after the assistant's last one."""
     tail: list[Received] = []
     for message in repeated(body).messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
@@ -48,7 +48,7 @@ def repeated(body: Any) -> History:
 
 
 def content(block: Block) -> Fields:
-    """Return a block as a content block of a pi message. Arguments that are no JSON stay a text."""
+    """Return a block as a content block of a pi message. Arguments that are not JSON stay a text."""
     kind = block.fields["type"]
     if kind != "toolCall":
         return {**block.fields, kind: join(block.chunks)}

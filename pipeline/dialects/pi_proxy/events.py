@@ -11,8 +11,8 @@
 | error | the message is incomplete |
 | any other | counted, ignored |
 
-The first terminal event wins. An event at which pi's client throws makes the message incomplete: it is dropped, and
-the turn is interrupted. The request body, not the stream, holds model, provider, user prompts and tool results.
+The first terminal event counts. An event at which pi's client throws makes the message incomplete: it is dropped, and
+the turn is interrupted. The request body, not the stream, contains model, provider, user prompts and tool results.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pipeline.dialects.pi_proxy.body import Body, content, new_messages
 from topics.json_text import Fields
 
 ELEMENT: Final = re.compile(r"0|[1-9][0-9]{0,9}")
-CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the client has the whole message then
+CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the client then has the whole message
 
 
 def begin(builder: Builder) -> None:
-    """Read the request body: model, provider, and the messages behind the assistant's last one."""
+    """Read the request body: model, provider, and the messages after the assistant's last one."""
     builder.returns_by_call = False
     body = builder.context.request if isinstance(builder.context.request, dict) else {}
     model = body.get("model")
@@ -52,11 +52,11 @@ def begin(builder: Builder) -> None:
 
 
 def _handler(apply: Callable[[Builder, Body, Fields], None]) -> Handler:
-    """Wrap a handler of one body's events. It ignores events behind the body's end; an error in one ends the body."""
+    """Wrap a handler of one body's events. It ignores events after the body's end; an error in one ends the body."""
 
     def handle(builder: Builder, event: Fields) -> None:
         body: Body = builder.scratch["body"]
-        if builder.context.request != body.request and (body.over or not body.blocks):  # the same run, asked again
+        if builder.context.request != body.request and (body.over or not body.blocks):  # the run's next request
             begin(builder)
             body = builder.scratch["body"]
         if body.over:
@@ -105,7 +105,7 @@ def _end(kind: str, signature: str) -> Handler:
 
 
 def _toolcall_end(builder: Builder, body: Body, event: Fields) -> None:
-    """From 1.5 on, the event holds the whole call, with fields that the deltas lack."""
+    """End a call. From 1.5 on, the event contains the whole call, with fields that the deltas lack."""
     block = body.blocks.get(_index(event))
     if block is None or block.fields["type"] != "toolCall":
         return
@@ -138,7 +138,7 @@ def _ignored(builder: Builder, body: Body, event: Fields) -> None:
 
 
 def _write(builder: Builder, body: Body, event: Fields, blocks: list[Fields], stop: str) -> None:
-    """Write the message that pi's client makes of the body."""
+    """Write the message that pi's client builds from the body."""
     at = max(builder.at, builder.first_at)
     message = {
         "role": "assistant",
@@ -160,7 +160,7 @@ def _break_off(builder: Builder, body: Body, end: Any, why: str) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """End the turn as complete where its last message calls tools: another body with their results may never come.
+    """End the turn as complete if its last message calls tools: another body with their results may never come.
 
     The partial output of a response that broke off is kept beside the turn.
     """
@@ -180,10 +180,10 @@ def _block(body: Body, event: Fields, kind: str) -> Block:
 
 
 def _index(event: Fields) -> int | str:
-    """Return the key of a block, as JavaScript has it: "0" is 0.
+    """Return the key of a block, as in JavaScript: "0" is 0.
 
-    Any other text and negative numbers are properties beside the elements of the client's array: their blocks take
-    deltas, and are not in the message.
+    Any other text and negative numbers are properties beside the elements of the client's array: their blocks get
+    deltas, but are not in the message.
     """
     index = event["contentIndex"]
     if isinstance(index, str):

@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import StreamEnd
 
 
 def recognises(event: Any) -> bool | None:
-    """`start` and `error` are types of other protocols, too."""
+    """Return whether an event is of this wire. `start` and `error` are types of other protocols, too."""
     match event:
         case {"type": "start", "messageId": _} | {"type": "start", "messageMetadata": _}:
             return False
@@ -18,7 +18,7 @@ def recognises(event: Any) -> bool | None:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`done` ends a body; a run that calls tools goes on with the `start` of the next one."""
+    """Return the end of a stream: `done` ends a body; a run that calls tools continues with the next one's `start`."""
     match event:
         case {"type": "done"}:
             return "complete"

@@ -4,7 +4,7 @@
 |---|---|
 | part_start | a part of a new response, a further part of it, or (index known) the replacement of one |
 | part_delta | extends the part; those of calls also after its premature end |
-| part_end | the part as it is by now; the last one's end (no `next_part_kind`) is the response's |
+| part_end | the part's current content; the end of the last one (no `next_part_kind`) ends the response |
 | function_tool_call, output_tool_call | the call, whole; no more parts come |
 | function_tool_result, output_tool_result | its result, in the order in which calls began, and the tool's prompt |
 | final_result | which call is the answer; not the end: tools may still run |
@@ -12,7 +12,7 @@
 | tool_availability_delta, capability_load_delta, model_settings_delta | a part of the next request |
 | custom | SystemMessage data-NAME; `feedback`: feedback, too, its fields in `data` |
 | agent_run_result | the run is complete; its new messages replace those of the events |
-| builtin_tool_call, builtin_tool_result | for display: the response has both |
+| builtin_tool_call, builtin_tool_result | for display: the response contains both |
 | any other | SystemMessage pydantic-ai.KIND |
 
 Events are read leniently: releases differ in their fields and kinds.
@@ -85,7 +85,7 @@ def unknown(builder: Builder, event: Fields) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Settle open calls, add results that the wire leaves out, and read the user's words from the request body."""
+    """Settle open calls, add results that the wire omits, and read the user's prompt from the request body."""
     settle(builder)
     if end == "complete" and not builder.scratch.get(HAS_MESSAGES):
         add_implied(builder)

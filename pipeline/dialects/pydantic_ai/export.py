@@ -1,9 +1,9 @@
 """Thread document -> Pydantic AI's messages, as ModelMessagesTypeAdapter loads them.
 
-A user turn becomes a request with its prompts; an agent turn its requests and responses. What came from Pydantic AI
-is restored to the letter; of other wires, what Pydantic AI has no place for (system messages, kinds of parts it does
-not know, sources) is left out. With `viewing_agent`, a turn of another agent becomes what that agent sees of it: the
-last answer as a user prompt of two pieces, the name and the text, without tool calls and thoughts.
+A user turn becomes a request with its prompts; an agent turn its requests and responses. Turns from Pydantic AI are
+restored exactly; of other wires, system messages, unknown kinds of parts and sources are left out, as Pydantic AI can't
+express them. With `viewing_agent`, a turn of another agent becomes what that agent sees of it: the last answer as a
+user prompt of two pieces, the name and the text, without tool calls and thoughts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from topics.json_text import Fields
 def messages(document: Fields, *, for_version: str | None = None, viewing_agent: str | None = None) -> list[Fields]:
     """Return ModelMessages as JSON, for a release of pydantic-ai.
 
-    `for_version` is such as "1.20", "1.107.10"; None: the newest. `viewing_agent` is the agent_id whose history this
-    will be. Raises ValueError if `for_version` is no version.
+    `for_version`: such as "1.20", "1.107.10"; None: the newest. `viewing_agent`: the agent_id for which the history is
+    made. Raises ValueError if `for_version` is not a version.
     """
     out: list[Fields] = []
-    before: Fields | None = None  # the user turn just before
+    before: Fields | None = None  # the preceding user turn
     for turn in document.get("turns", ()):
         if turn.get("turn_type") == "user":
             out.append(_user_request(turn))
@@ -45,7 +45,7 @@ def _user_request(turn: Fields) -> Fields:
 
 
 def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
-    """Append an agent turn's messages. Its first request may be the rest of the one that holds the user's prompts."""
+    """Append an agent turn's messages. Its first request may be the rest of the request with the user's prompts."""
     first = True
     for message in turn.get("messages", ()):
         kind = message.get("message_type")
@@ -91,7 +91,7 @@ def _finish_reason(reason: Any) -> Any:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """Return the message with the SDK's own fields from EXACT; a null there removes the field."""
+    """Return the message with the SDK's own fields from EXACT; null removes a field."""
     whole = {**message, **source.get(EXACT, {})}
     return {key: value for key, value in whole.items() if value is not None}
 
@@ -114,7 +114,7 @@ def _repeats(part: Fields, prompts: list[Fields]) -> bool:
 
 
 def _answer_of_other(document: Fields, turn: Fields) -> list[Fields]:
-    """Another agent's turn -> one request with its last text; empty without one."""
+    """Return another agent's turn as one request with its last text; empty if it has none."""
     agent_id = turn.get("agent_id")
     for message in reversed(turn.get("messages", ())):
         if message.get("message_type") != "response":

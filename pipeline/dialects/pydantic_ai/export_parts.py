@@ -1,6 +1,6 @@
-"""ThreadProtocol parts -> Pydantic AI's parts (2.68), by kind, for requests and for responses.
+"""Conversion of ThreadProtocol parts to Pydantic AI's (2.68), by kind, for requests and for responses.
 
-Each function gives a list: empty where Pydantic AI has no place for the part.
+Each function returns a list: empty if Pydantic AI can't express the part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONTENT_KINDS: Final = frozenset(
     {*URL_KINDS, "binary"} | {"uploaded-file", "text-content", "structured-content", "cache-point"}
 )
 
-# Fields of each kind of part. Pydantic AI knows no other ones.
+# Fields of each kind of part. Pydantic AI knows no others.
 _PROVIDER: Final = ("id", "provider_name", "provider_details")
 _CALL: Final = ("tool_name", "args", "tool_call_id", "tool_kind", *_PROVIDER, "otel_metadata")
 _RETURN: Final = ("tool_name", "content", "tool_call_id", "tool_kind", "metadata", "timestamp", "outcome")
@@ -38,7 +38,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "user-prompt": ("content", "timestamp"),
     "file": ("content", *_PROVIDER),
 }
-# Kinds that only Pydantic AI has. They are given out as they are.
+# Kinds that only Pydantic AI has. They are exported unchanged.
 OWN_REQUEST_KINDS: Final = frozenset(
     {"retry-feedback", "tool-availability-delta", "capability-load-delta", "model-settings-delta"}
     | {"instruction-delta", "instruction-baseline", "compaction", "speech"}
@@ -47,7 +47,7 @@ OWN_RESPONSE_KINDS: Final = frozenset({"compaction", "speech"})
 
 
 def request_part(part: Fields, at: str | None) -> list[Fields]:
-    """Return a part of a user turn or of a request; `at` is its time where it has none of its own (ISO 8601)."""
+    """Return a part of a user turn or of a request; `at`: its time if it has none of its own (ISO 8601)."""
     kind = part.get("part_kind", "")
     if kind in OWN_REQUEST_KINDS:
         return [_own(part)]
@@ -66,7 +66,7 @@ def response_part(part: Fields, at: str | None) -> list[Fields]:
 
 
 def usage(counts: Any, *, own: bool) -> Fields | None:
-    """Return a response's usage as RequestUsage. `own`: it came from Pydantic AI, so that all its counts are kept."""
+    """Return a response's usage as RequestUsage. `own`: it came from Pydantic AI, so all its counts are kept."""
     if not isinstance(counts, dict):
         return None
     known = {key: value for key, value in counts.items() if key not in USAGE_ONLY_HERE and value is not None}
@@ -88,7 +88,7 @@ def _is_number(value: Any) -> bool:
 
 
 def call_args(part: Fields) -> Any:
-    """Return a call's arguments, as text where they were text or are no object (Pydantic AI has text or an object)."""
+    """Return a call's arguments: as text if they were text or are no object (Pydantic AI has text or an object)."""
     args, style = part.get("args"), part.get(ARGS)
     if style in ("none", "empty"):
         return None if style == "none" else ""
@@ -102,7 +102,7 @@ def call_args(part: Fields) -> Any:
     return invalid if isinstance(invalid, str) and len(args) == 1 else args
 
 
-# ---- what REQUEST_PARTS and RESPONSE_PARTS call
+# ---- functions in REQUEST_PARTS and RESPONSE_PARTS
 
 
 def _own(part: Fields) -> Fields:
@@ -225,7 +225,7 @@ def _as_content(content: Any) -> Any:
 
 
 def _file(part: Fields) -> list[Fields]:
-    """Return a file of a response. Pydantic AI has these by value only."""
+    """Return a file of a response. Pydantic AI has these only by value."""
     content = _as_content(part.get("content"))
     if content is None or content["kind"] != "binary":
         return []

@@ -1,8 +1,8 @@
-"""Messages of the newest Pydantic AI -> what an older release loads.
+"""Conversion of messages of the newest Pydantic AI for older releases.
 
-Releases ignore fields they do not know, but refuse kinds and values they do not know. The tables say since which
-release each is known: looked up in 1.20, 1.60, 1.90, 1.107, 2.0, 2.20, 2.40, 2.55, 2.60 and 2.68, so that a kind may
-be a few releases older than its entry.
+Releases ignore unknown fields, but refuse unknown kinds and values. The tables say in which release each appeared. They
+were looked up in 1.20, 1.60, 1.90, 1.107, 2.0, 2.20, 2.40, 2.55, 2.60 and 2.68, so a kind may be a few releases older
+than its entry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Version = tuple[int, ...]
 
 ALWAYS: Final = (0,)
 NEWEST: Final = (2, 68)
-RETRIED: Final = (2, 60)  # retries are tool returns and retry feedback; before, retry prompts
+RETRIED: Final = (2, 60)  # from then on retries are tool returns and retry feedback; before, retry prompts
 FREE_TOOL_KINDS: Final = (2, 60)
 SUSPENDED: Final = (2, 20)
 INTERRUPTED: Final = (2, 20)  # as the outcome of a tool
@@ -48,9 +48,9 @@ def parse(version: str) -> Version:
 
 
 def as_of(version: str, messages: list[Fields]) -> list[Fields]:
-    """Return the messages as that release loads them; the same ones where it is the newest.
+    """Return the messages as that release loads them; unchanged for the newest.
 
-    Raises ValueError if it is no version.
+    Raises ValueError if `version` is not a version.
     """
     release = parse(version)
     return messages if release >= NEWEST else [_message(message, release) for message in messages]
@@ -92,7 +92,7 @@ def _retry_prompt(part: Fields) -> Fields:
 
 
 def _content(item: Any, release: Version) -> list[Any]:
-    """User content of a kind that the release lacks, as its text; nothing where it has none."""
+    """Return user content of a kind that the release lacks as its text; empty if it has none."""
     if not isinstance(item, dict) or release >= CONTENT_KINDS.get(item.get("kind", ""), ALWAYS):
         return [item]
     if item.get("content"):

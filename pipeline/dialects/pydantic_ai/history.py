@@ -15,7 +15,7 @@ CUT_OFF: Final = frozenset({"incomplete", "interrupted"})
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Messages -> exchanges. A request of another run id begins one; without run ids, a prompt that answers no tool."""
+    """Cut before each request with another run id; without run ids, before a prompt that answers no tool."""
     exchanges: list[list[Fields]] = []
     for number, raw in enumerate(messages):
         before = messages[number - 1] if number else None
@@ -36,8 +36,8 @@ def _begins(request: Fields, before: Fields) -> bool:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Read one exchange like a run's result. -> its end: `aborted` where its last response is unfinished."""
-    builder.returns_by_call = False  # results stay in the SDK's order
+    """Read one exchange like a run's result; return its end: `aborted` if its last response is unfinished."""
+    builder.returns_by_call = False  # results keep the SDK's order
     replace(builder, [message(raw) for raw in messages])
     last = messages[-1]
     if last["kind"] == "response" and last.get("state") in CUT_OFF:
@@ -47,7 +47,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 
 def time(messages: Messages) -> int | None:
-    """Return the first message's time, epoch ms; None without one."""
+    """Return the first message's time, epoch ms; None if it has none."""
     return message(messages[0]).at
 
 

@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts as they come, and the calls of tools."""
+    """Return the text and thoughts as they come, and the calls of tools."""
     match event:
         case {"event_kind": "part_start", "part": {"part_kind": "text" | "thinking" as kind, "content": str(text)}}:
             return [Shown(kind, text)]

@@ -1,8 +1,8 @@
-"""Pydantic AI's messages as JSON (ModelMessagesTypeAdapter, 1.20 to 2.68) -> ThreadProtocol parts and messages.
+"""Conversion of Pydantic AI's messages as JSON (ModelMessagesTypeAdapter, 1.20 to 2.68) to parts and messages.
 
-Parts keep Pydantic's own names for what ThreadProtocol lacks (`outcome`, `retry`, `timestamp`, `provider_details`);
-kinds that it lacks are kept as they are. A message's fields beside its parts are no part of the conversation: they go
-under EXACT, out of the canonical hash, so that the export can restore them to the letter.
+Parts keep Pydantic's own names for fields that ThreadProtocol lacks (`outcome`, `retry`, `timestamp`,
+`provider_details`); kinds that it lacks are kept unchanged. A message's fields beside its parts are not part of the
+conversation: they are stored under EXACT, which is not hashed, so that the export can restore them exactly.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TO_STANDARD_BASE64: Final = str.maketrans("-_", "+/")
 
 
 class Converted(NamedTuple):
-    """One message: `fields` are ThreadProtocol's own of a response, `exact` goes under EXACT; `at` in epoch ms.
+    """One message. `fields`: ThreadProtocol's own of a response; `exact`: for EXACT; `at`: epoch ms.
 
-    `at` is None where neither the message nor a part of it has a time.
+    `at` is None if neither the message nor a part of it has a time.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Converted(NamedTuple):
 
 
 def message(raw: Fields) -> Converted:
-    """Return a ModelRequest or ModelResponse as JSON converted. Raises KeyError or TypeError if it isn't one."""
+    """Return a ModelRequest or ModelResponse (JSON) converted. Raises KeyError or TypeError if it isn't one."""
     kind = raw["kind"]
     parts = [part(item) for item in raw["parts"] if item["part_kind"] != "system-prompt"]
     exact = {key: value for key, value in raw.items() if value is not None}
@@ -70,7 +70,7 @@ def _time(raw: Fields) -> int | None:
 
 
 def usage(raw: Any) -> Fields | None:
-    """RequestUsage or RunUsage -> counts under their own names, without zeros, plus `thinking_tokens`."""
+    """Return the counts of RequestUsage or RunUsage by their own names, without zeros, plus `thinking_tokens`."""
     if not isinstance(raw, dict):
         return None
     counts = {key: value for key, value in raw.items() if value not in (None, 0, {}, "")}
@@ -164,9 +164,9 @@ def user_content(item: Any) -> Any:
 
 
 def arguments(raw: Any) -> Fields:
-    """Return a call's arguments, as text or data, as {"args": data} and how they were written.
+    """Return a call's arguments, text or data, as {"args": data} and how they were written.
 
-    Text that is no JSON (or JSON of a mere string, which would pass for text) becomes {"INVALID_JSON": text}, as in
+    Text that is not JSON (or JSON of a mere string, which would pass for text) becomes {"INVALID_JSON": text}, as in
     Pydantic AI's own Vercel adapter.
     """
     if raw is None or raw == "":

@@ -1,8 +1,8 @@
-"""The user's words in the body that a server of Pydantic AI was called with (`run.request`).
+"""The user's prompt in the body with which a server of Pydantic AI was called (`run.request`).
 
-An event handler's stream and the UI adapters' runs do not carry the prompt that started them; the publisher may.
-Known bodies: the arguments of `Agent.run` ({"user_prompt", "message_history"}), ModelMessages, and the chat messages
-of `useChat` ({"messages": [{"role", "parts"}]}).
+An event handler's stream and the UI adapters' runs do not contain the prompt that started them; the publisher may send
+it. Known bodies: the arguments of `Agent.run` ({"user_prompt", "message_history"}), ModelMessages, and the chat
+messages of `useChat` ({"messages": [{"role", "parts"}]}).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topics.json_text import Fields
 
 
 def add_prompt(builder: Builder) -> None:
-    """Add the user turn from the request body where the stream had none. A body of another shape is ignored."""
+    """Add the user turn from the request body if the stream had none. A body of another shape is ignored."""
     if builder.user_turns or builder.context.request is None:
         return
     try:
@@ -29,7 +29,7 @@ def add_prompt(builder: Builder) -> None:
 
 
 def prompt_parts(body: Any) -> list[Fields]:
-    """Request body -> the parts of the user turn. AttributeError, KeyError, TypeError: it has another shape."""
+    """Return the parts of a body's user turn. Raises AttributeError, KeyError or TypeError for another shape."""
     if isinstance(body, str):
         return [{"part_kind": "user-prompt", "content": body}]
     if isinstance(body, list):
@@ -42,7 +42,7 @@ def prompt_parts(body: Any) -> list[Fields]:
 
 
 def _last_words(messages: list[Fields]) -> list[Fields]:
-    """Return the prompts of the last message; empty where that is the agent's, with which the run goes on."""
+    """Return the prompts of the last message; empty if that is the agent's, which the run continues."""
     last = messages[-1] if messages else {}
     if last.get("kind") == "request":
         return [part(raw) for raw in last["parts"] if raw["part_kind"] == "user-prompt"]

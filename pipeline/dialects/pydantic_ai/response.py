@@ -1,7 +1,7 @@
 """The model's responses in Pydantic AI's event stream: part_start, part_delta, part_end, by the part's index.
 
-A response starts at a part_start without `previous_part_kind`, and is over at a part_end without `next_part_kind` or
-with the first tool event. Every part stays open until then: deltas of a part may follow its premature part_end.
+A response begins at a part_start without `previous_part_kind`, and ends at a part_end without `next_part_kind` or with
+the first tool event. Every part stays open until then: deltas of a part may follow its premature part_end.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
 TEXTUAL: Final = frozenset({"text", "thinking"})  # kinds of deltas
 # Keys of the dialect's state (builder.scratch), about the newest response:
 LAST: Final = "last"  # the part that started last
-STEP: Final = "step"  # ids of the calls that were executed, in that order
-FINAL: Final = "final"  # id of the call that the SDK took for the run's answer
+STEP: Final = "step"  # ids of the executed calls, in that order
+FINAL: Final = "final"  # id of the call that is the run's answer, according to the SDK
 
 
 def part_start(builder: Builder, event: Fields) -> None:
@@ -56,7 +56,7 @@ def part_delta(builder: Builder, event: Fields) -> None:
 
 
 def part_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive plain deltas of one text or thinking at once (a Stretch). -> the index behind them."""
+    """Append consecutive plain deltas of one text or thinking at once (a Stretch); return the index after them."""
     deltas = []
     try:
         index, kind = events[start]["index"], events[start]["delta"]["part_delta_kind"]
@@ -79,7 +79,7 @@ def part_deltas(builder: Builder, events: list[Any], start: int) -> int:
             ):
                 break
             deltas.append(content)
-    except (KeyError, TypeError, AttributeError):  # another kind of event; if it is bad, its handler raises the error
+    except (KeyError, TypeError, AttributeError):  # another kind of event; its handler raises any error
         pass
     if deltas:
         found.chunks.append("".join(deltas))
@@ -93,14 +93,14 @@ def part_end(builder: Builder, event: Fields) -> None:
     found = builder.open_text[str(event["index"])]
     if raw["part_kind"] == found.fields["part_kind"] and raw.get("tool_call_id") == found.fields.get("tool_call_id"):
         _fill(found, raw, part(raw))
-    # Arguments that are no JSON yet may go on: they count once the response is over.
+    # Arguments that are not JSON yet may continue: they are parsed once the response is over.
     found.done = not (found.chunks and isinstance(found.fields.get("args"), dict) and INVALID in found.fields["args"])
     if event.get("next_part_kind") is None:
         close(builder)
 
 
 def _fill(target: Part, raw: Fields, fields: Fields) -> None:
-    """Set a part's current content. Arguments that are text stay text until all of it is there."""
+    """Set a part's current content. Arguments that are text stay text until they are complete."""
     target.fields = fields
     target.chunks = []
     if fields["part_kind"] in CALLS and isinstance(raw.get("args"), str):
@@ -108,7 +108,7 @@ def _fill(target: Part, raw: Fields, fields: Fields) -> None:
 
 
 def _place(builder: Builder, added: Part, index: int) -> None:
-    """Move a new part to the place of its index: a call whose name came late starts behind later parts."""
+    """Move a new part to the place of its index: a call whose name came late begins after later parts."""
     before = sum(1 for key in builder.open_text if int(key) < index)
     response = builder.current_response()
     if before < len(response.parts) - 1:
@@ -159,7 +159,7 @@ DELTAS: Final[dict[str, Callable[[Part, Fields], None]]] = {
 
 
 def close(builder: Builder) -> None:
-    """End the response: read arguments that came as text."""
+    """End the response: parse arguments that came as text."""
     settle(builder)
     for found in builder.open_text.values():
         found.done = found.done or found.fields["part_kind"] in CALLS
@@ -167,7 +167,7 @@ def close(builder: Builder) -> None:
 
 
 def settle(builder: Builder) -> None:
-    """Read the arguments of open calls."""
+    """Parse the arguments of open calls."""
     for found in builder.open_text.values():
         if found.fields["part_kind"] in CALLS and found.chunks:
             known = {k: v for k, v in found.fields.items() if k not in ("args", ARGS, ARGS_TEXT)}
@@ -175,7 +175,7 @@ def settle(builder: Builder) -> None:
 
 
 def abandon(builder: Builder) -> None:
-    """Drop an unfinished response before a new one starts: the SDK tried it again."""
+    """Drop an unfinished response before a new one starts: the SDK has retried it."""
     last = builder.scratch.get(LAST)
     if builder.response is not None and last is not None and not last.done and last in builder.response.parts:
         builder.messages.remove(builder.response)

@@ -1,8 +1,8 @@
 """`agent_run_result`: the run's own messages, which replace those built from its events.
 
-The result holds the whole history; the run's own messages start at its `new_message_index` (1.x: `_state` and
-`_new_message_index`). The user's prompts of the first request become the user turn and are not repeated in the
-agent turn; they stay linked by PROMPT_AT where that request holds more than them.
+The result contains the whole history; the run's own messages begin at its `new_message_index` (1.x: `_state` and
+`_new_message_index`). The user's prompts of the first request become the user turn and are not repeated in the agent
+turn; if that request contains more than these, PROMPT_AT keeps their positions.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def replace(builder: Builder, new: list[Converted]) -> None:
 
 
 def _beside(builder: Builder) -> dict[int, list[Message]]:
-    """System messages by the number of responses before them."""
+    """Return system messages by the number of responses before them."""
     found: dict[int, list[Message]] = {}
     responses = 0
     for old in builder.messages:
@@ -81,14 +81,14 @@ def _beside(builder: Builder) -> dict[int, list[Message]]:
 
 
 def split_prompts(builder: Builder, first: Converted, at: int) -> Converted | None:
-    """Make the user prompts of the run's first message the user turn. -> the rest of the message, None without any."""
+    """Make the user prompts of the run's first message the user turn; return the rest of the message, None if empty."""
     prompts = [number for number, part in enumerate(first.parts) if part["part_kind"] == "user-prompt"]
     if not prompts:
         return first
     parts = [first.parts[number] for number in prompts]
     rest = [part for number, part in enumerate(first.parts) if number not in prompts]
     spoken = [time for part in parts if (time := epoch_ms(part.get("timestamp"))) is not None]
-    began = epoch_ms(builder.context.started_at)  # the SDK stamps the prompt within the run; it was sent before
+    began = epoch_ms(builder.context.started_at)  # the SDK dates the prompt within the run; it was sent before
     submitted = min(time for time in (at, *spoken, began) if time is not None)
     if rest:
         builder.user_turn(parts, at=submitted)
@@ -98,7 +98,7 @@ def split_prompts(builder: Builder, first: Converted, at: int) -> Converted | No
 
 
 def add_message(builder: Builder, converted: Converted, at: int) -> Message:
-    """Append a whole message. A request directly behind a response is linked to it."""
+    """Append a whole message. A request directly after a response is linked to it."""
     exact = dict(converted.exact)
     fields = dict(converted.fields)
     if PROMPT_AT in exact:
@@ -115,7 +115,7 @@ def add_message(builder: Builder, converted: Converted, at: int) -> Message:
 
 
 def _run_usage(builder: Builder, tokens: Fields | None) -> None:
-    """Set the run's tokens, unless it shares its count with other runs (`usage=ctx.usage` of a delegation)."""
+    """Set the run's tokens, unless other runs are included in them (`usage=ctx.usage` of a delegation)."""
     if tokens is None:
         return
     responses = sum(1 for item in builder.messages if item.kind == "response")

@@ -1,8 +1,8 @@
-"""Tools in Pydantic AI's event stream: calls as they are executed, their results, and results without an event.
+"""Tools in Pydantic AI's event stream: executed calls, their results, and results without an event.
 
-Results come as they complete; messages hold them in the order in which the calls were begun: 1.x begins tools that
-nobody has behind the others. Where output tools (those whose call is the run's answer) were executed before the
-functions, their results stand first: 1.x always does so.
+Results come as they complete; messages contain them in the order in which the calls were begun: 1.x begins calls of
+unknown tools after the others. If output tools (those whose call is the run's answer) were executed before the
+functions, their results come first: 1.x always does so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipeline.dialects.pydantic_ai.response import FINAL, STEP, close
 from topics.json_text import Fields
 
 # Keys of the dialect's state (builder.scratch):
-RESUMED: Final = "resumed"  # ids of the calls of an earlier run that this one answers, in their order
+RESUMED: Final = "resumed"  # ids of an earlier run's calls that this run answers, in order
 OUTPUTS: Final = "outputs"  # names of output tools
 
 
@@ -31,7 +31,7 @@ def final_result(builder: Builder, event: Fields) -> None:
 
 
 def function_called(builder: Builder, event: Fields) -> None:
-    """Take a call that the SDK executes: this event has all of it, and replaces what the deltas gave."""
+    """Add a call that the SDK executes: this event contains all of it, and replaces the deltas."""
     fields = part(event["part"])
     call_id = fields["tool_call_id"]
     close(builder)
@@ -48,13 +48,13 @@ def function_called(builder: Builder, event: Fields) -> None:
 
 
 def output_called(builder: Builder, event: Fields) -> None:
-    """Take a call of an output tool."""
+    """Add a call of an output tool."""
     function_called(builder, event)
     builder.scratch.setdefault(OUTPUTS, set()).add(event["part"]["tool_name"])
 
 
 def returned(builder: Builder, event: Fields) -> None:
-    """Add a call's result to the request behind its response. Some versions send one twice: the last counts."""
+    """Add a call's result to the request after its response. Some versions send one twice: the last counts."""
     fields = part(event["part"] if "part" in event else event["result"])
     call_id, content = fields["tool_call_id"], event.get("content")
     response = builder.last_response()
@@ -76,7 +76,7 @@ def returned(builder: Builder, event: Fields) -> None:
 
 
 def calls_of(response: Message, call_id: str) -> list[Part]:
-    """Return the calls of this id in this response: mostly one."""
+    """Return the calls with this id in this response: mostly one."""
     return [
         found
         for found in response.parts
@@ -85,7 +85,7 @@ def calls_of(response: Message, call_id: str) -> list[Part]:
 
 
 def answering(builder: Builder) -> Message:
-    """Return the request behind the newest response, or the one that the run starts with."""
+    """Return the request after the newest response, or the one with which the run starts."""
     if builder.last_response() is None:
         for found in builder.messages:
             if found.kind == "request":
@@ -121,7 +121,7 @@ def in_order(builder: Builder, response: Message | None, request: Message) -> No
 def add_implied(builder: Builder) -> None:
     """Add results of a complete run that 1.x writes into its messages without sending an event.
 
-    They answer the output tool whose call was the answer, and the functions that were not run because of it.
+    They answer the output tool whose call was the answer, and the functions that were therefore not run.
     """
     response, final = builder.last_response(), builder.scratch.get(FINAL)
     final_calls = calls_of(response, final) if response is not None and final is not None else []

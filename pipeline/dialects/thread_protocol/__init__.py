@@ -16,6 +16,6 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     begin=events.begin,
     finish=events.finish,
-    ended=lambda event, before: "complete",  # each event is whole, so a stream may stop behind any
+    ended=lambda event, before: "complete",  # each event is whole, so a stream may stop after any
     formats=(Format("thread", export.document, options={"repeat_user_prompt": bool}, is_document=True),),
 )

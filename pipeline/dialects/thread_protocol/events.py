@@ -9,8 +9,8 @@
 | thread-link | `link`: ThreadLink, `from`: the thread it starts from | a link, of this thread by default |
 | any other | | refused |
 
-The object's fields may also stand beside `type`. What breaks the specification is refused, with its path.
-Nothing here ends a run: the publisher does.
+The object's fields may also stand beside `type`. An event that violates the specification is refused, with its path.
+No event here ends a run: the publisher does.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from topics.thread_rules import check
 from topics.thread_versions import OLD, upgrade
 from turnmill.identity import is_uuid
 
-# Numbers of rules that need earlier turns, which an event does not hold: a return may answer a call of one.
+# Numbers of rules that need earlier turns, which an event does not contain: a return may answer one of their calls.
 ACROSS_TURNS: Final = frozenset({2})
 ANY_THREAD: Final = "00000000-0000-0000-0000-000000000000"
 ANY_TIME: Final = "1970-01-01T00:00:00Z"
 
 
 def begin(builder: Builder) -> None:
-    """Build no turn of the run itself: its events hold the turns."""
+    """Build no turn of the run itself: its events contain the turns."""
     builder.facts_only = True
 
 
@@ -124,7 +124,7 @@ def _document(*, turns: list[Any] | None = None, agents: Fields | None = None, *
 
 
 def _refuse(document: Fields, place: str, name: str) -> None:
-    """Raise Violation where the document breaks a rule, with the path of the event: `name` instead of `place`."""
+    """Raise Violation if the document breaks a rule, with the path in the event: `name` instead of `place`."""
     wrong = [found for found in check(document) if found.severity == "error" and found.rule not in ACROSS_TURNS]
     if wrong:
         path = wrong[0].path.replace(place, name, 1)

@@ -1,4 +1,4 @@
-"""The thread document itself, as the format `thread` gives it out."""
+"""The thread document itself, as the export format `thread`."""
 
 from __future__ import annotations
 

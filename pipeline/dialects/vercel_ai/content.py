@@ -12,7 +12,7 @@ from topics.json_text import Fields
 
 
 def file_content(url: str, media_type: str) -> Fields:
-    """Return a file part's content: by value where the URL is a base64 data: URL, else by address."""
+    """Return a file part's content: by value if the URL is a base64 data: URL, else by address."""
     binary = _by_value(url, media_type)
     return binary if binary is not None else {"url": url, "content_type": media_type}
 
@@ -20,7 +20,7 @@ def file_content(url: str, media_type: str) -> Fields:
 def user_prompt(parts: list[Any]) -> Fields | None:
     """Return the parts of a user's message as one user-prompt part; None for a message without parts.
 
-    Names of files are kept under META `filenames`, by their place in the content; parts that are no text and no file
+    Names of files are kept under META `filenames`, by their index in the content; parts that are neither text nor file
     (data parts) under META `parts`.
     """
     content: list[Any] = []
@@ -67,6 +67,6 @@ def _by_value(url: str, media_type: str) -> Fields | None:
 
 
 def _identifier(content: str | bytes) -> str:
-    """Return the identifier that Pydantic AI gives to content: the first six digits of its SHA-1."""
+    """Return the identifier of content, as Pydantic AI computes it: the first six digits of its SHA-1."""
     raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]

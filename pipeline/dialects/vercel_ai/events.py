@@ -2,22 +2,22 @@
 
 | event | what it does |
 |---|---|
-| start | the message's id and metadata; behind an end, another id than before begins another turn |
-| start-step | begins a response; text of merged streams that is still open goes on where it began |
-| finish-step | the response is complete; what follows without a start-step still belongs to it |
-| reset-step | takes back all since the last start-step, or the whole message |
+| start | the message's id and metadata; after an end, a new id begins another turn |
+| start-step | begins a response; open texts of merged streams continue in their own response |
+| finish-step | the response is complete; later events without a start-step still belong to it |
+| reset-step | removes everything since the last start-step, or the whole message |
 | text-start, text-delta, text-end | a `text` part; without its end it is discarded |
 | reasoning-start, reasoning-delta, reasoning-end | a `thinking` part; its signature is in `providerMetadata` |
 | tool-input-start, tool-input-delta | a call whose input is coming |
 | tool-input-available | the `tool-call` (`providerExecuted`: `builtin-tool-call`), whole |
 | tool-input-error | the call, and a `tool-return` of status `validation_error` |
-| tool-output-available | the `tool-return` behind the call's response; a preliminary one is for display |
+| tool-output-available | the `tool-return` after the call's response; a preliminary one is for display |
 | tool-output-error, tool-output-denied | a `tool-return` of status `error`; a denied one has `outcome: denied` |
 | tool-approval-request, tool-approval-response | kept with the call |
 | file, reasoning-file | a `file` part, by value where the URL is `data:`, else by address |
 | custom | a part `custom:KIND` |
 | source-url, source-document | SystemMessage `source.url`, `source.document` |
-| steering-message | a `user-prompt` in the request behind the response |
+| steering-message | a `user-prompt` in the request after the response |
 | data-sys-* | telemetry; data-sys-usage also the tokens of the newest response |
 | data-tp-* | SystemMessage of that name, and what it means for links and thread |
 | data-feedback | SystemMessage of that name, and feedback |
@@ -51,7 +51,7 @@ FINISH_REASONS: Final = {"length": "length", "content-filter": "content_filter"}
 def start(builder: Builder, event: Event) -> None:
     """Begin the message.
 
-    Another id than before is another turn, if that one has ended; else the message's new id.
+    A new id begins another turn, if the current one has ended; otherwise it is the message's new id.
     """
     stream, message_id = stream_of(builder), event.get("messageId")
     if isinstance(message_id, str) and message_id:
@@ -73,13 +73,13 @@ def _next_turn(builder: Builder) -> None:
 
 
 def start_step(builder: Builder, event: Event) -> None:
-    """Begin a response. Texts that are still open stay open: merged streams go on with theirs."""
+    """Begin a response. Open texts stay open: merged streams continue theirs."""
     builder.close_response(keep_open=True)
     stream_of(builder).step = builder.open_response()
 
 
 def finish_step(builder: Builder, event: Event) -> None:
-    """Complete the response, unless an abort cut it off. One in which an error came is closed, too, and marked."""
+    """Complete the response, unless an abort cut it off. After an error it is closed, too, and marked."""
     response, stream = builder.response, stream_of(builder)
     if response is None or (response is stream.cut and builder.ended == "aborted"):
         return
@@ -110,7 +110,7 @@ def reset_step(builder: Builder, event: Event) -> None:
 
 
 def message_metadata(builder: Builder, event: Event) -> None:
-    """Merge the message's metadata deeply. Pydantic AI's metadata holds the time of its response."""
+    """Merge the message's metadata deeply. Pydantic AI's metadata contains the time of its response."""
     new = event.get("messageMetadata")
     if new is None:
         return
@@ -162,7 +162,7 @@ def _cut(builder: Builder, end: End, why: str | None) -> None:
 def close(builder: Builder, end: str) -> None:
     """Settle the calls of the turn before it is built."""
     tools.settle(builder)
-    if end == "complete":  # the error was not the end
+    if end == "complete":  # the error did not end the run
         for message in builder.messages:
             forget(message.fields, "cut")
 

@@ -1,7 +1,7 @@
-"""Thread document -> UI messages of the AI SDK: what `useChat` takes as initial messages.
+"""Thread document -> UI messages of the AI SDK, which `useChat` takes as initial messages.
 
-A user turn becomes user messages, an agent turn one assistant message, each response in it a step. What came over
-the UI message stream is restored as the SDK had it; of other wires, the rest gets the SDK's own form where it has one.
+A user turn becomes user messages, an agent turn one assistant message, each response in it a step. Turns that came over
+the UI message stream are restored as in the SDK; those of other wires get the SDK's own form where it has one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _message(role: str, message_id: Any, metadata: Any) -> Fields:
 
 
 def _user_messages(turn: Fields) -> list[Fields]:
-    """One message for each prompt, with the SDK's own id where the thread has it."""
+    """Return one message for each prompt, with the SDK's own id if the thread has it."""
     found: list[Fields] = []
     for number, part in enumerate(turn.get("parts", ())):
         meta = part.get(META, {})
@@ -97,7 +97,7 @@ def _add_response(parts: list[Fields], response: Fields, sides: list[Fields], ca
 
 
 def _add_request(out: list[Fields], message: Fields, request: Fields, calls: dict[str, Fields]) -> Fields:
-    """Put results to their calls; a prompt becomes a message of its own or a steering part. -> the open message."""
+    """Add results to their calls; a prompt becomes a message or a steering part. Return the open message."""
     for part in request.get("parts", ()):
         if part.get("part_kind") in RESULTS:
             _answer(message["parts"], part, calls)
@@ -118,9 +118,9 @@ def _add_request(out: list[Fields], message: Fields, request: Fields, calls: dic
 def _answer(parts: list[Fields], result: Fields, calls: dict[str, Fields]) -> None:
     call_id = result.get("tool_call_id")
     if not isinstance(call_id, str) or IMPLIED in result:
-        return  # clients never got these: a retry prompt that answers no tool, and an implied result
+        return  # never sent to clients: a retry prompt that answers no tool, and an implied result
     call = calls.get(call_id)
-    if call is None:  # made in an earlier run that the thread doesn't hold
+    if call is None:  # made in an earlier run that the thread doesn't contain
         call = dict(result.get(META, {}).get("call", {}))
         if not call:
             return

@@ -71,7 +71,7 @@ def result_fields(part: Fields) -> Fields:
 
 
 def side_part(message: Fields) -> list[Fields]:
-    """Return a system message as a source or data part. Errors and transient data give none."""
+    """Return a system message as a source or data part; empty for errors and transient data."""
     kind, data, meta = message.get("event_type", ""), message.get("event_data"), message.get(META, {})
     if kind == "error" or meta.get("transient"):
         return []
@@ -84,7 +84,7 @@ def side_part(message: Fields) -> list[Fields]:
             "filename": "filename",
         }
         fields = {name: data[key] for name, key in named.items() if data.get(key) is not None}
-        identity = {"sourceId": str(data.get("url") or data.get("title") or "source")}  # other wires' have none
+        identity = {"sourceId": str(data.get("url") or data.get("title") or "source")}  # those of other wires have none
         return [{"type": kind.replace(".", "-"), **identity, **fields, **meta}]
     return [{"type": kind if kind.startswith("data-") else f"data-{kind}", "data": data, **meta}]
 
@@ -130,7 +130,7 @@ def _file(part: Fields) -> list[Fields]:
 
 
 def _provider(part: Fields) -> Fields:
-    """{"providerMetadata": …} as it came, or as Pydantic AI's own adapter writes it of its parts; {} without any."""
+    """Return {"providerMetadata": …} as it came, or as Pydantic AI's own adapter writes it for its parts; or {}."""
     if META in part or "part_kind" not in part:
         metadata = part.get(META, {}).get("providerMetadata")
         return {} if metadata is None else {"providerMetadata": metadata}

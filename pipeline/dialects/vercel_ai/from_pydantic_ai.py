@@ -1,9 +1,9 @@
 """The differences between the streams of Pydantic AI's Vercel adapter and the protocol.
 
-1. Two text parts in a row, with nothing between them, are two responses: of one response it joins them.
-2. Its messages hold the results of a step in the order in which it ran the calls: 1.107 and later send each whole input
+1. Two consecutive text parts, with nothing between them, are two responses: the adapter joins texts of one response.
+2. Its messages have the results of a step in the order in which it ran the calls: 1.107 and later send each whole input
    just then. Before, the input was sent as soon as it was whole, and the results of output tools came first.
-3. `data-compaction` is a part of the response; `data-enqueued-messages` holds user messages sent during the run.
+3. `data-compaction` is a part of the response; `data-enqueued-messages` has user messages sent during the run.
 4. `tool-input-error` comes alone, and is read by AI SDK 6.
 5. Calls that an output tool made needless have no result in the stream, but one in its messages.
 """
@@ -23,7 +23,7 @@ from pipeline.dialects.vercel_ai.stream import Event, note, noted, stream_of
 
 
 def compaction(builder: Builder, event: Event) -> bool:
-    """Add the summary of earlier turns as a part. -> False where the event has another shape."""
+    """Add the summary of earlier turns as a part; return False if the event has another shape."""
     data = event.get("data")
     if not isinstance(data, dict) or "content" not in data or len(event) > 2:
         return False
@@ -80,8 +80,8 @@ def _not_executed(call: Part) -> Part:
 
 def _cut(messages: list[Message]) -> list[Message]:
     """Return the messages, each response cut before every text that follows a text. Side messages keep their places."""
-    groups: list[list[Message]] = [[]]  # a piece of a response, and the messages behind it
-    starts = [0]  # indices at which the newest response's pieces begin
+    groups: list[list[Message]] = [[]]  # a piece of a response, and the messages after it
+    starts = [0]  # indexes at which the newest response's pieces begin
     for message in messages:
         if message.kind == "response":
             kinds = [part.fields["part_kind"] for part in message.parts]

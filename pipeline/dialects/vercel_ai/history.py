@@ -22,7 +22,7 @@ OF_CALL: Final = ("toolCallId", "providerExecuted", "title", "toolMetadata")
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Messages -> exchanges. Each message of the assistant ends one; system messages are left out."""
+    """Cut after each message of the assistant; system messages are left out."""
     exchanges: list[list[Fields]] = [[]]
     for message in messages:
         if message["role"] != "system":
@@ -33,7 +33,7 @@ def split(messages: Messages) -> list[Messages]:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Read one exchange into the builder. -> its end (`disconnected`: a part was streaming); None without an answer."""
+    """Read one exchange; return its end (`disconnected` if a part was streaming), None if it has no answer."""
     begin(builder)
     last = messages[-1]
     add_user_turn(builder, [message for message in messages if message["role"] == "user"])
@@ -44,14 +44,14 @@ def fill(builder: Builder, messages: Messages) -> str | None:
         kind = part["type"]
         read = _tool if kind == "dynamic-tool" or kind.startswith("tool-") else PARTS.get(kind, _as_it_is)
         read(builder, part, str(number))
-    _apply(builder, {"type": "finish-step"})  # parts that were whole stay, even where the rest never came
+    _apply(builder, {"type": "finish-step"})  # whole parts stay, even if the rest never came
     end = "disconnected" if any(part.get("state") in STREAMING for part in last["parts"]) else "complete"
     close(builder, end)
     return end
 
 
 def time(messages: Messages) -> int | None:
-    """Epoch ms from `createdAt` of the first message or its metadata, or from Pydantic AI's; the SDK keeps no time."""
+    """Return epoch ms from the first message or its metadata (`createdAt`, or Pydantic AI's); the SDK keeps no time."""
     metadata = messages[0].get("metadata")
     fields = metadata if isinstance(metadata, dict) else {}
     own = fields.get("pydantic_ai")
@@ -68,7 +68,7 @@ def _apply(builder: Builder, event: Fields) -> None:
 
 
 def _as_it_is(builder: Builder, part: Fields, key: str) -> None:
-    """Parts that the wire carries whole, under their own type."""
+    """Add a part that the wire carries whole, under its own type."""
     _apply(builder, part)
 
 
@@ -78,7 +78,7 @@ def _step_start(builder: Builder, part: Fields, key: str) -> None:
 
 
 def _text(builder: Builder, part: Fields, key: str) -> None:
-    """Text or reasoning. One without its end is discarded, as on the wire."""
+    """Add text or reasoning. An unfinished one is discarded, as on the wire."""
     name, block = part["type"], part.get("id", key)
     extra: Fields = {key: part[key] for key in ("providerMetadata", "citations") if key in part}
     _apply(builder, {"type": f"{name}-start", "id": block})

@@ -1,7 +1,7 @@
 """The `meta:*` key of turns from an AI SDK UI message stream: fields of UI messages that ThreadProtocol lacks.
 
-It is out of the canonical hash; `export` restores the UI messages from it. Its value is an object, in the wire's own
-names:
+It is not part of the canonical hash; `export` restores the UI messages from it. Its value is an object, in the wire's
+own names:
 
     turn             id, metadata (of the UI message)
     response         step (false: the SDK has it in one step with the response before), cut (true: an error cut it off)

@@ -1,4 +1,4 @@
-"""The losses of the wire `vercel-ai`, for the hash that it has in common with others."""
+"""What the wire `vercel-ai` can't carry, for the hash that it shares with other wires."""
 
 from __future__ import annotations
 

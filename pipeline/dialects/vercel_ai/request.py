@@ -1,8 +1,8 @@
-"""The body that a chat server was called with (`run.request`) -> the user's turn, or the turn that goes on.
+"""The body with which a chat server was called (`run.request`): the user's turn, or the turn that is continued.
 
 `useChat` posts {"id", "messages": [UIMessage], "trigger"}; some servers take {"message": UIMessage} or the bare list.
-A last message of the assistant means that this stream continues it: after an approval, or with the results of tools
-that ran in the client.
+If the last message is the assistant's, this stream continues it: after an approval, or with the results of tools that
+ran in the client.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def _messages(body: Any) -> list[Fields]:
 
 
 def _regenerates(body: Any) -> bool:
-    """Return True if the user asks for another answer to messages that are stored already."""
+    """Return True if the user requests another answer to messages that are stored already."""
     return isinstance(body, dict) and body.get("trigger") == "regenerate-message"
 
 
 def _last_words(messages: list[Fields]) -> list[Fields]:
-    """Return the user's messages behind the assistant's last one."""
+    """Return the user's messages after the assistant's last one."""
     last_words: list[Fields] = []
     for message in reversed(messages):
         if message.get("role") != "user":
@@ -73,7 +73,7 @@ def add_user_turn(builder: Builder, messages: Sequence[Fields]) -> None:
 
 
 def _continue(builder: Builder, stream: Stream, message: Fields) -> None:
-    """Remember the last step's calls for the results that this stream brings, and add those that the client made."""
+    """Remember the last step's calls, for the results in this stream, and add those that the client made."""
     note(builder.notes, {"id": message.get("id"), "metadata": message.get("metadata")})
     for part in _parts(message):
         kind = part.get("type") if isinstance(part, dict) else None

@@ -53,7 +53,7 @@ def _source(builder: Builder, event_type: str, fields: Fields, event: Event) -> 
 
 
 def data(builder: Builder, event: Event) -> None:
-    """Take data-*: telemetry, an event of ThreadProtocol, or the application's.
+    """Handle data-*: telemetry, an event of ThreadProtocol, or the application's.
 
     The same type and id replaces its data.
     """
@@ -82,7 +82,7 @@ def data(builder: Builder, event: Event) -> None:
 
 
 def _of_part(builder: Builder, part: str, value: Any) -> Any:
-    """Feedback in a part that has an id: the next one with that id replaces it, as the part."""
+    """Return feedback with an id made from its part's: the next one in a part with that id replaces it."""
     context = builder.context
     name = turn_id(context.thread_id, context.run_id, f"feedback in {part}")
     return {"id": name, **value} if isinstance(value, dict) else value
@@ -100,7 +100,7 @@ def unknown(builder: Builder, event: Event) -> None:
 
 
 def steering_message(builder: Builder, event: Event) -> None:
-    """Add the user's message during the run: a prompt behind the results of the step."""
+    """Add the user's message during the run: a prompt after the results of the step."""
     parts = event["parts"]
     prompt = user_prompt(parts)
     if prompt is not None:

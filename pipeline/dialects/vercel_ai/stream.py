@@ -1,4 +1,4 @@
-"""The state that the handlers of a UI message stream keep of a run, and the small functions that they share."""
+"""The state of a UI message stream's handlers, and the small functions that they share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from topics.json_text import Fields
 
 Event = dict[str, Any]
 
-# Keys of a provider's metadata that hold a signature. Pydantic AI puts all fields under the name `pydantic_ai`.
+# Keys for a signature in a provider's metadata. Pydantic AI puts all fields under the name `pydantic_ai`.
 SIGNATURES: Final = ("signature", "redactedData", "thoughtSignature", "reasoningEncryptedContent")
 PYDANTIC_FIELDS: Final = {"id": str, "signature": str, "provider_name": str, "provider_details": dict, "tool_kind": str}
 
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """A result that came before its call. `opening`: before the turn's first response, too."""
+    """A result that came before its call. `opening`: also before the turn's first response."""
 
     event: Event
     fields: Fields
@@ -42,7 +42,7 @@ class Stream:
     earlier: dict[str, Fields] = field(default_factory=dict)  # UI parts of calls that an earlier run made
     opening: Message | None = None  # the request with the results of these calls
     whole: list[Part] = field(default_factory=list)  # calls in the order in which their input was whole
-    overlapping: bool = False  # a call began while the input of another was still coming
+    overlapping: bool = False  # a call began while the input of another was incomplete
     failed: tuple[Message | None, int] | None = None  # where the turn stood when an error came
 
 
@@ -59,7 +59,7 @@ def position(builder: Builder) -> tuple[Message | None, int]:
 
 
 def text_of(event: Event, key: str) -> str:
-    """Return a field that must be text. Raises KeyError where it is missing, Violation where it is something else."""
+    """Return a field that must be text. Raises KeyError if it is missing, Violation if it is not a text."""
     value = event[key]
     if value.__class__ is not str:
         raise Violation(f"{event['type']}: {key!r} must be a string, got {value!r:.80}")
@@ -82,7 +82,7 @@ def forget(fields: Fields, key: str) -> None:
 
 
 def merged(base: Any, new: Any) -> Any:
-    """Message metadata as the SDK merges it: objects deeply, all else is replaced; a null changes nothing."""
+    """Return message metadata merged as in the SDK: objects deeply, all else is replaced; a null changes nothing."""
     if new is None:
         return base
     if not isinstance(base, dict) or not isinstance(new, dict):

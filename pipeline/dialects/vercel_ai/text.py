@@ -14,7 +14,7 @@ OF_THINKING: Final = ("signature", "provider_name", "provider_details")
 
 
 def text_start(builder: Builder, event: Event) -> None:
-    """Begin a text part. An open one with the same id stays without its end."""
+    """Begin a text part. An open one with the same id stays unfinished."""
     _describe_text(builder.text_start(text_of(event, "id")), event)
 
 
@@ -30,7 +30,7 @@ def text_delta(builder: Builder, event: Event) -> None:
 
 
 def text_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive plain deltas of one text at once (a Stretch). -> the index behind them."""
+    """Append consecutive plain deltas of one text at once (a Stretch); return the index after them."""
     return _plain_deltas("text-delta", builder.open_text, events, start)
 
 
@@ -43,7 +43,7 @@ def text_end(builder: Builder, event: Event) -> None:
 
 
 def reasoning_start(builder: Builder, event: Event) -> None:
-    """Begin a thinking part. An open one with the same id stays without its end."""
+    """Begin a thinking part. An open one with the same id stays unfinished."""
     part = builder.thinking_start(text_of(event, "id"))
     note(part.fields, {"id": event["id"]})
     _describe_thinking(part, event)
@@ -61,7 +61,7 @@ def reasoning_delta(builder: Builder, event: Event) -> None:
 
 
 def reasoning_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive plain deltas of one thinking part at once (a Stretch). -> the index behind them."""
+    """Append consecutive plain deltas of one thinking part at once (a Stretch); return the index after them."""
     return _plain_deltas("reasoning-delta", builder.open_thinking, events, start)
 
 
@@ -73,7 +73,7 @@ def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: i
         return start
     deltas = []
     try:
-        # One by one: a copy of the rest, for each stretch of a large record, would take quadratic time.
+        # One by one: for a large record, a copy of the rest for each stretch would take quadratic time.
         for event in map(events.__getitem__, range(start, len(events))) if start else events:
             delta = event["delta"]
             if event["type"] != kind or event["id"] != key or len(event) != 3 or type(delta) is not str:

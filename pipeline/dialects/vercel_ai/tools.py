@@ -31,7 +31,7 @@ OF_CALL: Final = ("id", "provider_name", "provider_details", "tool_kind")
 
 
 def tool_input_start(builder: Builder, event: Event) -> None:
-    """Begin a call whose input comes as deltas; a second start of one id in a step begins its input anew."""
+    """Begin a call whose input comes as deltas; a second start of one id in a step restarts its input."""
     call_id, name = text_of(event, "toolCallId"), text_of(event, "toolName")
     part = builder.call_in_response(call_id)
     if part is None:
@@ -59,7 +59,7 @@ def tool_input_delta(builder: Builder, event: Event) -> None:
 
 
 def tool_input_available(builder: Builder, event: Event) -> None:
-    """Take the whole input, with or without a start before it."""
+    """Set the whole input, with or without a start before it."""
     part = _complete(builder, event)
     for key in ("inputError", "rawInput", "dynamic"):
         forget(part.fields, key)
@@ -141,7 +141,7 @@ def tool_approval_response(builder: Builder, event: Event) -> None:
 
 
 def settle(builder: Builder) -> None:
-    """At the end of a turn: complete calls that have a result but no whole input, and place results without a call."""
+    """Settle a turn: complete calls that have a result but no whole input, and place results without a call."""
     stream = stream_of(builder)
     for message in builder.messages:
         for part in message.parts if message.kind == "response" else ():
@@ -211,7 +211,7 @@ def _describe(part: Part, event: Event) -> None:
 
 
 def _answers(message: Message, call: Part) -> list[Part]:
-    """Return the results of a call, in the response itself or in the request behind it; empty without any."""
+    """Return the results of a call, in the response itself or in the request after it; empty without any."""
     call_id = call.fields["tool_call_id"]
     places = [message.parts, message.request.parts if message.request is not None else []]
     own = (part for parts in places for part in parts if part.fields.get("tool_call_id") == call_id)
@@ -219,7 +219,7 @@ def _answers(message: Message, call: Part) -> list[Part]:
 
 
 def _answer(builder: Builder, event: Event, fields: Fields) -> None:
-    """Put a result to its call; the last of several wins."""
+    """Add a result to its call; the last of several counts."""
     call_id, stream = text_of(event, "toolCallId"), stream_of(builder)
     note(fields, {"providerMetadata": event.get("providerMetadata")})
     if call_id not in builder.calls:
