@@ -25,7 +25,7 @@ GONE_AT_ONCE: Final = 500
 class AuditQuery:
     """The filter of audit entries; None matches any. `since` and `until` in epoch ms.
 
-    `what`: an action, or `token` for all actions on tokens. `tenant`: "" for threads without one.
+    `what`: an action, or the first word of several, such as `token`. `tenant`: "" for threads without one.
     """
 
     tenant: str | None = None

@@ -95,7 +95,7 @@ class Delivering(Connected):
         """Delete the webhooks of a tenant, and their queued deliveries; return how many webhooks there were."""
         async with self._writing() as connection:
             owners = await connection.execute(select(webhooks.c.id, webhooks.c.tenant))
-            gone = [webhook for webhook, owner in owners if owner == tenant]  # some names fit no column
+            gone = [webhook for webhook, owner in owners if owner == tenant]  # in Python: some names fit no column
             await connection.execute(delete(webhooks).where(webhooks.c.id.in_(gone)))
             await connection.execute(delete(queue).where(queue.c.webhook.in_(gone)))
             return len(gone)

@@ -1,8 +1,8 @@
 """Expiry: deletes threads whose retention is over, with their large values and archived rows, in small steps.
 
-Rows are deleted first, of some threads at once, in one transaction that records these threads. Objects and archived
-rows follow; the record is deleted when a later check finds nothing more. So a process that dies in the middle leaves
-nothing behind, and several that work at once do no harm.
+Rows are deleted first, of some threads at once, in one transaction that notes which threads they were. Objects and
+archived rows follow; the note is deleted when a later check finds nothing more. So a process that dies in the middle
+leaves nothing behind, and several that work at once do no harm.
 """
 
 from __future__ import annotations

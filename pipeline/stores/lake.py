@@ -200,7 +200,7 @@ def _failures_of(root: str, call: Callable[[], T]) -> T:
 
 @contextmanager
 def _failures(root: str) -> Iterator[None]:
-    """Raise any failure as StoreError. Whether the commit took place, the next try sees by the offsets."""
+    """Raise any failure as StoreError; the next try sees by the offsets whether the commit took place."""
     try:
         yield
     except TurnmillError:

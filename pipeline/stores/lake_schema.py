@@ -36,7 +36,7 @@ PROPERTIES: Final = {
     "commit.retry.num-retries": "0",  # repeating the same commit would add turns that another commit has added
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
-    "write.metadata.metrics.column.document": "none",  # min and max of long texts exclude no files
+    "write.metadata.metrics.column.document": "none",  # min and max of texts exclude no files
     "write.metadata.metrics.column.facts": "none",
 }
 

@@ -21,9 +21,9 @@ HELD: Final = 8  # values of a large run that are in memory as bytes, too
 
 
 class Offload:
-    """Moves large values out of turn records of `threshold` bytes or more. The record's hash stays the same.
+    """Moves large values out of turn records of `threshold` bytes or more; smaller ones have none. Keeps the hash.
 
-    A record of a large run is moved before it is encoded, a few values at a time: no value is in memory twice.
+    A record of a large run is moved before it is encoded, a few values at a time, so that it is not in memory twice.
     """
 
     def __init__(self, contents: ContentStore, threshold: int, metrics: Metrics) -> None:

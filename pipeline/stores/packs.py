@@ -106,7 +106,7 @@ class Packs:
             return 0
         index = self._open()
         with self._alone():
-            self._mend(index)  # the value may be in a pack whose owner crashed before it updated the index
+            self._mend(index)  # the value may be in a pack whose owner could not update the index
         with index.transaction(synced=True):
             gone = [
                 place

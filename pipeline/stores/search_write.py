@@ -68,7 +68,7 @@ async def forget_words(connection: AsyncConnection, ids: Sequence[int]) -> None:
 
 
 async def index_some(connection: AsyncConnection, most: int) -> int:
-    """Write the words of some turns that lack them, newest first; return of how many turns.
+    """Write the words of some turns that lack them, newest first; return how many turns.
 
     If search is off, delete the words of some turns instead.
     """

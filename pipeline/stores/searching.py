@@ -20,7 +20,7 @@ class Searched(Connected):
             return await search.search(connection, query)
 
     async def index_some(self, most: int = INDEXED_AT_ONCE) -> int:
-        """Index the words of some turns that lack them, or delete some if search is off; return of how many turns.
+        """Index the words of some turns that lack them, or delete some if search is off; return how many turns.
 
         Several processes may call it.
         """

@@ -136,7 +136,7 @@ class Tokens(Connected):
         """Delete a tenant's tokens."""
         async with self._writing() as connection:
             owners = await connection.execute(select(tokens.c.id, tokens.c.tenant))
-            gone = [token for token, owner in owners if owner == tenant]  # some names fit no column
+            gone = [token for token, owner in owners if owner == tenant]  # in Python: some names fit no column
             await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
 
     async def note_use(self, token_id: str, at: int) -> None:

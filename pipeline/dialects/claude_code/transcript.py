@@ -1,14 +1,14 @@
 """Session transcripts of Claude Code (~/.claude/projects/*/SESSION.jsonl) -> runs, whose events are stream-json.
 
-A line is an entry of a tree (`uuid`, `parentUuid`). A run begins with what the user says, and has his line's uuid; it
-continues the run of the parent, so that an edit of an earlier prompt is a branch.
+A line is an entry of a tree (`uuid`, `parentUuid`). A run begins with a user's message, and has the uuid of its line;
+it continues the run of the parent, so an edit of an earlier prompt is a branch.
 
 | line | what it does |
 |---|---|
-| `user`, words of the user | begins a run, unless the model waits for the rest of its results |
+| `user`, a message of the user | begins a run, unless the model waits for the rest of its results |
 | `user`, `assistant`, `system` | an event of the run, its fields named as in stream-json |
 | `isSidechain` | a sub-agent: each is a thread of its own, here or in a file of its own (`agent-ID.jsonl`) |
-| `forkedFrom`, or a prompt that another file has | a copy, in a session that was forked or resumed: left out |
+| `forkedFrom`, or a prompt that another file has | a copy, in a forked or resumed session: left out |
 | `ai-title`, `custom-title`, `summary` of a line here | the thread's title |
 | `progress`, and notes of the program for itself (`mode`, `queue-operation`, …) | nothing |
 | any other | an event of the run, kept as SystemMessage data-app-TYPE |
@@ -35,22 +35,22 @@ RENAMED: Final = {
     "isApiErrorMessage": "is_api_error_message",
     "isCompactSummary": "isSynthetic",
 }
-LEFT_OUT: Final = frozenset(  # what the tree, the thread and the time of the event say already
+LEFT_OUT: Final = frozenset(  # repeated by the tree, the thread and the time of the event
     {"parentUuid", "logicalParentUuid", "isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch"}
     | {"timestamp", "slug", "forkedFrom", "agentId", "sourceToolAssistantUUID", "sourceToolUseID", "entrypoint"}
 )
 REPEATED: Final = frozenset({"originalFile", "file"})  # of a tool's own result: files, as they are on the disk
-# What the program says in the user's name begins nothing.
+# Messages of the program in the user's name begin no run.
 NO_PROMPT: Final = (
     *("[Request interrupted by user", "<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification>"),
 )
-HELD: Final = 200  # lines without a run that are kept for the next one
+HELD: Final = 200  # lines without a run that are kept for the next run
 METADATA: Final = {"cwd": "cwd", "gitBranch": "git_branch", "version": "claude_code_version"}
 
 
 @dataclass(slots=True, eq=False)
 class Chain:
-    """One conversation of a file. `newest`: uuid of its last line; `waits`: that is a result of a tool.
+    """One conversation of a file. `newest`: uuid of its last line; `waits`: that line is a result of a tool.
 
     `copied`: its run is another file's; `forked`: as `forkedFrom` says.
     """
@@ -67,7 +67,7 @@ class Chain:
 
 
 class Session:
-    """The reader of one file. `agent`: the sub-agent whose file it is; `kind`: the type that its sidecar names."""
+    """The reader of one file. `agent`: the sub-agent whose file it is; `kind`: its type, from its sidecar file."""
 
     dialect: Final = "claude-code"
 
@@ -89,7 +89,7 @@ class Session:
         chain = self._chain(line)
         before = self._places.get(str(line.get("parentUuid")), (None, None))[1]
         if kind in NOTES:
-            if isinstance(uuid, str):  # lines may hang on it
+            if isinstance(uuid, str):  # later lines may refer to it
                 self._places[uuid] = (chain.name, before)
             return
         if self._opens(chain, line, kind):
@@ -105,7 +105,7 @@ class Session:
             chain.held = [*chain.held, event][-HELD:]
 
     def _chain(self, line: Fields) -> Chain:
-        """Return the conversation of a line; one of a sub-agent in its session's file begins with a line of its own."""
+        """Return the conversation of a line; a sub-agent's in its session's file begins with a line of its own."""
         if line.get("isSidechain") is not True or self._agent:
             return self._chains[MAIN]
         place = self._places.get(str(line.get("parentUuid")))
@@ -165,7 +165,7 @@ class Session:
         self._named = self._named or kind == "custom-title"
         elsewhere = kind == "summary" and line.get("leafUuid") not in self._places
         if elsewhere or (self._named and kind in ("ai-title", "summary")):
-            event["type"] = f"other-{kind}"  # of another session, or below the title that the user gave
+            event["type"] = f"other-{kind}"  # of another session, or an automatic title after the user's own
         return event
 
 

@@ -12,7 +12,7 @@ RESUME: Final = Resume(headers={"x-vercel-ai-ui-message-stream": "v1"})
 
 
 def recognises(event: Any) -> bool | None:
-    """`error` is a type of other protocols, too; data and tools have their names in the type."""
+    """Return whether an event is of this wire. `error` is not its alone; types of data and tools contain names."""
     match event:
         case {"type": "error"}:
             return "errorText" in event
@@ -22,7 +22,7 @@ def recognises(event: Any) -> bool | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Text and thoughts as they come, and the calls of tools."""
+    """Return the text and thoughts as they come, and the calls of tools."""
     match event:
         case {"type": "text-delta", "delta": str(text)}:
             return [Shown("text", text)]
@@ -34,7 +34,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`finish` and `abort` end the stream; a later `start` opens it again."""
+    """Return the end of a stream: `finish` or `abort`; a later `start` opens it again."""
     match event:
         case {"type": "finish"}:
             return "complete"
