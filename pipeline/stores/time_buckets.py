@@ -71,7 +71,7 @@ def label(start: int, tz: tzinfo) -> str:
 
 
 def _steps(size: int) -> Starts:
-    """Return a function of minutes or hours of the local clock; the hour that is repeated in autumn is two buckets."""
+    """Return the `Starts` of minutes or hours of the local clock; the hour that is repeated in autumn is two buckets."""
 
     def start_of(at: int, tz: tzinfo) -> int:
         offset = datetime.fromtimestamp(at / 1000, tz).utcoffset() or timedelta()
@@ -87,7 +87,7 @@ def _steps(size: int) -> Starts:
 
 
 def _dates(first_of: Callable[[date], date], following: Callable[[date], date]) -> Starts:
-    """Return a function of the beginnings of days, weeks or months: local midnights."""
+    """Return the `Starts` of days, weeks or months: local midnights."""
 
     def starts(first: int, tz: tzinfo) -> Iterator[int]:
         day = first_of(datetime.fromtimestamp(first / 1000, tz).date())

@@ -182,7 +182,7 @@ def unknown(builder: Builder, event: Fields) -> None:
     """Keep the event as a system message of its name."""
     if not isinstance(event["event"], str):
         raise Violation(f"an event's name is a text, got {event['event']!r:.80}")
-    # clients do not show it
+    # Transient: clients do not show it.
     message = builder.system(event["event"], event.get("data"), **{META: {"transient": True}})
     message.at = now(builder)
 

@@ -6,7 +6,7 @@
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
 | a GenerateContentResponse | adds the parts of candidate 0 to the response; its `finishReason` ends the call well |
 | `promptFeedback.blockReason` | the prompt was blocked: the call is over, without an answer |
-| `usageMetadata` | the tokens so far: the last response that has some counts |
+| `usageMetadata` | the tokens so far: those of the last response that has any |
 | `groundingMetadata`, `citationMetadata` | SystemMessage `source.url` for each page, after the response |
 | a list (the JSON array of a stream without `alt=sse`) | each of its responses |
 | `response`, with a response in it (Code Assist) | that response |

@@ -61,7 +61,7 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """The current call. `response` is open until a terminal event, or the next call, closes it."""
+    """The current call. `response` is open until a terminal event, or a later event, closes it."""
 
     response: Message
     response_id: str | None = None
@@ -219,7 +219,7 @@ def _call(item: Fields) -> Fields:
 class Memory:
     """The memory of a run.
 
-    `answer`: the current call. `is_over`: the newest call had its terminal event, and no call followed. `is_raw`: the
+    `answer`: the current call. `is_over`: the newest call had its terminal event, and nothing followed. `is_raw`: the
     model's own events are in the stream. `agent`: the current agent; `moved`: the target of a hand-off.
     """
 
