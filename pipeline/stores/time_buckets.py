@@ -71,7 +71,7 @@ def label(start: int, tz: tzinfo) -> str:
 
 
 def _steps(size: int) -> Starts:
-    """Return the `Starts` of minutes or hours of the local clock; the hour that is repeated in autumn is two buckets."""
+    """Return the `Starts` of minutes or hours of the local clock; the hour that autumn repeats is two buckets."""
 
     def start_of(at: int, tz: tzinfo) -> int:
         offset = datetime.fromtimestamp(at / 1000, tz).utcoffset() or timedelta()

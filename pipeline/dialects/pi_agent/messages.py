@@ -33,7 +33,7 @@ USAGE: Final = {
     "totalTokens": "total_tokens",
 }
 COSTS: Final = ("input", "output", "cacheRead", "cacheWrite", "total")
-LARGEST: Final = 2**53  # JavaScript's largest exact integer; NaN and infinity are not below it
+LARGEST: Final = 2**53  # up to which JavaScript's integers are exact; NaN and infinity are not below it
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ RESUME: Final = Resume(headers={"x-vercel-ai-ui-message-stream": "v1"})
 
 
 def recognises(event: Any) -> bool | None:
-    """Return whether an event is of this wire. `error` is not its alone; types of data and tools contain names."""
+    """Return whether an event is of this wire. Others have `error`, too; types of data and tools contain names."""
     match event:
         case {"type": "error"}:
             return "errorText" in event
