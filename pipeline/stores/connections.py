@@ -70,7 +70,7 @@ class Connected:
             self._direct.dispose()
 
     async def migrate(self) -> str | None:
-        """Bring the schema up to date -> the revision before, None for an empty store."""
+        """Bring the schema up to date; return the revision before, None for an empty store."""
         with self._failures():
             async with self._reading() as connection:
                 before = await migrations.current(connection)

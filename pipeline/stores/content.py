@@ -2,7 +2,7 @@
 
 An object's name is THREAD_ID/SHA256 under the store's URL; of a thread with a tenant THREAD_ID@SHA256-OF-TENANT/SHA256.
 Within a thread the same content is the same object, and writing it again changes nothing. Threads share none: so a
-thread's objects go with the thread, without a count of references, and nobody can find out what another tenant has.
+thread's objects are deleted with it, without counting references, and nobody can find out what another tenant has.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ContentStore:
         return cls(settings.content_url, elsewhere=elsewhere)
 
     async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
-        """Write an object of a thread -> its ContentRef; it is safe when this returns. Raises StoreError."""
+        """Write an object of a thread durably; return its ContentRef. Raises StoreError."""
         if self.values is None:
             raise StoreError("there is no content store to write to: set TURNMILL_CONTENT")
         return self._ref(key, await self.values.put(folder(key), data, media_type), len(data), media_type)
@@ -106,7 +106,7 @@ class ContentStore:
         return data
 
     async def delete_thread(self, key: ThreadKey) -> int:
-        """Delete all objects of a thread -> how many there were. Raises StoreError."""
+        """Delete all objects of a thread; return how many there were. Raises StoreError."""
         return 0 if self.values is None else await self.values.erase(folder(key))
 
     async def delete(self, key: ThreadKey, digests: Collection[str], before: int) -> None:

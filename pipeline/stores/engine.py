@@ -1,4 +1,4 @@
-"""A store's URL -> an SQLAlchemy engine, set up so that committed transactions survive a power cut."""
+"""The SQLAlchemy engine for a store's URL, set up so that committed transactions survive a power cut."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _sqlite(path: Path) -> AsyncEngine:
         json_serializer=json_text.dumps,
         json_deserializer=json_text.loads,
         connect_args={"timeout": BUSY_SECONDS},
-        pool_use_lifo=True,  # the one whose cache is of use
+        pool_use_lifo=True,  # the last used one has useful pages in its cache
     )
     _listen(engine.sync_engine, path)
     return engine

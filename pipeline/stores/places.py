@@ -1,4 +1,4 @@
-"""Every place that can hold what somebody said, or who: how it is erased, how that is checked, how long it may stay.
+"""Every place that can contain content or identities of people: how it is erased and checked, how long data may stay.
 
 A test holds these tables against the schema, the catalog of topics and the settings: whatever is added there says here
 what becomes of it. `turnmill tenants check` walks them, and so does the table of docs/retention.md.
@@ -29,7 +29,7 @@ Count = Callable[[AsyncConnection, str], Awaitable[int]]
 class TablePlace:
     """A table.
 
-    `holds`: its columns with what somebody said, or who; `ours`: other columns that are no number, with data of our
+    `holds`: its columns with content or identities of people; `ours`: other non-numeric columns, with data of our
     own. `left`: how many rows have something of a tenant, "" for none; without it `erased` says why no row can be left.
     """
 

@@ -24,7 +24,7 @@ SOURCES: Final = {"base64": "data", "url": "url", "file": "file_id", "text": "da
 
 
 def messages(document: Fields) -> list[Fields]:
-    """Thread document -> messages, oldest first, in turns of user and assistant; without system prompts."""
+    """Return a thread's messages, oldest first, in turns of user and assistant; without system prompts."""
     found: list[Fields] = []
     for turn in document["turns"]:
         for kind, said in spoken(turn):

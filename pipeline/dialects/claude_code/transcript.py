@@ -25,7 +25,7 @@ from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step, 
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
-NOTES: Final = frozenset(  # they repeat what is said, or say how the program is to go on
+NOTES: Final = frozenset(  # lines that repeat others, or control the program
     {"progress", "mode", "permission-mode", "last-prompt", "queue-operation", "file-history-snapshot"}
 )
 SPEAKS: Final = frozenset({"user", "assistant"})

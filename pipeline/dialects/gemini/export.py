@@ -10,7 +10,7 @@ from topics.json_text import Fields
 
 
 def contents(document: Fields) -> list[Fields]:
-    """Thread document -> contents, oldest first, in turns of user and model."""
+    """Return a thread's contents, oldest first, in turns of user and model."""
     found: list[Fields] = []
     for event in events(document):
         content = event.get("content")

@@ -40,7 +40,7 @@ ACTIONS: Final = frozenset(
 
 
 def events(document: Fields) -> list[Fields]:
-    """Thread document -> Events, oldest first."""
+    """Return a thread's Events, oldest first."""
     found: list[Fields] = []
     for number, turn in enumerate(document["turns"]):
         run = str(turn.get("meta:run_id") or f"run-{number}")

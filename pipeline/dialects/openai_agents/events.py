@@ -8,7 +8,7 @@
 | raw_response_event: response.failed, error | SystemMessage `error`; failed, unless it had ended, or another follows |
 | raw_response_event: an item or a delta behind those | refused: it belongs to no response |
 | raw_response_event: progress | nothing: the item contains it |
-| run_item_stream_event: tool_output | the `tool-return` behind the call's response |
+| run_item_stream_event: tool_output | the `tool-return` after the call's response |
 | run_item_stream_event: handoff_occured | the same, and SystemMessage `handoff` |
 | run_item_stream_event: what a model said | the response's content, where raw events are missing; else nothing |
 | run_item_stream_event: other items | SystemMessage `custom:TYPE`, the item whole |

@@ -23,7 +23,7 @@ RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"
 
 
 def messages(document: Fields) -> list[Fields]:
-    """Thread document -> messages, oldest first; without system prompts, which threads do not contain."""
+    """Return a thread's messages, oldest first; without system prompts, which threads do not contain."""
     found: list[Fields] = []
     for turn in document["turns"]:
         for kind, said in spoken(turn):

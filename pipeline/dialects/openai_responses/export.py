@@ -36,7 +36,7 @@ TOOLS: Final = {"local_shell_call": "action", "apply_patch_call": "operation", "
 
 
 def messages(document: Fields) -> list[Fields]:
-    """Thread document -> items, oldest first; without instructions, which threads do not contain."""
+    """Return a thread's items, oldest first; without instructions, which threads do not contain."""
     found: list[Fields] = []
     for turn in document["turns"]:
         for kind, said in spoken(turn):

@@ -5,7 +5,7 @@ META is not part of the canonical hash. Its value is an object, in the wire's ow
     response   status, incomplete_details, service_tier, … of the response
     text       annotations, phase, logprobs
     thinking   raw_content (the texts of `content`, where there is a summary), item (true: an item begins here)
-    both       fields (of the item, those that nobody knows here)
+    both       fields (the item's unknown fields)
     call       type, namespace, caller, environment, … of the item
     builtin    item (as it came, without an image's data)
 

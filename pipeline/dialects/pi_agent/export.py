@@ -40,7 +40,7 @@ REDACTED: Final = "redacted_thinking"
 
 
 def messages(document: Fields) -> list[Fields]:
-    """Thread document -> messages, oldest first."""
+    """Return a thread's messages, oldest first."""
     found: list[Fields] = []
     for turn in document["turns"]:
         if turn.get("turn_type") == "user":
