@@ -6,7 +6,7 @@ models, providers, tenants) are stored once, in `usage_names` and `agents`. A co
 uses it.
 
 The id of a turn begins with its time and ends with a rising number (`pipeline.stores.turn_ids`). A turn keeps its id
-when a newer revision replaces it, and no other turn ever gets it. Times are epoch ms.
+when a newer revision replaces it; `pipeline.stores.turn_ids` says when it is given again. Times are epoch ms.
 """
 
 from __future__ import annotations
