@@ -1,8 +1,8 @@
 """The ids of turns inside the database: the turn's time in epoch ms, followed by a number that rises with each turn.
 
 So ids sort by time, and a page of the newest turns is a range of them. The number comes from a counter of the database
-that never goes back, so a deleted turn's id is not given again before 2 million further turns, and then only to a turn of
-the same ms. Nothing has it by then: all rows that name a turn are deleted in one transaction with it.
+that never goes back, so a deleted turn's id is not given again before 2 million further turns, and then only to a turn
+of the same ms. Nothing has it by then: all rows that name a turn are deleted in one transaction with it.
 """
 
 from __future__ import annotations
