@@ -10,10 +10,9 @@
     async for turn in Turns(group="billing"):
         ...
 
-`docs/publishing.md` and `docs/consuming.md` say more. A public name is loaded when it is first used, the Kafka
-client and pydantic when something is published or consumed. Nothing here imports `pipeline` or `topics`: a program may
-have modules of these names; but for the command
-(`turnmill.command_line`), where the server is installed.
+See `docs/publishing.md` and `docs/consuming.md`. A public name is loaded when it is first used; the Kafka client and
+pydantic are loaded when something is published or consumed. Nothing here imports `pipeline` or `topics`, since a
+program may have modules of these names. Only the command (`turnmill.command_line`) does, if the server is installed.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from turnmill.turn import Turn as Turn
     from turnmill.turns import Notices as Notices
     from turnmill.turns import Turns as Turns
-else:  # a type checker would take any name for one of ours
+else:  # hidden from type checkers: with a `__getattr__` they would accept any name
 
     def __getattr__(name: str) -> object:
         """Return a public name, loaded when it is first used (PEP 562)."""

@@ -1,20 +1,20 @@
-"""A person's answers in the form in which each wire's SDK takes them to go on. Pure: plain JSON values.
+"""A person's answers in the form that each wire's SDK expects when a run is resumed. Pure: plain JSON values.
 
-| wire | what `resumption` gives |
+| wire | what `resumption` returns |
 |---|---|
 | ag-ui | `RunAgentInput.resume`: a list of {interruptId, status, payload} |
 | agents-sdk, openai-agents | call id -> {approve, rejection_message}, for `state.approve` and `state.reject` |
 | anthropic | a user's message with `tool_result` blocks |
 | claude-code | call id -> the permission result of `can_use_tool` |
 | gemini, google-adk | a user's Content with `functionResponse` parts |
-| langgraph | what `Command(resume=…)` takes |
+| langgraph | the argument of `Command(resume=…)` |
 | openai-chat | messages of the role `tool` |
 | openai-responses | items of `input` |
 | pi-agent, pi-proxy | messages of the role `toolResult` |
 | pydantic-ai | `approvals` and `calls` of `DeferredToolResults` |
 | vercel-ai | a ModelMessage of the role `tool` |
 
-An approval is given by `true` or {"approved": true} alone; every other value denies it.
+Only `true` and {"approved": true} approve a call; every other value denies it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from typing import Any, Final
 from turnmill.claims import Answer
 from turnmill.errors import CallerError
 
-DENIED: Final = "denied"  # as the reason, where the person gave none
+DENIED: Final = "denied"  # the reason that is sent if the person gave none
 
 
 def resumption(answers: Sequence[Answer]) -> Any:
-    """Return the answers to one run's questions as its SDK takes them.
+    """Return the answers to one run's questions in the form that its SDK expects.
 
-    Raises CallerError for none, for those of several wires, and for a wire whose runs are not resumed.
+    Raises CallerError for no answers, for answers of several wires, and for a wire whose runs can't be resumed.
     """
     wires = {answer.dialect for answer in answers}
     if len(wires) != 1 or (form := FORMS.get(str(*wires))) is None:
@@ -55,7 +55,7 @@ def _reason(answer: Answer) -> str | None:
 
 
 def _edited(answer: Answer) -> Any:
-    """Return the arguments with which the person wants the call, None where they stay."""
+    """Return the arguments as the person changed them; None if they are unchanged."""
     return answer.value.get("args") if isinstance(answer.value, dict) else None
 
 
@@ -120,7 +120,7 @@ def _google(answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def _langgraph(answers: Sequence[Answer]) -> Any:
-    """One interrupt's value, or its decisions; several interrupts by their ids."""
+    """Return the value or the decisions for one interrupt; for several interrupts, a dict by interrupt id."""
     by_interrupt: dict[str, list[Answer]] = {}
     for one in answers:
         by_interrupt.setdefault(str(one.asked.get("id") or "").partition("#")[0], []).append(one)

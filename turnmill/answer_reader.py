@@ -1,4 +1,4 @@
-"""The answers that wait for an agent which resumes: from the control topic, or from a gateway."""
+"""Read the answers that wait until an agent resumes its run: from the control topic, or from a gateway."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from turnmill.identity import thread_uuid
 if TYPE_CHECKING:
     from turnmill.settings import ClientSettings
 
-WITHIN: Final = 15.0  # seconds that the broker may be silent
+WITHIN: Final = 15.0  # seconds to wait for the broker
 
 
 def answers(thread_id: str, *, tenant: str | None = None, settings: ClientSettings | None = None) -> list[Answer]:
-    """Return the answers to what a thread waits for, the oldest first, that no run has taken up in the last 14 days.
+    """Return the answers of the last 14 days to a thread's questions that no run has taken up, oldest first.
 
-    The run that goes on with them says so for each: `await run.acknowledge(answer)`. Until then they stay.
+    The run that uses an answer acknowledges it with `await run.acknowledge(answer)`. Until then it is returned again.
 
     Args:
         thread_id: The conversation, by the name that its producer gave it, or its UUID.
         tenant: The tenant; over HTTP, that of the token.
-        settings: By default what the environment says.
+        settings: By default read from the environment.
 
     Raises:
-        CallerError: The environment can't be right.
-        BrokerError: Neither the broker nor the gateway says which there are.
+        CallerError: The environment is wrong.
+        BrokerError: The broker or the gateway can't be read.
     """
     with ThreadPoolExecutor(1) as pool:  # the caller may have an event loop of its own
         return pool.submit(asyncio.run, _answers(thread_id, tenant, settings)).result()
@@ -51,7 +51,7 @@ async def _answers(name: str, tenant: str | None, settings: ClientSettings | Non
 
 
 async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
-    """Yield the records of the control topic up to its end of now, each partition in order."""
+    """Yield the records of the control topic up to its current end, each partition in order."""
     from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415  # as above
     from aiokafka.errors import KafkaError  # noqa: PLC0415
 

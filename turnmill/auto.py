@@ -1,11 +1,11 @@
-"""`import turnmill.auto`: publishes what this program says to its models' providers. `docs/capture.md` describes it.
+"""`import turnmill.auto`: capture and publish this program's calls to model providers. See `docs/capture.md`.
 
-httpx, httpx2, aiohttp and requests tell us, those of them that the program imports, whether before this or later. No
-library is imported for it.
+httpx, httpx2, aiohttp and requests are hooked, whether the program imports them before this module or later. A library
+that the program doesn't import isn't loaded.
 """
 
 from turnmill.capture.hooks.importing import install
 from turnmill.capture.process_end import listen
 
 install()
-listen()  # now: a server that the program starts has handlers of its own until it stops
+listen()  # at import: a server that the program starts replaces the signal handlers until it stops

@@ -1,4 +1,4 @@
-"""Answers to what a thread waits for: who has answered what, and which answers no run has taken up yet. Pure."""
+"""The first answer to each question of a thread, and whether a run has taken it up yet. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from turnmill.control_record import ANSWER, STATE, Command, command_of
 
-TAKEN_UP: Final = frozenset({"acknowledged", "ended"})  # states of an answer that a run has
+TAKEN_UP: Final = frozenset({"acknowledged", "ended"})  # states of an answer that a run has taken up
 
 
 def answer_id(run_id: str, own_id: str) -> str:
-    """Return the id of a question: of the run that asks, and the id that the wire gives the call or interrupt."""
+    """Return the id of a question, made of the run's id and the id that the wire gives the call or interrupt."""
     return hashlib.sha256(f"{run_id}\n{own_id}".encode("utf-8", "backslashreplace")).hexdigest()[:24]
 
 
@@ -22,8 +22,8 @@ def answer_id(run_id: str, own_id: str) -> str:
 class Answer:
     """A person's answer. `value`: any JSON; `asked`: the question, as `GET /v1/runs?status=waiting` shows it.
 
-    `run_id`: the run that asked, and `dialect` its wire, where they are known. `command_id`: the command that brought
-    the answer.
+    `run_id`: the run that asked; `dialect`: its wire; both only if known. `command_id`: the command that contains the
+    answer.
     """
 
     answer_id: str
@@ -36,7 +36,7 @@ class Answer:
 
 
 def answer_of(command: Command) -> Answer:
-    """Return the answer that a command brings."""
+    """Return the answer that a command contains."""
     said = command.payload
     asked = said.get("asked")
     return Answer(
@@ -51,7 +51,7 @@ def answer_of(command: Command) -> Answer:
 
 
 class Claims:
-    """The first answer to each question, in the order of the topic; at most `most`: the oldest are forgotten."""
+    """The first answer to each question, in the order of the topic. At most `most`; then the oldest is forgotten."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -59,7 +59,7 @@ class Claims:
         self._taken_up: set[str] = set()
 
     def take(self, command: Command) -> Command:
-        """Take an answer -> the one that counts: this one, or an earlier one to the same question."""
+        """Note an answer. Return the first answer to its question: this one or an earlier one."""
         winner = self._winners.setdefault((command.tenant, command.thread_id, command.payload["answer_id"]), command)
         if len(self._winners) > self._most:
             _, oldest = self._winners.popitem(last=False)
@@ -67,7 +67,7 @@ class Claims:
         return winner
 
     def taken_up(self, command_id: str) -> None:
-        """Note that a run has this answer."""
+        """Note that a run has taken up this answer."""
         self._taken_up.add(command_id)
 
     def open(self, tenant: str | None, thread_id: str, now: int) -> list[Command]:
@@ -80,7 +80,7 @@ class Claims:
 
 
 def open_answers(records: Iterable[dict[str, Any]], tenant: str | None, thread_id: str, now: int) -> list[Answer]:
-    """Return a thread's answers that no run has taken up, of the records of the control topic in their order."""
+    """Return a thread's answers that no run has taken up, from the control topic's records in their order."""
     claims = Claims(most=1_000_000)
     for record in records:
         payload = record.get("payload", {})

@@ -1,7 +1,7 @@
-"""Messages of the Claude Agent SDK for Python -> the lines of Claude Code that they were read from, as far as they go.
+"""Convert messages of the Claude Agent SDK for Python back into the lines of Claude Code that it parsed them from.
 
-The SDK hands out dataclasses without a written form, and has dropped what it does not know of a line: blocks of server
-tools, and whether a user's line is the program's own. They are known by their names: no SDK is needed.
+The SDK returns dataclasses that it can't serialize, and drops fields that it doesn't know: blocks of server tools, and
+whether the program itself wrote a user's line. Classes are recognized by name, so the SDK isn't imported.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _BLOCKS: Final = {
     "ToolUseBlock": "tool_use",
     "ToolResultBlock": "tool_result",
     "ServerToolUseBlock": "server_tool_use",
-    "ServerToolResultBlock": "advisor_tool_result",  # the only one that the SDK reads
+    "ServerToolResultBlock": "advisor_tool_result",  # the only server tool's result that the SDK parses
 }
 _OF_THE_MESSAGE: Final = ("content", "model", "usage", "message_id", "stop_reason")
 
 
 def line(message: Any) -> Any:
-    """Return the line of an SDK's message; anything else as it is."""
+    """Return the line of an SDK's message; return any other value unchanged."""
     write = _WRITERS.get(type(message).__name__)
     if write is not None and is_dataclass(message):
         return write(message)
-    data = getattr(message, "data", None)  # of system messages of all kinds: the line itself
+    data = getattr(message, "data", None)  # every kind of system message keeps the whole line here
     return data if isinstance(data, dict) and data.get("type") == "system" else message
 
 
@@ -77,5 +77,5 @@ def _flat(thing: Any, without: tuple[str, ...] = ()) -> Line:
 
 
 def _held(told: Line) -> Line:
-    """Without what a line does not have; whose message it is, it says in any case."""
+    """Return the fields without those that are None. A line always has `parent_tool_use_id`, so that one stays."""
     return {name: value for name, value in told.items() if value is not None or name == "parent_tool_use_id"}

@@ -1,7 +1,7 @@
-"""The `turnmill` command: the table of all commands, and `run`, which needs no more than the client.
+"""The `turnmill` command: the table of all commands, and `run`, which needs only the client.
 
-All others are commands of turnmill-server, and run where that is installed. Nothing else in this package knows of its
-modules: without it, a module of a program's own that is called `pipeline` is left alone.
+All other commands belong to turnmill-server, and work if that is installed. No other module of this package refers to
+the server's modules, so a program without the server may have a module of its own named `pipeline`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from turnmill.errors import CallerError, TurnmillError
 from turnmill.extras import CLIENT, install
 
 SERVER: Final = "turnmill-server"
-GROUP: Final = "turnmill.server"  # of the entry point by which the server offers its command line
+GROUP: Final = "turnmill.server"  # the group of the entry point for the server's command line
 RUN: Final = """\
 Usage: turnmill run [--proxy] [--] COMMAND [ARGUMENT]...
 
@@ -44,13 +44,13 @@ Commands:
 """
 
 
-PROGRAMS: Final = "turnmill.programs"  # the group of the entry point by which the server runs what is no Python
-# Commands that run Python, beside those that are of it.
+PROGRAMS: Final = "turnmill.programs"  # the group of the entry point by which the server runs programs not in Python
+# Commands that start Python, besides Python itself and scripts that it runs.
 PYTHONS: Final = frozenset({"conda", "hatch", "pdm", "pipenv", "poetry", "uv"})
 
 
 class Command(NamedTuple):
-    """The extra that brings a command (`pipeline/extras.py`), and what the list of commands says of it."""
+    """The extra that installs a command (`pipeline/extras.py`), and its description in the list of commands."""
 
     extra: str
     does: str
@@ -96,9 +96,9 @@ COMMANDS: Final[dict[str, Command]] = {
 
 
 def main() -> None:
-    """Run the command line: the server's where it is installed, else what the client has.
+    """Run the server's command line if it is installed, else the client's.
 
-    `run` is the client's in any case: a program is not to wait for what it doesn't need.
+    `run` is always the client's, so that a program doesn't wait for imports that it doesn't need.
     """
     try:
         server = None if sys.argv[1:2] == ["run"] else server_command()
@@ -112,9 +112,9 @@ def main() -> None:
 
 
 def server_command() -> EntryPoint | None:
-    """Return the server's command line, None where the server is not installed.
+    """Return the server's command line; None if the server is not installed.
 
-    Raises CallerError where a stranger's `pipeline` comes before ours.
+    Raises CallerError if another module named `pipeline` comes before ours in `sys.path`.
     """
     command = next(iter(entry_points(group=GROUP)), None)
     if command is None:
@@ -127,7 +127,7 @@ def server_command() -> EntryPoint | None:
 
 
 def client(arguments: Sequence[str]) -> None:
-    """Run a command of the client. Raises CallerError for one of the server, with what to install."""
+    """Run a command of the client. Raises CallerError, which names what to install, for a command of the server."""
     match arguments:
         case [] | ["-h" | "--help", *_]:
             sys.stdout.write(USAGE + "".join(f"  {name:<10}{_line(one)}\n" for name, one in COMMANDS.items()))
@@ -150,11 +150,11 @@ def _line(command: Command) -> str:
 
 
 def run(command: Sequence[str], *, by_proxy: bool = False) -> None:
-    """Run a program, its model calls published: a Python in place of this process. Raises CallerError."""
+    """Run a program and publish its model calls. A Python program replaces this process. Raises CallerError."""
     from turnmill.capture.program import environment, is_python  # noqa: PLC0415  # the list of commands needs none of it
     from turnmill.environment import load_settings  # noqa: PLC0415
 
-    load_settings()  # what is wrong with them is said here, once
+    load_settings()  # report wrong settings here, once
     program = shutil.which(command[0])
     if program is None:
         raise CallerError(f"there is no program {command[0]!r}: give a command as you would type it, after `--`")

@@ -1,7 +1,7 @@
-"""Consuming a topic in a loop: `async for`, at least once; what a body has not come through is heard again.
+"""Consuming a topic in an `async for` loop, at least once: an unfinished record is delivered again.
 
 A record counts as done when the loop asks for the next one, or when the `async with` around it is left without an
-exception. So a body that raises, or is cancelled, leaves its record to be heard again.
+exception. So the record of a body that raises, or is cancelled, is delivered again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when so
 Item = TypeVar("Item")
 Unreadable = Literal["skip", "raise"]
 
-LONGEST_GROUP: Final = 249  # characters, as of a topic's name: brokers write it beside each offset
+LONGEST_GROUP: Final = 249  # characters, the limit for topic names: brokers store the group's name with each offset
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class Consumed(Generic[Item]):
     """An iterator over the records of a topic, to be used once.
 
-    `read` turns aiokafka's record into what the body gets, or None where it is not wanted; it may raise InvalidRecord.
+    `read` turns aiokafka's record into the item for the body, or None to skip it; it may raise InvalidRecord.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Consumed(Generic[Item]):
     ) -> None:
         """Check the options.
 
-        Raises CallerError for a group of the worker's own, a time without zone, and settings that can't work.
+        Raises CallerError for a group that the worker uses itself, a time without zone, and settings that can't work.
         """
         if settings is None:
             from turnmill.environment import load_settings  # noqa: PLC0415  # as above
@@ -82,7 +82,7 @@ class Consumed(Generic[Item]):
         await self._leave()
 
     def close(self) -> None:
-        """End the loop behind the record at hand; from the loop's own thread, as a signal handler of asyncio does."""
+        """End the loop after the current record. Call it in the event loop's thread, e.g. in a signal handler there."""
         self._closing = True
 
     def __aiter__(self) -> AsyncGenerator[Item]:
@@ -105,7 +105,7 @@ class Consumed(Generic[Item]):
                     waiting.extend(await reader.poll())
                     continue
                 heard = waiting.popleft()
-                if not reader.current(heard):  # another member's by now, as all that was heard with it
+                if not reader.current(heard):  # reassigned meanwhile, as are all records received with it
                     waiting.clear()
                     continue
                 item = self._item(heard)
@@ -137,7 +137,7 @@ class Consumed(Generic[Item]):
             self._reader.rested()
 
     async def _leave(self) -> None:
-        """In a task of its own: a cancellation of the loop must not cut the last commit off."""
+        """Close the reader, in a task of its own: a cancellation of the loop must not interrupt the last commit."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await asyncio.shield(asyncio.ensure_future(reader.close()))

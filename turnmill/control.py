@@ -1,7 +1,7 @@
-"""Hears the commands to the runs of a process: from Kafka without a group, or from a gateway by one stream.
+"""Receive the commands to the runs of a process: from Kafka without a group, or from a gateway by one stream.
 
-It begins with the first run, ten minutes back, so that a command may come before its run. What it can't do, it says
-once in the log: runs are published as before.
+Reading starts with the first run, and ten minutes back, so that a command may come before its run. If commands can't be
+received, that is logged once, and runs are published as before.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from turnmill.published_run import PublishedRun
     from turnmill.settings import ClientSettings
 
-RECENT: Final = 1_000  # commands that are remembered: some come before their run
-SOON: Final = 0.05  # seconds: a program that is over by then never listens
-BACK_MS: Final = 600_000  # so old a command may be
-AGAIN: Final = 2.0  # seconds before a gateway's stream is asked for again
+RECENT: Final = 1_000  # commands that are remembered, since some come before their run
+SOON: Final = 0.05  # seconds: a program that ends within this time never connects for commands
+BACK_MS: Final = 600_000  # the age of the oldest commands that are read from Kafka
+AGAIN: Final = 2.0  # seconds before a gateway's stream is requested again
 BODY_WITHIN: Final = 300.0
 
 log = logging.getLogger(__name__)
 
 
 class Control:
-    """The commands of one publisher.
+    """Receives the commands for one publisher's runs.
 
-    `connected`: returns once the broker, or the gateway, has answered. `values`: the records, of a process that reads
-    the topic already.
+    `connected`: returns once the broker, or the gateway, has answered. `values`: yields the values of records, for a
+    process that reads the topic anyway.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Control:
         self._connected = connected
         self._given = values
         self._over_http = settings.publish_url is not None
-        self._runs: dict[str, list[PublishedRun]] = {}  # by their ids, which several threads may have
-        self._recent: OrderedDict[str, Command] = OrderedDict()  # by their ids
-        self._done: set[str] = set()  # of these, that their own run was told
+        self._runs: dict[str, list[PublishedRun]] = {}  # by run id; runs of several threads may have the same id
+        self._recent: OrderedDict[str, Command] = OrderedDict()  # by command id
+        self._done: set[str] = set()  # ids of recent commands that were delivered to the run that they name
         self._task: asyncio.Task[None] | None = None
 
     def begun(self, run: PublishedRun) -> None:
-        """Hear commands to this run from now on."""
+        """Deliver commands to this run from now on, including recent ones."""
         if self._task is None:
             self._task = asyncio.create_task(self._hear(), name="control")
         self._runs.setdefault(run.run_id, []).append(run)
@@ -73,12 +73,12 @@ class Control:
             self._runs.pop(run.run_id, None)
 
     async def close(self) -> None:
-        """Hear nothing more."""
+        """Stop receiving commands."""
         if self._task is not None:
             await ended(self._task)
 
     def heard(self, value: bytes) -> None:
-        """Take a record's value."""
+        """Process the value of a record of the control topic."""
         try:
             command = command_of(record_of(value))
         except InvalidRecord as error:
@@ -94,9 +94,9 @@ class Control:
             self._tell(run, command)
 
     def _tell(self, run: PublishedRun, command: Command) -> None:
-        """Tell a run, where the command is for it; to stop, also where it is for the run that started this one.
+        """Deliver a command to a run that it is for. A command to stop also applies to the runs that its run started.
 
-        Over HTTP a run has its thread's name, and the token's tenant.
+        Over HTTP, `run.thread_id` is the caller's name of the thread, and the tenant is that of the token.
         """
         if command.expires <= now_ms() or not (self._over_http or run.tenant == command.tenant):
             return
@@ -107,7 +107,7 @@ class Control:
         for depth, (thread, run_id) in enumerate(self._lineage(run)):
             if run_id != command.run_id or thread_uuid(thread, command.tenant)[0] != command.thread_id:
                 continue
-            if depth == 0 and command.id in self._done:  # by an earlier run with this id
+            if depth == 0 and command.id in self._done:  # an earlier run with this id received it
                 return
             if depth == 0:
                 self._done.add(command.id)
@@ -118,7 +118,7 @@ class Control:
             return
 
     def _lineage(self, run: PublishedRun) -> Iterator[tuple[str, str]]:
-        """Yield thread and id of a run, of the one that started it, and so on, as far as this process knows."""
+        """Yield (thread, run id) of a run, of the run that started it, and so on, as far as this process knows them."""
         thread, seen = run.thread_id, set[str]()
         at: PublishedRun | None = run
         yield thread, run.run_id
@@ -130,7 +130,7 @@ class Control:
 
     async def _hear(self) -> None:
         try:
-            if self._connected is not None:  # while there is no broker, its absence is the publisher's to tell
+            if self._connected is not None:  # the publisher reports that no broker answers; we only wait for one
                 await self._connected()
             await asyncio.sleep(SOON)
             with client_log(RARELY):

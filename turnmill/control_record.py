@@ -1,4 +1,4 @@
-"""A record of the control topic: a command to a run that is under way, or what became of one. Pure."""
+"""A record of the control topic: a command to a run that is under way, or the state of such a command. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ VERSION: Final = 1
 EVENT: Final = "turnmill.control"  # the type of an acknowledgement among a run's events
 STOP, STEER, ANSWER, STATE = "stop", "steer", "answer", "state"
 NOW, AFTER_TURN = "now", "after_turn"
-BUDGET: Final = "budget"  # who stops a run whose budget is used up
+BUDGET: Final = "budget"  # the value of `by` in a command that stops a run because its budget is used up
 NEEDED: Final = ("id", "thread_id", "kind", "by")
 TEXTS: Final = (*NEEDED, "tenant", "run_id", "mode")
-PAYLOAD: Final = {STEER: {"text": STEER_CHARACTERS}, ANSWER: {"answer_id": NAMED_CHARACTERS}}  # texts that it must have
+PAYLOAD: Final = {STEER: {"text": STEER_CHARACTERS}, ANSWER: {"answer_id": NAMED_CHARACTERS}}  # required texts
 NAMES: Final = ("id", "thread_id", "run_id", "tenant", "kind", "mode", "by", "at", "expires", "payload")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command to a run; times in epoch ms. `by`: who gave it.
+    """A command to a run; times in epoch ms. `by`: its author.
 
-    `payload`: of a steer its `text`; of an answer its `answer_id` and `value`, and what was `asked` on which `dialect`.
-    The run of an answer is the one that asked, empty where nobody knows which that was.
+    `payload`: for a steer its `text`; for an answer its `answer_id` and `value`, the question (`asked`) and its
+    `dialect`. `run_id` of an answer names the run that asked; it is empty if that run is not known.
     """
 
     id: str
@@ -43,13 +43,13 @@ class Command:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The command as its record on the topic."""
+        """Return the command as a record of the topic."""
         found = {name: getattr(self, name) for name in NAMES}
         return {"v": VERSION, **{name: value for name, value in found.items() if value not in (None, "", {})}}
 
 
 def record_of(value: bytes | None) -> dict[str, Any]:
-    """Value of the control topic -> the record. Raises InvalidRecord."""
+    """Return the record in a value of the control topic. Raises InvalidRecord."""
     record = loads(value) if value is not None else None
     if not isinstance(record, dict) or record.get("v") != VERSION:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a control record of version 1")
@@ -67,7 +67,7 @@ def record_of(value: bytes | None) -> dict[str, Any]:
 
 
 def command_of(record: dict[str, Any]) -> Command | None:
-    """Return the command of a record, None for one that is no command to a run."""
+    """Return the command in a record; None if the record is not a command to a run."""
     if record["kind"] != ANSWER and (record["kind"] not in (STOP, STEER) or "run_id" not in record):
         return None
     missing: dict[str, Any] = {"run_id": "", "tenant": None, "mode": NOW, "payload": {}}

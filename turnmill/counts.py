@@ -1,4 +1,4 @@
-"""The counts of a publisher's records, and where they are."""
+"""Counts of a publisher's records, in total and by place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Counts:
     """The counts of a publisher.
 
-    `bytes` of record values. `adopted`: records from the spools of dead processes.
+    `bytes`: of record values. `adopted`: records from the spools of dead processes.
     """
 
     runs: int = 0
@@ -23,7 +23,7 @@ class Counts:
 
     @property
     def unconfirmed(self) -> int:
-        """Records that are still to be confirmed, in memory or on disk."""
+        """The number of records that are not confirmed yet, in memory or on disk."""
         return self.records + self.adopted - self.confirmed - self.dropped - self.refused
 
 
@@ -32,8 +32,8 @@ class Report:
     """A publisher's records by place: sent + adopted = confirmed + waiting + spooled + dropped + refused.
 
     `adopted`: found in the spools of dead processes. `waiting`: in memory. `spooled`: on disk. `dropped`: only with
-    TURNMILL_SPOOL_POLICY=drop. `refused`: by the broker for good, and kept in a file. `damaged`: places of adopted
-    files that could not be read, put aside. `trouble`: why nothing is confirmed just now, if that is so.
+    TURNMILL_SPOOL_POLICY=drop. `refused`: by the broker for good, and kept in a file. `damaged`: regions of adopted
+    files that could not be read, moved to a folder. `trouble`: the reason if nothing is confirmed at the moment.
     """
 
     sent: int

@@ -1,4 +1,4 @@
-"""Secrets and certificates that settings name, read from where they are."""
+"""Read the secrets and certificates that settings name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnmill.settings import PREFIX, ClientSettings
 def secret(settings: ClientSettings, name: str) -> str | None:
     """Return a secret: the variable's value, or the content of the file that `…_file` names, without its last line end.
 
-    None where neither is set. Raises CallerError for a file that can't be read or is empty, and where both are set.
+    Return None if neither is set. Raises CallerError if the file can't be read or is empty, or if both are set.
     """
     value, path = getattr(settings, name), getattr(settings, f"{name}_file")
     if value is not None and path is not None:
@@ -49,5 +49,5 @@ def variable(name: str) -> str:
 
 
 def cause(error: Exception) -> str:
-    """Return the reason of an error, without the path that the system's message holds."""
+    """Return the reason of an error, without the path that the system's message contains."""
     return str(getattr(error, "strerror", None) or error)

@@ -1,7 +1,7 @@
-"""JSON text <-> values at any depth, and in the same words where it is wrong: the same on every version of Python.
+"""Parse and write JSON nested to any depth, with the same results and error messages on every version of Python.
 
-The standard library's reader and writer call themselves once a level, and how often they may is each version's own; so
-is what they say of a text that is no JSON. They go first, as they are quick; what they refuse is read and written here.
+The standard library's parser and writer recurse once per level. Their limit and their error messages depend on Python's
+version. They are tried first, since they are fast; what they refuse is parsed and written here without recursion.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Number = Callable[[str], Any]
 
 
 def loads(data: str | bytes, parse_constant: Number | None = None, parse_float: Number | None = None) -> Any:
-    """JSON text -> value, with the same arguments as `json.loads`. Raises ValueError; JSONDecodeError has the place."""
+    """Parse JSON, with the arguments of `json.loads`. Raises ValueError; a JSONDecodeError names the position."""
     try:
         return json.loads(data, parse_constant=parse_constant, parse_float=parse_float)
     except (ValueError, RecursionError):
@@ -35,7 +35,7 @@ def dumps(value: Any) -> str:
 
 
 def _read(text: str, decoder: json.JSONDecoder) -> Any:
-    around: list[tuple[Any, str]] = []  # the arrays and objects that are open, with the key that waits for its value
+    around: list[tuple[Any, str]] = []  # open arrays and objects, outermost first, with the key of the value being read
     at = _behind_space(text, 0)
     while True:
         opened = text[at : at + 1]
@@ -49,7 +49,7 @@ def _read(text: str, decoder: json.JSONDecoder) -> Any:
             at += 1
         else:
             value, at = decoder.raw_decode(text, at)
-        while around:  # until one goes on
+        while around:  # close containers until one has a further value
             container, key = around.pop()
             if isinstance(container, list):
                 container.append(value)
@@ -91,7 +91,7 @@ def _end_of(container: list[Any] | dict[str, Any]) -> str:
 
 
 def _written(value: Any) -> Iterator[str]:
-    left: list[tuple[str, Any]] = [("", value)]  # a text that goes before a value, the next one last; _END: no value
+    left: list[tuple[str, Any]] = [("", value)]  # a stack of (text before the value, value); _END: only the text
     while left:
         before, item = left.pop()
         yield before

@@ -1,7 +1,7 @@
-"""Records between the publisher and the broker: in order, bounded in memory, on disk where the broker is slow or gone.
+"""Deliver a publisher's records to the broker: in order, bounded in memory, on disk if the broker is slow or away.
 
-`turnmill.transit` holds those in memory, `turnmill.sending` hands them to the broker, `turnmill.spooling` writes
-to the disk what the broker does not take.
+`turnmill.transit` holds the records in memory, `turnmill.sending` sends them to the broker, `turnmill.spooling` writes
+those to disk that the broker does not take.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ UNCONFIRMED_BYTES: Final = 32 * 1024 * 1024  # in memory
 
 
 class Delivery:
-    """Takes records with `put`, and sees to it that they reach the broker; `room` keeps memory within bounds.
+    """Takes records with `put` and delivers them to the broker; `room` keeps memory within bounds.
 
-    `connect` gives a producer, or raises BrokerError where there is no broker: it is called again and again, unless
-    there is no `spool`. `address` names the broker, or the gateway, in messages. With `drop`, records for which there
-    is no room anywhere are dropped and counted.
+    `connect` returns a producer, or raises BrokerError if no broker answers. With a `spool` it is then retried; without
+    one, its first failure is final. `address` names the broker, or the gateway, in messages. With `drop`, records that
+    fit neither into memory nor on disk are dropped and counted.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class Delivery:
 
     @property
     def waiting(self) -> int:
-        """Records that are in memory only."""
+        """The number of records that are in memory only."""
         return sum(1 for _ in self._transit.memory_only())
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing is confirmed just now."""
+        """The reason if nothing is confirmed at the moment, else None."""
         return self._transit.trouble
 
     @property
     def failure(self) -> str | None:
-        """Why nothing will be confirmed any more."""
+        """The reason if nothing will be confirmed any more, else None."""
         return self._transit.failure
 
     async def connected(self) -> None:
@@ -67,7 +67,7 @@ class Delivery:
         await self._transit.connected.wait()
 
     def put(self, key: bytes, value: bytes, headers: Headers | None = None) -> None:
-        """Take a record; the caller has waited for `room`. On disk it loses its headers."""
+        """Take a record; the caller has waited for `room`. The spool does not keep its headers."""
         transit, spooling = self._transit, self._spooling
         self._counts.records += 1
         self._counts.bytes += len(value)
@@ -85,7 +85,7 @@ class Delivery:
         transit.more.set()
 
     async def room(self) -> None:
-        """Wait while there is too much in memory. Raises BrokerError once there will be no more."""
+        """Wait while too much is in memory. Raises BrokerError if nothing will be confirmed any more."""
         spooling = self._spooling
         while self._is_full and self.failure is None and not (self._drop and spooling is not None and spooling.active):
             await self._transit.next_change()
@@ -93,7 +93,7 @@ class Delivery:
             raise BrokerError(f"{self._address} refuses what is published: {self.failure}")
 
     async def drained(self, within: float) -> int:
-        """Wait until all is confirmed, for at most `within` seconds. -> how many records are not."""
+        """Wait up to `within` seconds until all records are confirmed. Return how many are not."""
         try:
             async with asyncio.timeout(within):
                 while self._counts.unconfirmed and self.failure is None:
@@ -103,7 +103,7 @@ class Delivery:
         return self._counts.unconfirmed
 
     async def kept(self, within: float) -> bool:
-        """Wait until all that was put so far is confirmed or on disk, for at most `within` seconds -> whether it is."""
+        """Wait up to `within` seconds until all records put so far are confirmed or on disk -> whether they are."""
         transit, mark = self._transit, asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(within):
@@ -114,7 +114,7 @@ class Delivery:
         return self.failure is None
 
     async def close(self, within: float) -> int:
-        """Send for at most `within` seconds, spool the rest, disconnect. -> how many could not be kept."""
+        """Send for at most `within` seconds, spool the rest and disconnect. Return how many records were lost."""
         try:
             await self.drained(within)
         finally:
@@ -131,6 +131,6 @@ class Delivery:
         return self._transit.bytes > UNCONFIRMED_BYTES
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
-        """Note the end of the sending task, as when an event loop ends, which cancels all its tasks."""
+        """Note the end of the sending task, for example when an event loop ends and cancels all its tasks."""
         error = None if task.cancelled() else task.exception()
         self._transit.fail(repr(error) if error else "sending was cancelled")

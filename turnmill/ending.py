@@ -1,8 +1,8 @@
-"""The end of tasks and clients, also where a cancellation is lost.
+"""End tasks and clients reliably, even if a cancellation gets lost.
 
-While aiokafka stops a client, it takes a cancellation of its caller for that of its own tasks, and goes on; so does
-`asyncio.wait_for` of Python 3.11 where the answer comes at the same moment. A task that was cancelled then would run
-for ever.
+While aiokafka stops a client, it mistakes a cancellation of its caller for that of its own tasks, and continues.
+`asyncio.wait_for` of Python 3.11 also loses a cancellation if the result arrives at the same moment. The cancelled task
+would then run for ever.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 async def ended(task: asyncio.Task[Any], within: float = END_WITHIN) -> bool:
-    """Cancel a task, more than once if need be, and wait for at most `within` seconds -> whether it is over."""
+    """Cancel a task, repeatedly if need be, and wait at most `within` seconds. Return whether it has ended."""
     deadline = time.monotonic() + within
     while not task.done() and (left := deadline - time.monotonic()) > 0:
         task.cancel()
@@ -32,9 +32,9 @@ async def ended(task: asyncio.Task[Any], within: float = END_WITHIN) -> bool:
 
 
 async def stopped(stopping: Awaitable[None], within: float = END_WITHIN) -> None:
-    """Await a client's stop for at most `within` seconds; it goes on by itself where it takes longer.
+    """Await a client's stop for at most `within` seconds; if it takes longer, it goes on in the background.
 
-    In a task of its own it can't take the caller's cancellation for that of another. Raises what `stopping` raises.
+    It runs in a task of its own, so that it can't mistake the caller's cancellation. Raises what `stopping` raises.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(within):

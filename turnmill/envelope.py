@@ -26,9 +26,9 @@ from turnmill.identity import is_uuid
 from turnmill.limits import LEVELS, NAMED_CHARACTERS, TENANT_CHARACTERS
 from turnmill.nesting import too_deep
 
-TOPIC = "events"  # behind the prefix of the settings
+TOPIC = "events"  # after the prefix of the settings
 VERSION = 1
-LARGEST = 2**53 - 1  # the largest integer that every JSON reader keeps
+LARGEST = 2**53 - 1  # the largest integer that every JSON parser reads exactly
 LARGE = 65_536  # bytes
 NAMES = (  # of what is known about a run
     "agent_name",
@@ -50,9 +50,9 @@ Headers = list[tuple[str, bytes]]  # of a Kafka record
 
 
 def loads(data: bytes, levels: int = LEVELS) -> Any:
-    """JSON bytes -> value. orjson refuses lone surrogates, which JavaScript writes; the standard library reads them.
+    """Parse JSON. orjson refuses lone surrogates, which JavaScript writes; the standard library reads them.
 
-    Raises InvalidRecord, also for more than so many levels of nesting.
+    Raises InvalidRecord, also for more than `levels` levels of nesting.
     """
     try:
         return _parsed(data)
@@ -69,7 +69,7 @@ def loads(data: bytes, levels: int = LEVELS) -> Any:
 
 
 def _parsed(data: bytes) -> Any:
-    """Parse without the garbage collector in between: for many small values it takes twenty times as long as these."""
+    """Parse with the garbage collector paused: for many small values it takes twenty times as long as the parser."""
     if len(data) < LARGE or not gc.isenabled():
         return orjson.loads(data)
     gc.disable()
@@ -89,7 +89,7 @@ def _finite(text: str) -> float:
 
 
 def decode(data: bytes | None) -> dict[str, Any]:
-    """Record value -> envelope, with the checks that assembly relies on. Raises InvalidRecord."""
+    """Return the envelope in a record's value, after the checks that assembly relies on. Raises InvalidRecord."""
     if data is None:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "the record has no value")
     return checked(loads(data))
@@ -159,12 +159,12 @@ def _is_broken(text: str) -> bool:
 
 
 def batch_refusal(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
-    """Why the batch that a record stands for was not unpacked; None for any other record."""
+    """Return why the batch that this record replaces was not unpacked; None for any other record."""
     return next(((why or b"").decode("utf-8", "replace") for name, why in headers if name == REFUSED_BATCH), None)
 
 
 def encode(envelope: dict[str, Any]) -> bytes:
-    """Envelope -> record value. Lone surrogates are written as JSON escapes, as JavaScript does."""
+    """Return an envelope as a record's value. Lone surrogates are written as JSON escapes, as JavaScript does."""
     try:
         return orjson.dumps(envelope)
     except TypeError:  # a lone surrogate, an integer over 64 bits, or many levels

@@ -1,4 +1,4 @@
-"""Settings out of environment variables; nothing else in an agent's process reads them."""
+"""Read settings from environment variables; nothing else in an agent's process reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # pydantic is loaded when settings are read
 
     Kind = TypeVar("Kind", bound=ClientSettings)
 
-ALIKE: Final = 0.85  # how much a variable must be like one of ours to be taken for a misspelt one
+ALIKE: Final = 0.85  # the similarity from which a variable is taken for a misspelling of one of ours
 
 
 def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> ClientSettings:
@@ -36,7 +36,7 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
 
 
 def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, Any], problems: list[str]) -> Kind:
-    """Return settings of that kind. Raises CallerError with `problems` and those of the values, a line each."""
+    """Return settings of this class. Raises CallerError with `problems` and those of the values, a line each."""
     from pydantic import ValidationError  # noqa: PLC0415  # as above
 
     from turnmill.settings import PREFIX  # noqa: PLC0415
@@ -56,7 +56,7 @@ def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, A
 
 
 def _got(kind: type[ClientSettings], error: Mapping[str, Any]) -> str:
-    """Return the given value in words, unless it is a secret."""
+    """Return the given value for an error message; an empty text if it is a secret."""
     secret = "SecretStr" in str(kind.model_fields[error["loc"][0]].annotation) if error["loc"] else True
     return "" if secret else f" (got {_shown(error['input'])})"
 

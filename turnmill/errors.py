@@ -1,4 +1,4 @@
-"""The error tree, by who is at fault. Each message says what to do.
+"""The exceptions, by who is at fault. Each message says what to do.
 
 TurnmillError
 ├── CallerError      the settings or the arguments          exit 2
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class TurnmillError(Exception):
-    """Anything that Turnmill reports in words; `exit_code` is what the command line returns for it."""
+    """The base of all errors that Turnmill reports; `exit_code` is the exit status of the command line."""
 
     exit_code = 1
 
@@ -25,7 +25,7 @@ class CallerError(TurnmillError):
 
 
 class BrokerError(TurnmillError):
-    """Kafka is not there, refuses us, or lacks a topic."""
+    """Kafka can't be reached, refuses us, or lacks a topic."""
 
     exit_code = 3
 
@@ -39,13 +39,13 @@ class Reason(StrEnum):
     UNKNOWN_DIALECT = "unknown_dialect"  # no such wire protocol here
     INVALID_EVENT = "invalid_event"  # an event of the wrong shape
     PROTOCOL_VIOLATION = "protocol_violation"  # well-formed, but against its dialect's rules at this place
-    TOO_LARGE = "too_large"  # over the size that a record may have
-    UNPROCESSABLE = "unprocessable"  # well-formed, but a stage fails at it, and no other record is to blame
-    LATE_EVENT = "late_event"  # its turn is closed, and can't be reopened; or stored, with events that this one lacks
+    TOO_LARGE = "too_large"  # larger than a record may be
+    UNPROCESSABLE = "unprocessable"  # well-formed, but a stage fails on it, and no other record is to blame
+    LATE_EVENT = "late_event"  # its turn is closed and can't be reopened, or is stored with events that this one lacks
 
 
 class InvalidRecord(TurnmillError):
-    """A producer's data is wrong: becomes a dead letter with the original bytes, never stops a partition."""
+    """A producer's data is wrong: it becomes a dead letter with the original bytes, and never stops a partition."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

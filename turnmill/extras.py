@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-CLIENT: Final = ""  # the extra of what the client alone can do
+CLIENT: Final = ""  # no extra: the client is enough
 HTTP: Final = "http"
 
 

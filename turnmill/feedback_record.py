@@ -1,4 +1,4 @@
-"""A record of the feedback topic: what somebody, or a program, said of a thread, a turn or a message. Pure."""
+"""A record of the feedback topic: a person's or a program's judgement of a thread, a turn or a message. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FIELDS: Final = (
 
 
 def problem_of(record: dict[str, Any]) -> str | None:
-    """Return what is wrong with a record, None for a good one."""
+    """Return what is wrong with a record; None if it is valid."""
     for name, most in LONGEST.items():
         text = record.get(name)
         if text is None and name not in NEEDED:
@@ -62,7 +62,7 @@ def problem_of(record: dict[str, Any]) -> str | None:
 
 
 def record_of(value: bytes | None) -> dict[str, Any]:
-    """Value of the feedback topic -> the record, with the fields that are known. Raises InvalidRecord."""
+    """Return the record in a value of the feedback topic, with the known fields only. Raises InvalidRecord."""
     record = loads(value) if value is not None else None
     if not isinstance(record, dict) or record.get("v") != VERSION or type(record.get("at")) is not int:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a feedback record of version 1")

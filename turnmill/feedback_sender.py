@@ -1,9 +1,9 @@
-"""Feedback on threads, turns and messages: thumbs, scores, labels, comments, of people or of programs that judge.
+"""Feedback on threads, turns and messages: thumbs, scores, labels, comments, by people or by evaluating programs.
 
     turnmill.feedback("chat-42", "helpful", True, turn_id=turn.turn_id, comment="to the point", by="ann")
 
-It goes to a topic of its own, or to a gateway where TURNMILL_PUBLISH_URL names one. The same `id` again replaces what
-was said; a value of None takes it back.
+It goes to a topic of its own, or to a gateway if TURNMILL_PUBLISH_URL names one. Feedback with the same `id` replaces
+the earlier one; a value of None withdraws it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Value = float | str | bool | None
 
 
 def made(thread_id: str, tenant: str | None, said: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of what was said. `thread_id` is any name of a thread. Raises InvalidRecord."""
+    """Return a feedback record. `thread_id` is any name of a thread. Raises InvalidRecord."""
     given = {name: value for name, value in said.items() if value is not None}
     record = {"v": VERSION, "id": str(uuid4()), "at": now_ms(), **given, "thread_id": thread_id}
     record["value"] = said.get("value")
@@ -56,19 +56,19 @@ def feedback(
     Args:
         thread_id: The conversation, by the name that its producer gave it, or its UUID.
         name: What is judged: `helpful`, `correctness`, …
-        value: A number, a text, True or False; None takes back what `id` said.
-        turn_id: The turn that it is about; without it and `run_id`, the whole thread.
+        value: A number, a text, True or False; None withdraws the feedback with this `id`.
+        turn_id: The turn that it is about; without `turn_id` and `run_id`, the whole thread.
         run_id: The run that it is about.
-        message: The place of a message in the turn, from 0 on.
-        comment: In words, at most 10,000 characters.
-        by: Who says it.
-        id: The same one again replaces what it said; by default a new UUID.
+        message: The index of a message in the turn, from 0.
+        comment: A text of at most 10,000 characters.
+        by: The author.
+        id: Feedback with the same id replaces the earlier one; by default a new UUID.
         tenant: The tenant; over HTTP, that of the token.
-        settings: By default what the environment says.
+        settings: By default read from the environment.
 
     Raises:
-        CallerError: An argument, or the environment, can't be right.
-        BrokerError: The gateway did not take it.
+        CallerError: An argument, or the environment, is wrong.
+        BrokerError: The gateway did not accept it.
     """
     said = {"name": name, "value": value, "turn_id": turn_id, "run_id": run_id, "message": message}
     said |= {"comment": comment, "by": by, "id": id}

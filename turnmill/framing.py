@@ -5,13 +5,13 @@ starts with an SSE field decides. Of an SSE stream a wire wants one of
 
     sse         one event per `data`; event names are ignored (vercel-ai)
     named-sse   {"event": name, "data": …} (agents-sdk)
-    data-lines  one event per `data: ` line, whether or not a blank line follows (pi-proxy); its client ignores lines
-                without the space, and reads nothing behind a line that is no JSON
-    sse-or-array  as sse; what is no SSE is a JSON array of events, or objects over any lines (gemini)
+    data-lines  one event per `data: ` line, whether or not a blank line follows (pi-proxy); like its client, ignores
+                lines without the space, and stops at the first line that is not JSON
+    sse-or-array  as sse; a stream that is not SSE is a JSON array of events, or objects over any lines (gemini)
 
-An event is a JSON object. On a boxed wire it may be any JSON value: {"event": null, "data": VALUE}. One that is no SSE
-may be written over several lines, the first "{" and the last "}", as APIs send whole answers; behind SSE events, the
-client of sse-or-array takes an object for the error that it is.
+An event is a JSON object. On a boxed wire it may be any JSON value: {"event": null, "data": VALUE}. Outside of SSE, an
+event may span several lines, the first "{" and the last "}", as APIs send whole answers. On sse-or-array such an object
+may also follow SSE events: it reports an error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXCERPT: Final = 1_000  # bytes of a refused oversized event that are kept
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """One event, or why there is none. `line` is where it starts, from 1; `raw` its payload as it came."""
+    """One event, or the error in its place. `line`: where it starts, from 1; `raw`: its payload as received."""
 
     line: int
     event: dict[str, Any] | None
@@ -46,10 +46,10 @@ class Framed:
 
 
 class Decoder:
-    """Incremental: `feed` bytes as they come, `close` at the end of the stream. Holds at most one event.
+    """An incremental decoder: `feed` bytes as they come, `close` at the end of the stream. Holds at most one event.
 
-    `done_marker` is data that ends a stream and is no event ("[DONE]"); where events are `boxed`, it is one. An event
-    of more than `max_event_bytes` is refused, with the beginning of its bytes.
+    `done_marker`: data that ends a stream and is no event ("[DONE]"), unless events are `boxed`. An event of more than
+    `max_event_bytes` is refused; the beginning of its bytes is kept.
     """
 
     __slots__ = (
@@ -86,17 +86,17 @@ class Decoder:
         self._max = max_event_bytes
         self._sse = False
         self._line = 0  # lines seen
-        self._tail: list[bytes] = []  # of a line without its end
+        self._tail: list[bytes] = []  # pieces of the last line, whose end has not come yet
         self._held = 0  # bytes in _tail and _data
-        self._after_cr = False  # a LF that comes next belongs to the CR before it
+        self._after_cr = False  # the last byte was CR, so a LF that comes next belongs to it
         self._data: list[bytes] = []  # data lines of the event being read
-        self._data_line = 0  # where it starts; 0 without data
+        self._data_line = 0  # the line where that event starts; 0 without data
         self._name = b""
-        self._object = 0  # where an object of several lines starts, whose lines are in _data; 0 outside of one
+        self._object = 0  # the line where an object of several lines starts (they are in _data); 0 outside of one
         self._oversized = False
-        self._stopped = False  # data-lines: one was no JSON
+        self._stopped = False  # data-lines: a line was not JSON, so nothing after it is read
         self._cutter = Cutter(max_event_bytes, EXCERPT) if framing == "sse-or-array" else None
-        self._before: list[bytes] | None = []  # sse-or-array: what came until it was clear which; None: it is
+        self._before: list[bytes] | None = []  # sse-or-array: chunks until it is clear which; then None
 
     def feed(self, chunk: bytes) -> list[Framed]:
         """Return the events that the chunk completes."""
@@ -105,7 +105,7 @@ class Decoder:
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
-        any_line_end = b"\r" in chunk and self._framing != "data-lines"  # whose client splits at LF alone
+        any_line_end = b"\r" in chunk and self._framing != "data-lines"  # pi-proxy's client splits at LF only
         lines = LINE_END.split(chunk) if any_line_end else chunk.split(b"\n")
         if len(lines) > 1:
             self._after_cr = any_line_end and chunk.endswith(b"\r")
@@ -127,7 +127,7 @@ class Decoder:
         return found
 
     def _feed_objects(self, cutter: Cutter, chunk: bytes) -> list[Framed]:
-        """As `feed`, where it may be no SSE: the first character tells."""
+        """Return the events that the chunk completes, on sse-or-array: the first character tells SSE from objects."""
         if self._before is not None:
             self._before.append(chunk)
             first = chunk.lstrip(BETWEEN.replace(b"[", b""))[:1]
@@ -188,10 +188,10 @@ class Decoder:
             self._data_line = self._held = 0
             self._name = b""
         elif not self._data_line:
-            self._oversized = False  # it was a comment
+            self._oversized = False  # the long line was a comment or another field, no part of an event
 
     def _reads_object(self, line: bytes, found: list[Framed]) -> bool:
-        """Return True for a line of an object of several lines. A new object at the margin ends it unfinished."""
+        """Return True for a line of an object of several lines. A "{" at a line's start ends an unfinished object."""
         if self._object and line[:1] == b"{":
             self._end_object(found)
         elif self._object:
@@ -243,7 +243,7 @@ def decoder_for(wire: Wire, max_event_bytes: int = EVENT_BYTES) -> Decoder:
 
 
 def decode(stream: bytes, wire: Wire) -> list[Framed]:
-    """Return the events of a whole stream, and what is wrong with those that can't be read."""
+    """Return the events of a whole stream, with an error in place of each that can't be read."""
     decoder = decoder_for(wire)
     return decoder.feed(stream) + decoder.close()
 
@@ -254,7 +254,7 @@ def _parse(raw: bytes) -> Any:
     try:
         return loads(raw)
     except InvalidRecord:
-        # Streams of text are read as browsers do: bytes that are no UTF-8 become U+FFFD.
+        # Text streams are decoded as browsers do it: bytes that are not UTF-8 become U+FFFD.
         text = raw.decode("utf-8", "replace")
         if (number := parse_float(text)) is not None and not text_too_deep(text):
             try:

@@ -17,12 +17,12 @@ WITHIN: Final = 30.0  # seconds for an answer
 
 def client(settings: ClientSettings, timeout: Any) -> httpx.AsyncClient:
     """Return a client for the gateway of TURNMILL_PUBLISH_URL. Raises CallerError for settings that can't be read."""
-    import httpx  # noqa: PLC0415  # for those who speak to a gateway
+    import httpx  # noqa: PLC0415  # only needed for a gateway
 
     from turnmill.credentials import secret, trusting  # noqa: PLC0415  # it loads pydantic
 
     token = secret(settings, "publish_token")
-    secure = str(settings.publish_url).startswith("https:")  # to load certificates takes a while
+    secure = str(settings.publish_url).startswith("https:")  # certificates are loaded only for TLS: it takes a while
     return httpx.AsyncClient(
         headers={} if token is None else {"Authorization": f"Bearer {token}"},
         timeout=timeout,
@@ -32,9 +32,9 @@ def client(settings: ClientSettings, timeout: Any) -> httpx.AsyncClient:
 
 
 async def call(settings: ClientSettings, method: str, path: str, *names: str, json: Any = None) -> dict[str, Any]:
-    """Return what the gateway of TURNMILL_PUBLISH_URL answers. `names`: what stands in the places of the path.
+    """Return the answer of the gateway of TURNMILL_PUBLISH_URL. `names`: values for the placeholders in `path`.
 
-    Raises CallerError where it refuses the call, BrokerError where it does not answer.
+    Raises CallerError if it refuses the call, BrokerError if it does not answer.
     """
     import httpx  # noqa: PLC0415  # as above
 

@@ -1,9 +1,9 @@
-"""A gateway as what takes a publisher's records: batches over HTTP, one after the other, so that they stay in order.
+"""A producer that sends records to a gateway: batches over HTTP, one after the other, so that they stay in order.
 
-    POST /v1/records, application/x-ndjson: a record a line, as `turnmill.envelope` describes it, but that `thread_id`
-    may be any name. -> {"records": 2, "refusals": [{"line": 1, "reason": "too_large", "detail": "…"}]}
+    POST /v1/records, application/x-ndjson: a record a line, as `turnmill.envelope` describes it, except that
+    `thread_id` may be any name. -> {"records": 2, "refusals": [{"line": 1, "reason": "too_large", "detail": "…"}]}
 
-The gateway answers when all of them are safe. Its tokens say which tenant a record is of; there is no other way in.
+The gateway answers when all records are safe. The token determines the tenant of the records.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ except ModuleNotFoundError as error:
     raise CallerError(f"{PREFIX}PUBLISH_URL needs httpx: {install(HTTP)}") from error
 
 PATH: Final = "/v1/records"
-BATCH_BYTES: Final = 1_000_000  # of one request; a larger record goes by itself
-QUEUED_BYTES: Final = 4_000_000  # that wait for a request
-PAUSE: Final = 0.1  # seconds between the beginnings of requests: what comes meanwhile goes together
+BATCH_BYTES: Final = 1_000_000  # of one request; a larger record is sent by itself
+QUEUED_BYTES: Final = 4_000_000  # records that wait for a request
+PAUSE: Final = 0.1  # seconds between the starts of two requests: records that come meanwhile form one batch
 CONNECT_WITHIN: Final = 10.0  # seconds
-ANSWER_WITHIN: Final = 60.0  # seconds, for the gateway waits until the broker has confirmed
-SHOWN: Final = 300  # characters of an answer that no gateway of ours gave
+ANSWER_WITHIN: Final = 60.0  # seconds; long, since the gateway waits until the broker has confirmed
+SHOWN: Final = 300  # characters that a message shows of an answer that isn't a gateway's
 
 
 class RecordRefused(Exception):
-    """The gateway does not take this record, whenever it is sent."""
+    """The gateway refuses this record for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A record that no request has taken yet."""
+    """A record that is not part of a request yet."""
 
     value: bytes
     future: asyncio.Future[None]
@@ -53,14 +53,14 @@ class GatewayProducer:
         self._http = http
         self._url = url
         self._waiting: deque[Waiting] = deque()
-        self._bytes = 0  # that wait
+        self._bytes = 0  # in _waiting
         self._more = asyncio.Event()
         self._less = asyncio.Event()
         self._failure: BrokerError | None = None
         self._task = asyncio.create_task(self._post_all(), name="gateway producer")
 
     async def send(self, key: bytes, value: bytes, headers: Headers | None) -> asyncio.Future[Any]:
-        """Queue a record; waits while too many are queued. The record itself holds what its key and headers say."""
+        """Queue a record; wait while too many are queued. Key and headers aren't sent: the record contains the same."""
         while self._bytes > QUEUED_BYTES and self._failure is None:
             self._less.clear()
             await self._less.wait()
@@ -77,14 +77,14 @@ class GatewayProducer:
         return isinstance(error, RecordRefused)
 
     async def close(self) -> None:
-        """Give up what is under way, and disconnect."""
+        """Abandon the records that are under way, and disconnect."""
         self._task.cancel()
         await asyncio.wait([self._task])
         self._fail(BrokerError(f"the connection to {self._url} was given up"), [])
         await self._http.aclose()
 
     async def _post_all(self) -> None:
-        """Post batch after batch, until one fails: then nothing more is taken."""
+        """Post batch after batch until one fails; after that, no more records are accepted."""
         loop = asyncio.get_running_loop()
         while self._failure is None:
             while not self._waiting:
@@ -112,7 +112,7 @@ class GatewayProducer:
             await asyncio.sleep(max(0.0, began + PAUSE - loop.time()))
 
     def _batch(self) -> list[Waiting]:
-        """Return at least one record, and as many more as one request takes, whatever of them is refused."""
+        """Return at least one record, and at most as many as one request may have even if all of them are refused."""
         batch: list[Waiting] = []
         size = 0
         while self._waiting and (
@@ -129,7 +129,7 @@ class GatewayProducer:
         for one in (*batch, *self._waiting):
             if not one.future.done():
                 one.future.set_exception(error)
-                one.future.exception()  # nobody may be left to look at it
+                one.future.exception()  # mark as retrieved: maybe nobody awaits it, and asyncio would warn
         self._waiting.clear()
         self._less.set()
 
@@ -140,7 +140,7 @@ async def connected(settings: ClientSettings) -> GatewayProducer:
     Raises BrokerError where it doesn't answer or refuses us; CallerError for a token or certificates that can't be
     read.
     """
-    assert settings.publish_url is not None  # the caller has looked
+    assert settings.publish_url is not None  # the caller has checked
     token = secret(settings, "publish_token")
     http = httpx.AsyncClient(
         headers={"Authorization": f"Bearer {token}"} if token else {},
@@ -158,8 +158,8 @@ async def connected(settings: ClientSettings) -> GatewayProducer:
 async def post(http: httpx.AsyncClient, url: str, records: list[bytes]) -> dict[int, str]:
     """Send records; return the refused ones: index in the list -> reason.
 
-    Raises BrokerError where the gateway is not known to have taken them, RecordRefused where it takes none of so many
-    bytes.
+    Raises BrokerError if it is not known whether the gateway has taken them, RecordRefused if it refuses the whole
+    request as too large.
     """
     try:
         answer = await http.post(
@@ -185,7 +185,7 @@ async def post(http: httpx.AsyncClient, url: str, records: list[bytes]) -> dict[
 
 
 def _said(answer: httpx.Response) -> str:
-    """Return the detail of a gateway's problem, else the beginning of the answer."""
+    """Return the `detail` of a gateway's error response, or the beginning of any other response."""
     try:
         return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):

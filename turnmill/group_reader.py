@@ -1,8 +1,8 @@
-"""A member of a consumer group: what it has heard, how far it is done, and what becomes of both in a rebalance.
+"""A member of a consumer group: the records it has received, how far they are processed, and how it handles rebalances.
 
-Kafka gives all partitions anew whenever a member comes or goes. What was done of a partition is committed before it is
-given away; what was heard of it and is not done belongs to whoever has it next. Each assignment is a *generation*: a
-record of an earlier one is neither handed out nor committed.
+Kafka reassigns all partitions whenever a member joins or leaves. Processed records of a partition are committed before
+it is revoked; the next owner reads the others again. Each assignment is a *generation*: a record of an earlier one is
+neither returned nor committed.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Start = Literal["earliest", "latest"] | datetime | Mapping[int, int]
 ANSWER_WITHIN: Final = 10.0  # seconds
 AGAIN: Final = 1.0  # seconds before the first further try to connect; doubled up to
 LONGEST: Final = 15.0
-POLL_MS: Final = 250  # so long a `close` may go unnoticed
-AT_ONCE: Final = 100  # records of one poll
-SESSION_MS: Final = 10_000  # without an answer, until others get the partitions
-GIVE_AWAY_WITHIN: Final = 10.0  # seconds that a rebalance waits for the turn at hand
-COMMIT_WITHIN: Final = 5.0  # seconds, before partitions are given away, and at the end
+POLL_MS: Final = 250  # the longest time until a `close` is noticed
+AT_ONCE: Final = 100  # most records of one poll
+SESSION_MS: Final = 10_000  # without a heartbeat, until other members get the partitions
+GIVE_AWAY_WITHIN: Final = 10.0  # seconds that a rebalance waits for the current record
+COMMIT_WITHIN: Final = 5.0  # seconds for the commit before partitions are revoked, and at the end
 COMMIT_EVERY: Final = 1.0  # seconds
 NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
 
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A record, and the generation in which it was heard."""
+    """A record, and the generation in which it was received."""
 
     generation: int
     place: TopicPartition
@@ -60,7 +60,7 @@ class Heard:
 
 
 class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Reads one topic. Without a group it reads all partitions from `start`, and commits nothing."""
+    """A reader of one topic. Without a group it reads all partitions from `start`, and commits nothing."""
 
     def __init__(
         self, settings: ClientSettings, topic: str, group: str | None, start: Start, body_within: float
@@ -72,15 +72,15 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self.body_within = body_within
         self.generation = 0
         self._consumer: AIOKafkaConsumer | None = None
-        self._flowing = asyncio.Event()  # from an assignment to the next rebalance
-        self._idle = asyncio.Event()  # no record is being worked on
+        self._flowing = asyncio.Event()  # set while start positions are known, until the next rebalance
+        self._idle = asyncio.Event()  # no record is being processed
         self._idle.set()
-        self._done: dict[TopicPartition, int] = {}  # the offset behind what is done
+        self._done: dict[TopicPartition, int] = {}  # the offset after the last processed record
         self._committed: dict[TopicPartition, int] = {}
         self._committing = asyncio.Lock()
         self._commit_at = 0.0
         self._placing: asyncio.Task[None] | None = None
-        self._refused: KafkaError | None = None  # what `poll` raises, as the broker does not say where to begin
+        self._refused: KafkaError | None = None  # for `poll` to raise: the broker refuses to report start positions
 
     # ---- reading
 
@@ -127,7 +127,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             client_id=self.group or "turnmill",
             group_id=self.group,
             enable_auto_commit=False,
-            # Where retention has removed what comes next, it goes on at the first record that there is.
+            # If retention has removed the next record, reading continues at the first remaining one.
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 5,
@@ -136,10 +136,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         return bounded(consumer)
 
     async def poll(self) -> list[Heard]:
-        """Return the records that come within POLL_MS, and commit what is done where that is due.
-
-        Raises BrokerError.
-        """
+        """Return the records that come within POLL_MS. Raises BrokerError."""
         assert self._consumer is not None  # `open` came first
         if not self._flowing.is_set():
             with suppress(TimeoutError):
@@ -148,7 +145,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         try:
             if self._refused is not None:
                 raise self._refused
-            if not self._flowing.is_set():  # what aiokafka hands out now may be of another place
+            if not self._flowing.is_set():  # records that aiokafka returns now may be from another position
                 return []
             found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=AT_ONCE)
         except KafkaError as error:
@@ -158,8 +155,8 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             log.warning("Kafka at %s: %r; reading goes on when it answers", self.settings.brokers, error)
             await asyncio.sleep(AGAIN)
             return []
-        # aiokafka has taken these in this very step, after any rebalance while we waited: what is taken between a
-        # rebalance and its places is read again from there, all else is of this generation.
+        # aiokafka took these records after any rebalance that happened while we waited. Records taken before the start
+        # positions are set are dropped, since they are read again from there; all others are of this generation.
         if not self._flowing.is_set():
             return []
         return [Heard(self.generation, place, record) for place, records in found.items() for record in records]
@@ -171,25 +168,25 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     # ---- how far it is done
 
     def begun(self) -> None:
-        """Note that a record is being worked on: a rebalance waits for it a while."""
+        """Note that a record is being processed: a rebalance waits for it up to GIVE_AWAY_WITHIN."""
         self._idle.clear()
 
     def rested(self) -> None:
-        """No record is being worked on."""
+        """Note that no record is being processed."""
         self._idle.set()
 
     def done(self, heard: Heard) -> None:
-        """All of the partition up to this record is done; nothing where the partition was given away meanwhile."""
+        """Note that the partition is processed up to this record, unless it was reassigned meanwhile."""
         if heard.generation == self.generation:
             self._done[heard.place] = heard.record.offset + 1
 
     async def commit_if_due(self) -> None:
-        """Commit what is done, at most every COMMIT_EVERY seconds."""
+        """Commit the processed offsets, at most every COMMIT_EVERY seconds."""
         if time.monotonic() >= self._commit_at:
             await self.commit()
 
     async def commit(self) -> None:
-        """Commit what is done. A group that has gone on without us is no error: others hear it again."""
+        """Commit the processed offsets. It is no error if the group has excluded us: other members read them again."""
         self._commit_at = time.monotonic() + COMMIT_EVERY
         if self.group is None or self._consumer is None:
             return
@@ -207,7 +204,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 self._committed.update(offsets)
 
     async def close(self) -> None:
-        """Commit what is done, and leave the group; within some seconds also where the broker is away."""
+        """Commit the processed offsets and leave the group; takes some seconds at most, even if the broker is away."""
         consumer = self._consumer
         if consumer is None:
             return
@@ -223,7 +220,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     # ---- rebalances: aiokafka awaits these between two assignments
 
     async def on_partitions_revoked(self, revoked: object) -> None:
-        """Wait for the record at hand, commit, and forget."""
+        """Wait for the current record, commit, and forget the offsets of this generation."""
         self._flowing.clear()
         if self._placing is not None:
             self._placing.cancel()
@@ -237,20 +234,20 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._done, self._committed = {}, {}
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Find the places in a task of its own: while aiokafka waits for us, it does not answer the broker."""
+        """Find the start positions in a task of its own: while aiokafka waits for us, it does not answer the broker."""
         self.generation += 1
         self._placing = asyncio.create_task(self._place(list(assigned)))
 
     async def _place(self, places: list[TopicPartition]) -> None:
-        """Go to where the group is in each partition; where it has been nowhere yet, to `start`, for good."""
+        """Seek to the group's committed offset in each partition; without one, to `start`, which is then committed."""
         generation, pause = self.generation, AGAIN
         while self._consumer is not None:
             try:
                 async with asyncio.timeout(ANSWER_WITHIN):
                     await self._seek(places, generation)
-            except IllegalStateError:  # the partitions are gone again
+            except IllegalStateError:  # the partitions were revoked meanwhile
                 return
-            except NOT_ALLOWED as error:  # asking again changes nothing
+            except NOT_ALLOWED as error:  # a retry would change nothing
                 self._refused = error
                 return
             except (KafkaError, TimeoutError) as error:
@@ -261,17 +258,17 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 return
 
     async def _seek(self, places: list[TopicPartition], generation: int) -> None:
-        assert self._consumer is not None  # it calls us
+        assert self._consumer is not None  # the consumer has called us
         known = {place: await self._consumer.committed(place) for place in places} if self.group else {}
         fresh = [place for place in places if known.get(place) is None]
         starts = await self._starts(fresh) if fresh else {}
-        self._done |= starts  # so that a later start does not decide anew
+        self._done |= starts  # committed, so that a restart does not apply `start` again
         await self.commit()
         if generation != self.generation:  # aiokafka may swallow a cancellation
             return
         for place in places:
             self._consumer.seek(place, starts[place] if place in starts else known[place])
-        self._flowing.set()  # in one step with the places: in between, records of others could be taken, and lost
+        self._flowing.set()  # without an await after `seek`: else records of other positions could be taken, and lost
 
     async def _starts(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         consumer, start = self._consumer, self.start

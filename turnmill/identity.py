@@ -13,9 +13,9 @@ UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def thread_uuid(conversation_id: str, tenant: str | None = None) -> tuple[str, str | None]:
-    """Return (thread_id, external_id): a UUID in canonical form, any other id as a UUIDv5 with the id beside it.
+    """Return (thread_id, external_id): (canonical UUID, None) for a UUID, (UUIDv5, the id) for any other id.
 
-    Two tenants may call their conversations alike: with `tenant`, the UUIDv5 is made of both.
+    Two tenants may use the same id for their conversations, so with `tenant` the UUIDv5 is made of both.
     """
     if UUID_FORMS.fullmatch(conversation_id):  # UUID() alone takes more: underscores, spaces, other scripts' digits
         return str(UUID(conversation_id)), None
@@ -39,5 +39,5 @@ def turn_id(thread_id: str, run_id: str, ordinal: str = "") -> str:
 
 
 def _utf8(name: str) -> str:
-    """Lone surrogates as escapes: JSON can hold them, a UUID is made of UTF-8."""
+    """Return a name with lone surrogates as escapes: JSON can contain them, but a UUIDv5 is made of UTF-8."""
     return name.encode("utf-8", "backslashreplace").decode()

@@ -1,6 +1,6 @@
-"""Bytes -> the JSON objects in them, one after the other, whatever stands between them.
+"""Find the JSON objects in a stream of bytes, one after the other, whatever is between them.
 
-That is how a JSON array is read while it streams (`[{…}, {…}]`), and objects that are written over several lines.
+This reads a JSON array while it streams (`[{…}, {…}]`), and objects that are written over several lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ IN_TEXT: Final = re.compile(rb'["\\]')
 class Found(NamedTuple):
     """An object, or bytes between objects.
 
-    `line` is where it starts, from 1. `cut`: it is too long, and `raw` is its beginning alone.
+    `line` is where it starts, from 1. `cut`: it is too long, and `raw` is only its beginning.
     """
 
     line: int
@@ -25,7 +25,7 @@ class Found(NamedTuple):
 
 
 class Cutter:
-    """Incremental: holds one object at most, of at most `most` bytes; of a longer one `kept` bytes."""
+    """An incremental parser. It holds at most one object of at most `most` bytes; of a longer one, `kept` bytes."""
 
     __slots__ = ("_cut", "_depth", "_escaped", "_held", "_kept", "_line", "_most", "_pieces", "_started", "_text")
 
@@ -68,7 +68,7 @@ class Cutter:
         return end
 
     def _read(self, chunk: bytes, at: int) -> int:
-        """Read on to what changes the depth, or to the end of the chunk -> the place behind it."""
+        """Read up to the next byte that changes the depth, or to the end of the chunk. Return the index after it."""
         if self._escaped:
             self._escaped = False
             return at + 1

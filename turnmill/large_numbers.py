@@ -1,4 +1,4 @@
-"""Numbers of JSON that are no double, as 1e400: JavaScript reads Infinity, which no JSON can hold again."""
+"""Numbers in JSON beyond the range of a double, such as 1e400: JavaScript reads Infinity, which JSON can't express."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUSPECT: Final = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
 
 
 def parse_float(text: str) -> Callable[[str], float | str] | None:
-    """Return a reader of numbers that leaves the digits of those beyond a double a text; None where none can be."""
+    """Return a number parser that keeps numbers beyond a double as text; None if the text can't have one."""
     return _float_or_digits if SUSPECT.search(text) else None
 
 

@@ -6,7 +6,7 @@ from turnmill.traceparent import parse
 
 
 def log_ids(thread_id: object, run_id: object, traceparent: object) -> dict[str, object]:
-    """`extra` of a log line that is about a run, as far as that is known: thread_id, run_id, and the trace's id."""
+    """Return the `extra` of a log line about a run: thread_id, run_id and trace_id, those that are known."""
     span = parse(traceparent)
     names = {"thread_id": thread_id, "run_id": run_id, "trace_id": None if span is None else span.trace_id}
     return {name: value for name, value in names.items() if isinstance(value, str)}

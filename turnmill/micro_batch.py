@@ -1,6 +1,6 @@
-"""The writing side of the envelope: one run's events, numbered and packed into records of a bounded size.
+"""Number one run's events and pack them into records of a bounded size, in the form of the envelope.
 
-Pure: time comes in as an argument. Events are encoded once, when they are added, so that their size is known and the
+Pure: times are passed as arguments. Events are encoded once, when they are added, so that their size is known and the
 caller may change the object afterwards.
 """
 
@@ -19,9 +19,9 @@ PER_RECORD = 160  # the names and numbers of an envelope
 class MicroBatch:
     """One run's events that are not in a record yet, and `seq`, the number of the next one.
 
-    `identity` holds thread_id, run_id, agent_id, dialect and perhaps tenant: they are in each record; `info` (RunInfo)
-    only in the first. A record has at most `max_bytes`, and `max_events` where that is given. Raises InvalidRecord
-    for an `info` that no record can hold.
+    `identity` has thread_id, run_id, agent_id, dialect and perhaps tenant, which each record has; `info` (RunInfo) is
+    only in the first. A record has at most `max_bytes`, and `max_events` if that is given. Raises InvalidRecord if
+    `info` is too large for a record.
     """
 
     __slots__ = ("_events", "_fixed", "_info", "_room", "_size", "_times", "identity", "max_events", "seq")
@@ -54,9 +54,9 @@ class MicroBatch:
         return len(self._events)
 
     def add(self, event: dict[str, Any], at: int) -> list[bytes]:
-        """Take one event, at epoch ms. -> the records that are full now, in order: none, one or two.
+        """Add one event, at epoch ms. Return the records that are full now, in order: none, one or two.
 
-        Raises InvalidRecord for an event that can't travel; it takes no number, and the run goes on.
+        Raises InvalidRecord for an event that can't be sent; it gets no number, and the run goes on.
         """
         if not isinstance(event, dict):
             raise InvalidRecord(Reason.INVALID_EVENT, f"an event is a dict, not a {type(event).__name__}")
@@ -78,9 +78,9 @@ class MicroBatch:
         return full
 
     def take(self, end: str | None = None, *, at: int) -> bytes:
-        """Return a record of all waiting events, with the run's `end` where it is over.
+        """Return a record of all waiting events, with `end` if the run is over.
 
-        `at` dates a record without events.
+        `at` is the time of a record without events.
         """
         start = self._times[0] if self._times else at
         head: dict[str, Any] = {"v": VERSION, **self.identity, "seq": self.seq - len(self._events), "ts": start}

@@ -1,7 +1,7 @@
-"""The deepest nesting of JSON that is read: the same on every machine, whatever its interpreter could take.
+"""The deepest nesting of JSON that is accepted: the same on every machine, whatever its interpreter could parse.
 
-orjson reads LEVELS and no more, whoever calls it: that is its documented bound, and a test says so. Where it refuses a
-text for another reason, and the standard library reads it, the same bound is counted here.
+orjson reads at most LEVELS levels in any case: that is its documented limit, and a test checks it. If orjson refuses a
+text for another reason and the standard library parses it, the same limit is checked here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ T = TypeVar("T")
 def too_deep(data: bytes, levels: int = LEVELS) -> bool:
     """Return True if JSON has more levels of arrays and objects than `levels`.
 
-    For other bytes the answer means nothing.
+    For bytes that are not JSON the result means nothing.
 
-    The innermost pairs are removed until few are left, as each pass takes a level; only a deep rest is counted bracket
-    by bracket.
+    Each pass removes the innermost pairs of brackets, which is one level. Brackets that remain after some passes are
+    counted one by one.
     """
     unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = b"".join(unescaped.split(b'"')[::2]).translate(None, OTHERS).translate(bytes.maketrans(b"{}", b"[]"))
@@ -46,12 +46,12 @@ def too_deep(data: bytes, levels: int = LEVELS) -> bool:
 
 
 def text_too_deep(text: str) -> bool:
-    """Return True if a text is nested too deeply; for most the number of brackets decides."""
+    """Return True if a text is nested too deeply; most texts have so few brackets that counting them is enough."""
     return text.count("[") + text.count("{") > LEVELS and too_deep(text.encode("utf-8", "surrogatepass"))
 
 
 def with_room(call: Callable[[], T]) -> T:
-    """Call with room for deep nesting: what follows JSON calls itself once a level or more."""
+    """Call with a raised recursion limit if need be: code that walks JSON recurses once or more per level."""
     try:
         return call()
     except RecursionError:
@@ -60,7 +60,7 @@ def with_room(call: Callable[[], T]) -> T:
 
 
 class _Room:
-    """The interpreter's one limit for all threads: raised by the first who needs it, lowered by the last."""
+    """The recursion limit, which all threads share: the first user raises it, the last one restores it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

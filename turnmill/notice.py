@@ -1,4 +1,4 @@
-"""A record of the notices topic: what is no turn, and others want to hear."""
+"""A record of the notices topic: an event that is no turn, and that other systems may want to know."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ VERSION: Final = 1
 class Notice:
     """A notice.
 
-    `id` is the same each time the notice comes. `type`: thread.deleted, budget.reached, command.unanswered,
-    audit.recorded; readers ignore others.
-    `thread_id` is there where it is about a thread; `data` is as the type has it (`docs/records.md`).
+    `id` is the same each time the notice is delivered. `type`: thread.deleted, budget.reached, command.unanswered,
+    audit.recorded; readers ignore others. `thread_id` is set if the notice is about a thread; the content of `data`
+    depends on the type (`docs/records.md`).
     """
 
     id: str
@@ -31,7 +31,7 @@ class Notice:
 
 
 def record_of(value: bytes | None) -> dict[str, Any]:
-    """Value of the notices topic -> the NoticeRecord, as plain JSON values. Raises InvalidRecord."""
+    """Return the NoticeRecord in a value of the notices topic, as plain JSON values. Raises InvalidRecord."""
     record = loads(value) if value is not None else None
     if not isinstance(record, dict) or record.get("v") != VERSION:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a notice of version 1")
@@ -45,7 +45,7 @@ def record_of(value: bytes | None) -> dict[str, Any]:
 
 
 def notice_of(value: bytes | None) -> Notice:
-    """Value of the notices topic -> the notice. Raises InvalidRecord."""
+    """Return the notice in a value of the notices topic. Raises InvalidRecord."""
     record = record_of(value)
     at = datetime.fromtimestamp(record["at"] / 1000, UTC)
     return Notice(record["id"], record["type"], at, record.get("tenant"), record.get("thread_id"), record["data"])

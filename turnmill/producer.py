@@ -9,17 +9,17 @@ from turnmill.envelope import Headers
 
 
 class Producer(Protocol):
-    """A connection that takes records in order. After its first failure it is given up for another one."""
+    """A connection that takes records in order. After its first failure it is replaced by another one."""
 
     async def send(self, key: bytes, value: bytes, headers: Headers | None) -> asyncio.Future[Any]:
-        """Take a record -> what is done when the record is safe, or has failed.
+        """Take a record. Return a future that is done when the record is safe or has failed.
 
-        Raises TimeoutError where nothing is taken for long (it can be tried again), BrokerError where this connection
-        takes nothing any more, and what `refuses` knows.
+        Raises TimeoutError if it takes no records for long (a retry is possible), BrokerError if this connection takes
+        no more records at all, or an error for which `refuses` returns True.
         """
 
     def refuses(self, error: BaseException) -> bool:
-        """Return True if an error is about the record, which is never taken, rather than about the connection."""
+        """Return True if an error means that the record itself is refused for good, not that the connection failed."""
 
     async def close(self) -> None:
-        """Disconnect; what is not confirmed stays so."""
+        """Disconnect; unconfirmed records stay unconfirmed."""

@@ -1,4 +1,4 @@
-"""One run on its way out: its events numbered, dated, packed into records, and handed to the publisher's delivery."""
+"""A run that is being published: events are numbered, dated, packed into records, and passed to the delivery."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:  # it loads aiokafka
 
 Event = TypeVar("Event")
 Chunk = TypeVar("Chunk", bytes, str)
-Parent = tuple[str | None, str]  # the thread, None for the run's own, and the run that started this one
+Parent = tuple[str | None, str]  # (thread, run) of the run that started this one; None: the same thread
 
 log = logging.getLogger("turnmill.publisher")
 
 
 class Owner(Protocol):
-    """The publisher of a run, as far as the run needs it."""
+    """The interface of the publisher that a run needs."""
 
     counts: Counts
 
@@ -48,7 +48,7 @@ class Owner(Protocol):
 
 
 class PublishedRun:
-    """One run on its way out. Leaving its context ends it: complete; aborted when cancelled; error on an exception."""
+    """A run being published. Leaving its context ends it: complete; aborted if cancelled; error on an exception."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class PublishedRun:
         self._wire = wire
         self._batch = batch
         self._key = batch.identity["thread_id"].encode()
-        self.log_extra = log_ids(self.thread_id, self.run_id, span and span.text)  # for lines about it
+        self.log_extra = log_ids(self.thread_id, self.run_id, span and span.text)  # for log lines about this run
         self._headers = None if span is None else w3c.headers(span.text)
         self._decoder: Decoder | None = None
         self._over = False
-        self.stopped = Stopping()  # what it was told from elsewhere
+        self.stopped = Stopping()  # true once a command has told it to stop
         self.parent = parent
         self._inbox = Inbox(takes_messages=steers)
         self._hears = self._acknowledged = False
@@ -77,7 +77,7 @@ class PublishedRun:
 
     @property
     def thread_id(self) -> str:
-        """The thread's UUID; over HTTP its name, as the caller gave it."""
+        """The thread's UUID; over HTTP the name that the caller gave it."""
         return str(self._batch.identity["thread_id"])
 
     @property
@@ -97,7 +97,7 @@ class PublishedRun:
         return found
 
     def tell(self, headers: Headers) -> None:
-        """Headers of the run's records from now on, each once; a record that was in the spool comes without them."""
+        """Add headers to the run's records from now on, each name once. Records that were in the spool lose them."""
         told = [name for name, _ in headers]
         self._headers = [*(pair for pair in self._headers or () if pair[0] not in told), *headers]
 
@@ -120,20 +120,20 @@ class PublishedRun:
             await self.end("error")
 
     async def send(self, event: Any, *, at: int | None = None) -> None:
-        """Publish one event, a dict or an object of the SDK; `at` is epoch ms where it is not now.
+        """Publish one event, a dict or an object of the SDK; `at` is epoch ms, by default now.
 
-        Waits only where there is no room, neither in memory nor on disk. Raises InvalidRecord for an event that can't
-        travel (no JSON, over 900 KB): it is left out, the run goes on. Raises BrokerError where the broker refuses
-        what was sent, and there is no spool.
+        Waits only if there is room neither in memory nor on disk. Raises InvalidRecord for an event that can't be sent
+        (not JSON, over 900 KB): it is left out, and the run goes on. Raises BrokerError if the broker refuses records
+        and there is no spool.
         """
         event = self._wire.event_of(event)
         if event is not LEFT_OUT:
             await self._add(event, at)
 
     async def _add(self, event: Any, at: int | None = None) -> None:
-        """Publish one event as it travels."""
+        """Publish one event that is in its published form."""
         await self._publisher.delivery.room()
-        if self._over:  # perhaps since just now
+        if self._over:  # it may have ended during the wait
             raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
         self._batched(event, now_ms() if at is None else at)
         if len(self._batch):
@@ -145,11 +145,11 @@ class PublishedRun:
         self._publisher.counts.events += 1
 
     def hear(self) -> None:
-        """Have `tee` end where the run is told to stop."""
+        """Make `tee` end when the run is told to stop."""
         self._hears = True
 
     async def acknowledge(self, answer: Answer | None = None) -> None:
-        """Publish that the program acts upon an answer, by default upon the command to stop: that one once."""
+        """Publish that the program acts upon an answer, or by default upon the command to stop (only once)."""
         command = self.stopped.command
         if answer is not None:
             asked = answer.asked.get("tool_call_id") or answer.asked.get("id")
@@ -160,9 +160,10 @@ class PublishedRun:
             self._say(command.id, command.by, "acknowledged")
 
     async def steered(self) -> list[Steer]:
-        """Return the messages that users gave the run since the last call, and publish that they are taken up.
+        """Return the messages that users sent to the run since the last call, and publish that they are taken up.
 
-        Call it between tools; what is left out then is no part of the conversation. The run must be made with `steers`.
+        Call it between tools. Messages that the program never takes are not part of the conversation. The run must be
+        made with `steers`.
         """
         taken = self._inbox.messages()
         for one in taken:
@@ -172,8 +173,8 @@ class PublishedRun:
     async def answered(self, own_id: str) -> Answer:
         """Wait for a person's answer to a question of this run, and publish that it is taken up.
 
-        `own_id`: the id that the wire gives the call or the interrupt. Its `answer_id` is
-        `turnmill.answer_id(run.run_id, own_id)`: with it, the question is answered while the run goes on.
+        `own_id`: the id that the wire gives the call or the interrupt. While the run goes on, the question is answered
+        by its `answer_id`, which is `turnmill.answer_id(run.run_id, own_id)`.
         """
         if not self._hears:
             raise CallerError("nothing is heard from elsewhere: TURNMILL_CONTROL is off")
@@ -182,39 +183,39 @@ class PublishedRun:
         return answer
 
     def told(self, command: Command) -> None:
-        """Take a message or an answer from elsewhere."""
+        """Take a command with a message or an answer; publish it as refused if it can't be taken."""
         if (refused := self._inbox.put(command)) is not None:
             self._say(command.id, command.by, "refused", kind=command.kind, reason=refused)
 
     def _say(self, command_id: str, by: str, state: str, **more: Any) -> None:
-        """Publish what becomes of a command; in one step, so that nothing is said after the run's end."""
+        """Publish the new state of a command, without an await, so that nothing is published after the run's end."""
         if not self._over:
             self._batched({self._wire.kind: EVENT, "id": command_id, "state": state, "by": by, **more}, now_ms())
             self.flush()
 
     async def offer(self, event: Any) -> None:
-        """As `send`; an event that can't travel is logged and left out."""
+        """Publish one event like `send`, but log an event that can't be sent instead of raising."""
         try:
             await self.send(event)
         except InvalidRecord as error:
             self._left_out(error)
 
     async def send_bytes(self, chunk: bytes | str) -> None:
-        """Publish the events that a chunk of SSE or JSON lines completes; data that are no event are logged."""
+        """Publish the events that a chunk of SSE or JSON lines completes; log data that is not an event."""
         if self._decoder is None:
             self._decoder = decoder_for(self._wire, RECORD_BYTES)
         for framed in self._decoder.feed(chunk.encode() if isinstance(chunk, str) else chunk):
             await self._take(framed)
 
     def tee(self, events: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerator[Event]:
-        """Each event, unchanged, after it was published. One that can't travel is logged and passed on all the same.
+        """Yield each event unchanged after publishing it. An event that can't be sent is logged and still yielded.
 
-        A consumer that stops early leaves the run aborted, also where nothing is raised.
+        If the consumer stops early, the run ends as aborted, even without an exception.
         """
         return self._pass_on(events, self.offer)
 
     def tee_bytes(self, chunks: AsyncIterable[Chunk] | Iterable[Chunk]) -> AsyncGenerator[Chunk]:
-        """Each chunk of SSE or JSON lines, unchanged, after what it completes was published; else as `tee`."""
+        """Yield each chunk of SSE or JSON lines unchanged after publishing the events in it; otherwise like `tee`."""
         return self._pass_on(chunks, self.send_bytes)
 
     async def _pass_on(
@@ -236,9 +237,9 @@ class PublishedRun:
         self.verdict = "complete"
 
     async def end(self, end: str = "complete", *, at: int | None = None) -> None:
-        """Say how the run ended: complete, aborted, error or disconnected; `at` is epoch ms where it is not now.
+        """End the run as complete, aborted, error or disconnected; `at` is epoch ms, by default now.
 
-        Once; the context then adds nothing.
+        Only the first call counts; leaving the context then adds nothing.
         """
         if end not in ENDS:
             raise CallerError(f"a run ends as one of {', '.join(sorted(ENDS))}, not {end!r:.80}")
@@ -251,12 +252,12 @@ class PublishedRun:
         self._put(self._batch.take(end, at=now_ms() if at is None else at))
 
     def flush(self) -> None:
-        """Hand the events that wait for more to the delivery now."""
+        """Give the waiting events to the delivery now, without waiting for more."""
         if len(self._batch):
             self._put(self._batch.take(at=now_ms()))
 
     def leave(self) -> None:
-        """Flush, and take no more events, without an end: another process goes on with the run."""
+        """Flush and take no more events, but publish no end, since another process continues the run."""
         self.flush()
         self._over = True
         self._publisher.forget(self)
@@ -279,7 +280,7 @@ class PublishedRun:
 
 
 async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerator[Event]:
-    """Yield the items of any iterable; one that is a context manager, too, is entered (as streams of Pydantic AI 2)."""
+    """Yield the items of an iterable; enter it first if it is a context manager (such as streams of Pydantic AI 2)."""
     if isinstance(source, AbstractAsyncContextManager):
         async with source as entered:
             async for item in entered:
@@ -290,4 +291,4 @@ async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerato
     else:
         for item in source:
             yield item
-            await asyncio.sleep(0)  # else the loop, which publishes and hears commands, has no turn before the end
+            await asyncio.sleep(0)  # let the event loop run, else it sends and receives nothing before the end

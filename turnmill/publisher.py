@@ -6,9 +6,9 @@
                 yield chunk
 
 A run's events are numbered, dated, packed into records for at most 50 ms, and sent by an idempotent producer, or to a
-gateway over HTTP where TURNMILL_PUBLISH_URL names one. What is not confirmed within a second, has no broker, or does
-not fit into memory, goes to a spool on disk, which drains in order when the broker takes records again: now, or at the
-next start.
+gateway over HTTP if TURNMILL_PUBLISH_URL names one. Records go to a spool on disk if they are not confirmed within a
+second, if no broker answers, or if memory is full. The spool is sent in order when the broker takes records again, in
+this process or after the next start.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when so
 
 LINGER = 0.05  # seconds that an event waits for the next ones
 FLUSH_WITHIN = 30.0  # seconds, on exit
-KEEP_AFTER = 5.0  # seconds, on exit, until what is unconfirmed stays in the spool
+KEEP_AFTER = 5.0  # seconds, on exit, after which unconfirmed records stay in the spool
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +51,8 @@ log = logging.getLogger(__name__)
 class Publisher:
     """The connection to the broker, or to the gateway, that all runs of a process share.
 
-    With the spool, a broker that is away is no error. Without (`spool=False`), its absence at the start is a
-    BrokerError, `send` waits for a slow one, and what is not confirmed at the end is a BrokerError, too.
+    With the spool, it is no error if no broker answers. Without (`spool=False`), that is a BrokerError at the start,
+    `send` waits for a slow broker, and unconfirmed records at the end are a BrokerError, too.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Publisher:
         """Make a publisher; it connects in `async with`.
 
         Args:
-            settings: By default what the environment says.
-            spool: False: without a disk; an absent broker is an error.
-            keep_after: Seconds, on exit, until unconfirmed records stay in the spool; by default 5.
-            topic: The topic, behind the prefix of the settings, that `put` sends to; runs go to that of events.
+            settings: By default read from the environment.
+            spool: False: nothing is written to disk, and it is an error if no broker answers.
+            keep_after: Seconds, on exit, after which unconfirmed records stay in the spool; by default 5.
+            topic: The topic that `put` sends to, without the prefix of the settings; runs go to that of events.
 
         Raises:
             CallerError: The environment is wrong.
@@ -92,14 +92,14 @@ class Publisher:
     async def __aenter__(self) -> Self:
         """Connect.
 
-        Raises CallerError for settings that can't work, and BrokerError without a spool.
+        Raises CallerError for settings that can't work; without a spool, BrokerError if no broker answers.
         """
         from turnmill.delivery import Delivery  # noqa: PLC0415  # as above
         from turnmill.spool import Spool  # noqa: PLC0415
 
         settings = self._settings
         connect, folder = _over_kafka(settings, self._topic) if settings.publish_url is None else _over_http(settings)
-        self.counts = Counts()  # what an earlier block has left on disk is adopted
+        self.counts = Counts()  # new ones: records that an earlier block left on disk are counted as adopted
         if self._spooled:
             self._spool = await asyncio.to_thread(Spool, settings.spool_folder / folder, settings.spool_bytes)
             self.counts.adopted += self._spool.adopted
@@ -111,7 +111,7 @@ class Publisher:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._linger_is_over()
-        # Beside what is sent: where the broker is away, both take some seconds.
+        # Concurrently with sending the rest: if the broker is away, both take some seconds.
         deaf = None if self._control is None else asyncio.ensure_future(self._control.close())
         delivery, self._delivery = self.delivery, None
         keep_after = KEEP_AFTER if self._keep_after is None else self._keep_after
@@ -134,7 +134,7 @@ class Publisher:
             raise BrokerError(message)
 
     def report(self) -> Report:
-        """Return where the records are now; after the end, where they were left."""
+        """Return the numbers of records by place; after the end, as they were then."""
         counts, delivery = self.counts, self._delivery
         waiting = delivery.waiting if delivery else 0
         return Report(
@@ -166,21 +166,21 @@ class Publisher:
         """Return a run, to be used in `async with`.
 
         Args:
-            thread_id: The conversation. One that is no UUID becomes one, and is kept as the thread's external id; over
-                HTTP the gateway makes it, which knows the tenant.
+            thread_id: The conversation. An id that is no UUID is converted to one and kept as the thread's external id;
+                over HTTP, the gateway converts it, since it knows the tenant.
             agent_id: The agent.
             dialect: The wire of its events, as `docs/dialects.md` names them.
             run_id: By default a new UUID.
             tenant: The tenant.
-            info: Facts about the run, of its first record.
-            max_events: Most events in a record; by default its size alone bounds it.
-            first_seq: The number of the first event, where others of the run were published before.
+            info: Facts about the run, which are published in its first record.
+            max_events: Most events in a record; by default only its size is bounded.
+            first_seq: The number of the first event, if earlier events of the run were published before.
             traceparent: The span (W3C) that the run is a part of, by default OpenTelemetry's current one; a malformed
                 one is left out.
-            steers: Whether the program takes messages while the run goes on: it asks `run.steered()` between tools.
+            steers: Whether the program takes messages while the run goes on: it calls `run.steered()` between tools.
 
         Raises:
-            CallerError: An argument can't be right.
+            CallerError: An argument is wrong.
             InvalidRecord: `info` is too large.
         """
         from pydantic import ValidationError  # noqa: PLC0415  # as above
@@ -211,7 +211,7 @@ class Publisher:
             facts.setdefault("external_id", external_id)
         span = w3c.parse(traceparent or facts.pop("traceparent", None) or current())
         if span is not None:
-            facts["traceparent"] = span.text  # a record that was in the spool comes without its headers
+            facts["traceparent"] = span.text  # besides the header, since the spool does not keep headers
         batch = MicroBatch(identity, facts, max_events=max_events, first_seq=first_seq)
         parent = (known.parent_thread_id, known.parent_run_id) if known.parent_run_id else None
         run = PublishedRun(self, WIRES[dialect], batch, span, steers=steers, parent=parent)
@@ -223,11 +223,11 @@ class Publisher:
 
     @property
     def hears(self) -> bool:
-        """Return True if its runs can be stopped from elsewhere."""
+        """Return True if its runs receive commands, as to stop."""
         return self._settings.control
 
     def _listen(self, run: PublishedRun) -> None:
-        from turnmill.control import Control  # noqa: PLC0415  # who does without it does not load it
+        from turnmill.control import Control  # noqa: PLC0415  # only loaded if commands are wanted
 
         if self._control is None:
             self._control = Control(self._settings, self.delivery.connected)
@@ -240,13 +240,13 @@ class Publisher:
         self.delivery.put(key, value)
 
     async def flush(self, within: float = FLUSH_WITHIN) -> None:
-        """Return when all that was sent so far is confirmed. Raises BrokerError after `within` seconds."""
+        """Wait until all records sent so far are confirmed. Raises BrokerError after `within` seconds."""
         self._linger_is_over()
         if await self.delivery.drained(within):
             raise BrokerError(f"{self._settings.address} did not confirm all records within {within:.0f} s")
 
     async def kept(self, within: float = FLUSH_WITHIN) -> None:
-        """Return when all that was sent so far is confirmed, or in the spool. Raises BrokerError after `within` s."""
+        """Wait until all records sent so far are confirmed or in the spool. Raises BrokerError after `within` s."""
         self._linger_is_over()
         if not await self.delivery.kept(within):
             why = self.delivery.failure or self.delivery.trouble or f"no answer for {within:.0f} s"
@@ -254,13 +254,13 @@ class Publisher:
 
     @property
     def delivery(self) -> Delivery:
-        """The records on their way. Raises CallerError outside of `async with`."""
+        """The delivery of this publisher's records. Raises CallerError outside of `async with`."""
         if self._delivery is None:
             raise CallerError("the publisher is closed: use it inside `async with Publisher()`")
         return self._delivery
 
     def linger(self) -> None:
-        """Let all runs' events wait a moment for the next ones, so that one request takes them all."""
+        """Flush all runs LINGER seconds from now, so that one request has the events of several runs."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LINGER, self._linger_is_over)
 
@@ -279,7 +279,7 @@ class Publisher:
 
 
 def _over_kafka(settings: ClientSettings, topic: str) -> tuple[Connect, str]:
-    """Return a function that connects to Kafka, and the spool's folder. Raises CallerError for wrong settings."""
+    """Return a function that connects to Kafka, and the name of its spool. Raises CallerError for wrong settings."""
     from turnmill.kafka.client import client_options  # noqa: PLC0415  # as above
     from turnmill.kafka.producer import connected  # noqa: PLC0415
 
@@ -289,7 +289,7 @@ def _over_kafka(settings: ClientSettings, topic: str) -> tuple[Connect, str]:
 
 
 def _over_http(settings: ClientSettings) -> tuple[Connect, str]:
-    """Return the same for a gateway. Its spool is another one: its records name threads as the caller does."""
+    """Return the same for a gateway. It has a spool of its own, whose records have the caller's names of threads."""
     from turnmill.credentials import secret  # noqa: PLC0415  # as above
     from turnmill.gateway_producer import connected  # noqa: PLC0415
 

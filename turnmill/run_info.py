@@ -22,10 +22,10 @@ class RunInfo(BaseModel):
     parent_run_id: Named | None = None
     parent_thread_id: Named | None = None
     continues: Named | None = None  # the run that this one follows
-    replaces: Named | None = None  # the run that this one is another version of
+    replaces: Named | None = None  # the run of which this one is another version
     started_at: str | int | None = None
     request: Any = None
     external_id: Named | None = None
     traceparent: str | None = None
     thread: dict[str, Any] | None = None  # facts about its thread: `title`, `metadata`
-    imported: bool | None = None  # it is told after the fact: no webhook, budget or live figure counts it
+    imported: bool | None = None  # published after the fact: webhooks, budgets and live figures ignore it

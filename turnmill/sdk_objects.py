@@ -1,14 +1,14 @@
-"""Events as an SDK's own objects -> the JSON objects that its wire carries. They are known by shape: no SDK is needed.
+"""Convert an SDK's event objects into the JSON objects of its wire. Objects are recognized by shape, without the SDK.
 
 Pydantic AI's events (`event_kind`)       serialized; the run's result with the messages of this run only
-events of OpenAI's Agents SDK             what they hold, serialized as it came; of agents their names
-messages of the Claude Agent SDK          the lines that they were read from
-what LangGraph streams                    messages and other objects inside of it, serialized
-events of openai's and anthropic's        as the server sent them: what the helper adds (the text so far with every
-stream helpers                            delta, the same again in other words) is left out
-chunks of its adapters, pydantic models   serialized by their aliases, without what is None
+events of OpenAI's Agents SDK             their content, serialized as received; agents as their names
+messages of the Claude Agent SDK          the lines that they were parsed from
+items of LangGraph's streams              messages and other objects in them, serialized
+events of openai's and anthropic's        as the server sent them, without the helper's additions (the text so far in
+stream helpers                            every delta, and events that repeat others in another form)
+chunks of its adapters, pydantic models   serialized by their aliases, without fields that are None
 
-Pydantic's warnings are left out: SDKs build their objects without validation, and their agents' logs are not ours.
+Pydantic's warnings are turned off: SDKs build their objects without validation, and the agent's log is not ours.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import orjson
 from turnmill.claude_messages import line
 from turnmill.errors import InvalidRecord, Reason
 
-LEFT_OUT: Final = object()  # in place of an event that says what others have said
-# What the helpers make of the deltas that they hand out, too, by its types.
+LEFT_OUT: Final = object()  # returned for an event that only repeats the content of others
+# Types of the events that the helpers derive from the deltas, which they yield as well.
 _OF_ANTHROPICS_HELPER: Final = frozenset({"text", "thinking", "signature", "input_json", "citation", "compaction"})
 _OF_OPENAIS_HELPER: Final = ("content.", "refusal.", "tool_calls.", "logprobs.")
 _BESIDE_GEMINI: Final = frozenset({"sdk_http_response", "automatic_function_calling_history", "parsed"})
@@ -56,13 +56,13 @@ def langgraph_event(event: Any) -> Any:
     try:
         return _written(event)
     except RecursionError:
-        return event  # too deep to look into; what was read of JSON travels as it is
+        return event  # too deep to convert; values that were parsed from JSON need no conversion
     except (ValueError, TypeError) as error:
         raise _unwritable(event, error) from error
 
 
 def _written(value: Any) -> Any:
-    """Return a value that may hold objects as JSON."""
+    """Return a value that may contain objects as JSON values."""
     match value:
         case None | str() | int() | float():
             return value
@@ -129,7 +129,7 @@ def openai_agents_event(event: Any) -> Any:
 
 
 def _run_item(item: Any) -> dict[str, Any]:
-    """Return a RunItem as a dict; the agents in it are programs, their names are data."""
+    """Return a RunItem as a dict; the agents in it are replaced by their names, since they are code."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415  # who sends such objects has it loaded
 
     told = {"type": item.type, "raw_item": _as_it_came(item.raw_item)}
@@ -143,12 +143,12 @@ def _run_item(item: Any) -> dict[str, Any]:
 
 
 def _as_it_came(value: Any) -> Any:
-    """Return the fields of a model of OpenAI's that its server wrote; a dict stays one."""
+    """Return those fields of OpenAI's model that the server sent; a dict is returned unchanged."""
     return value.model_dump(mode="json", exclude_unset=True, warnings=False) if hasattr(value, "model_dump") else value
 
 
 def _result(result: Any) -> dict[str, Any]:
-    """Return the end of a run. `usage` is a method in Pydantic AI 1 and an attribute in 2."""
+    """Return the result of a run as a dict. `usage` is a method in Pydantic AI 1 and an attribute in 2."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415  # as above
 
     usage = result.usage() if callable(result.usage) else result.usage

@@ -1,4 +1,4 @@
-"""The task that hands a publisher's records over, to one producer after another."""
+"""The task that sends a publisher's records. After a failure it continues with a new producer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from turnmill.producer import Producer
 from turnmill.spooling import Spooling
 from turnmill.transit import Parcel, Transit
 
-FIRST_DELAY: Final = 0.2  # seconds until a broker is tried again
+FIRST_DELAY: Final = 0.2  # seconds before the first retry
 LONGEST_DELAY: Final = 5.0
 
 Connect = Callable[[], Awaitable[Producer]]
 
 
 class Sending:
-    """The broker's side of a delivery; without `spooling` its first failure is the last."""
+    """The part of a delivery that sends to the broker. Without `spooling`, its first failure is final."""
 
     def __init__(self, connect: Connect, address: str, transit: Transit, spooling: Spooling | None) -> None:
         self._connect = connect
@@ -53,7 +53,7 @@ class Sending:
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  # jitter
 
     async def _hand_over(self, producer: Producer) -> None:
-        """Send for as long as the producer is good for it; then raise BrokerError with what is wrong with it."""
+        """Send until the producer fails, then raise BrokerError with its reason."""
         transit = self._transit
         while self._broken is None:
             if not transit.waiting and self._spooling is not None:
@@ -71,7 +71,7 @@ class Sending:
             except Exception as error:
                 if not producer.refuses(error):
                     raise
-                self._refuse(parcel, error)  # it never left: it is larger than what the producer sends at all
+                self._refuse(parcel, error)  # it was not sent, since it is larger than the producer allows
                 continue
             if parcel.alone:
                 await self._all_answered()
@@ -97,7 +97,7 @@ class Sending:
 
     def _answered(self, producer: Producer, parcel: Parcel, future: asyncio.Future[Any]) -> None:
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
-        if parcel.future is not future:  # of a producer that was given up
+        if parcel.future is not future:  # the result is of an earlier producer; the record was sent again
             return
         if error is None:
             self._transit.trouble = None

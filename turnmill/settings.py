@@ -1,4 +1,4 @@
-"""The options of what runs in an agent's process, in one frozen class.
+"""The options of the client, which runs in an agent's process, in one frozen class.
 
 Each field is the variable TURNMILL_<NAME>, which `turnmill.environment` reads. The pipeline's own options
 (`pipeline.settings`) extend this class.
@@ -171,6 +171,6 @@ class ClientSettings(BaseModel):
 
 
 def without_password(url: str) -> str:
-    """Return a URL fit to be printed, also one whose password breaks it in two."""
+    """Return a URL with its secrets masked, even if characters of the password make the URL invalid."""
     url = re.sub(r"(?i)([?&][^=&]*(?:password|token|secret|sig)[^=&]*=)[^&]*", r"\1***", url)
     return re.sub(r"(://[^:/?#@]*):.*@", r"\1:***@", url)

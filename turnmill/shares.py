@@ -1,4 +1,4 @@
-"""The shares of tenants in something bounded: bytes, slots, entries. Pure."""
+"""The shares of tenants in a bounded resource: bytes, slots, entries. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 BITS: Final = 64
-LEAVES: Final = 3  # a tenant holds at most so many times what it leaves free: three quarters where it is alone
+LEAVES: Final = 3  # a tenant holds at most 3 times the free amount: three quarters of all if it is alone
 
 
 class Shares:
     """The amount that each tenant holds; `total`: all together.
 
-    Tenants are kept by the bits of their amounts: to find who holds most, within a factor of two, takes as long for a
-    million of them as for one. So who holds less than half as much as another is never asked to make room.
+    Tenants are grouped by the bit length of their amounts, so that finding the one with most, within a factor of two,
+    takes as long for a million tenants as for one. A tenant with less than half of another's amount is never found.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Shares:
         self._by_bits: list[dict[str | None, None]] = [{} for _ in range(BITS)]
 
     def add(self, tenant: str | None, amount: int) -> None:
-        """Add an amount to a tenant's; a negative one is taken away."""
+        """Add an amount to a tenant's; a negative amount is subtracted."""
         before = self._held.get(tenant, 0)
         after = before + amount
         self.total += amount
@@ -36,7 +36,7 @@ class Shares:
                 self._by_bits[after.bit_length()][tenant] = None
 
     def copy(self) -> Shares:
-        """Return the same amounts, to try out what would fit."""
+        """Return a copy, to try out what would fit."""
         found = Shares()
         for tenant, amount in self._held.items():
             found.add(tenant, amount)
@@ -47,18 +47,18 @@ class Shares:
         return self._held.get(tenant, 0)
 
     def most(self) -> str | None:
-        """Return the tenant that holds most; of several the one that has held as much for longest.
+        """Return the tenant that holds most, within a factor of two; of several, the one in that range for longest.
 
-        Something must be held.
+        At least one tenant must hold something.
         """
         return next(tenant for tenants in reversed(self._by_bits) for tenant in tenants)
 
     def allows(self, tenant: str | None, amount: int, size: int) -> bool:
         """Return True if a tenant may hold `amount` more in a pool of `size`.
 
-        A tenant that holds nothing may take whatever fits. One that holds something must leave a third of its amount
-        free, so that the next tenant finds room at once: each of two gets at most three sevenths, of three three
-        tenths. Among switches of networks this is known as "dynamic threshold".
+        A tenant that holds nothing may take any amount that fits. A tenant that holds something must leave a third of
+        its amount free, so that the next tenant finds room at once: each of two tenants gets at most three sevenths,
+        each of three three tenths. Network switches call this method "dynamic threshold".
         """
         free = size - self.total - amount
         held = self._held.get(tenant, 0)
@@ -67,18 +67,18 @@ class Shares:
 
 @dataclass(slots=True)
 class Room:
-    """A pool of `size` bytes from which callers take what they may."""
+    """A pool of `size` bytes that tenants share."""
 
     size: int
     shares: Shares = field(default_factory=Shares)
 
     def take(self, tenant: str | None, amount: int) -> bool:
-        """Take bytes for a tenant. Return False, and take none, where it has its share."""
+        """Take bytes for a tenant. Return False, and take none, if that exceeds its share."""
         if not self.shares.allows(tenant, amount, self.size):
             return False
         self.shares.add(tenant, amount)
         return True
 
     def give(self, tenant: str | None, amount: int) -> None:
-        """Give bytes back."""
+        """Return bytes to the pool."""
         self.shares.add(tenant, -amount)

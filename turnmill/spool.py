@@ -1,16 +1,16 @@
-"""Records on disk that the broker can't take now. Synchronous; `turnmill.delivery` says when it is used.
+"""Records on disk that the broker can't take now. Synchronous; `turnmill.delivery` decides when it is used.
 
     FOLDER/<owner>/lock            held by the process that owns the folder; freed by the system when it dies
     FOLDER/<owner>/<ns>-<owner>.log   a segment: records as `turnmill.spool_frames` writes them, appended only
-    FOLDER/<owner>/<ns>-<owner>.ack   how far the segment was confirmed; without it, records are sent again
-    FOLDER/damaged/                bytes that were no record
+    FOLDER/<owner>/<ns>-<owner>.ack   up to where the segment is confirmed; without it, records are sent again
+    FOLDER/damaged/                bytes that could not be read as a record
     FOLDER/refused.jsonl           records that the broker refused for good, and why
 
-Only the user of the process may read any of them: they are what agents and people have said.
+Only the user of the process may read these files, since they contain conversations.
 
-A record is in the system's hands when `append` returns: it survives the process, killed or not. It survives a power
-cut once `fsync_all` of what `unsynced` gives has returned, which the delivery calls 0.1 s later at the latest.
-Segments of processes that died are adopted at the start, in the order of their creation.
+When `append` returns, the operating system has the record: it survives the end of the process, even if it is killed. It
+survives a power cut once `fsync_all` of the descriptors of `unsynced` has returned. The delivery calls it at most 0.1 s
+later. Segments of dead processes are adopted at the start, in the order of their creation.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ log = logging.getLogger(__name__)
 
 
 class SpoolFull(Exception):
-    """There is no room; the message says whether `spool_bytes` is reached or the disk is full."""
+    """The spool has no room; the message says whether `spool_bytes` is reached or the disk is full."""
 
 
 class Spool:
-    """One process's spool in `folder`, of `most_bytes` together with what it adopts.
+    """One process's spool in `folder`, of at most `most_bytes` including adopted segments.
 
-    `adopted`: records that dead processes have left; `damaged`: regions of their segments that could not be read.
-    Raises CallerError where the folder can't be used.
+    `adopted`: records of dead processes; `damaged`: regions of segments that could not be read. Raises CallerError if
+    the folder can't be used.
     """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
@@ -80,7 +80,7 @@ class Spool:
         return bool(self._segments) and self._segments[-1].read < self._segments[-1].size
 
     def append(self, key: bytes, value: bytes) -> RecordEnd:
-        """Write a record behind all others. Raises SpoolFull; then nothing of it is there."""
+        """Append a record. Raises SpoolFull; then no part of it remains in the file."""
         frame = encode(key, value)
         if self.size + len(frame) > self._most:
             raise SpoolFull(f"it holds {self.size:,} of TURNMILL_SPOOL_BYTES={self._most} bytes")
@@ -93,19 +93,19 @@ class Spool:
         return RecordEnd(segment, segment.size)
 
     def skip(self) -> None:
-        """Leave out of `read` what has been appended so far: it is in memory."""
+        """Make `read` skip the records appended so far, since they are in memory."""
         for segment in self._segments:
             segment.read = segment.size
 
     def read(self) -> list[Spooled]:
-        """Return the next records, in order, of one segment; empty where all was read. Damaged bytes are put aside."""
+        """Return the next records of one segment, in order; empty if all are read. Damaged bytes go to a file."""
         for segment in list(self._segments):
             if segment.read < segment.size and (found := self._rest_of(segment)):
                 return found
         return []
 
     def ack(self, places: Iterable[RecordEnd]) -> None:
-        """Note that these records, in order, and all before them are confirmed: no process reads them again."""
+        """Note that these records, given in order, and all before them are confirmed: no process reads them again."""
         for place in places:
             place.segment.acked = place.end
         while self._segments and self._segments[0].acked >= self._segments[0].size:
@@ -114,7 +114,7 @@ class Spool:
             self._segments[0].write_ack()
 
     def unsynced(self) -> list[int]:
-        """Descriptors for `fsync_all`, which closes them; empty where all is safe."""
+        """Return descriptors for `fsync_all`, which closes them; empty if everything is synced."""
         if not self._dirty:
             return []
         self._dirty = False
@@ -124,7 +124,7 @@ class Spool:
         return [*found, os.open(self._own, os.O_RDONLY)]
 
     def refuse(self, key: bytes, value: bytes, reason: str) -> Path:
-        """Keep a record that the broker will never take. -> the file; raises OSError where it can't be written."""
+        """Write a record that the broker refuses for good to a file. Return its path; raises OSError."""
         path = self.folder / REFUSED
         line = {"time": now_ms(), "reason": reason}
         line |= {"key": key.decode("utf-8", "replace"), "value": value.decode("utf-8", "replace")}
@@ -133,7 +133,7 @@ class Spool:
         return path
 
     def close(self) -> None:
-        """Sync what is left, and let others adopt it; without any, nothing stays behind."""
+        """Sync the remaining segments and release them for adoption; without segments, remove the folder."""
         fsync_all(self.unsynced())
         if self._live is not None:
             os.close(self._live)
@@ -172,7 +172,7 @@ class Spool:
         segment.remove()
 
     def _adopt(self) -> None:
-        """Take over the segments of folders whose owner is dead; they stay under its name until they are moved."""
+        """Move the segments of folders whose owner is dead to our folder, and count their records."""
         for folder in sorted(self.folder.iterdir()):
             if folder != self._own and folder.name != DAMAGED and folder.is_dir():
                 spool_owners.adopt(folder, self._own)
@@ -188,9 +188,9 @@ class Spool:
             )
 
     def _rest_of(self, segment: Segment) -> list[Spooled]:
-        """Return the records from `read` to the end.
+        """Return a segment's records from `read` to the end.
 
-        Other bytes are put aside; at the end they no longer belong to it.
+        Other bytes are moved to a file; at the segment's end, its size no longer includes them.
         """
         begin = last = segment.read
         data = segment.bytes_from(begin)
@@ -221,7 +221,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def fsync_all(descriptors: Sequence[int]) -> None:
-    """Sync files and close them; for a thread, as it may take long."""
+    """Sync files and close them. Call it in a thread, since it may take long."""
     for descriptor in descriptors:
         try:
             os.fsync(descriptor)

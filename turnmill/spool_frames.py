@@ -1,8 +1,8 @@
-"""Records of the spool as bytes that tell whether they are whole.
+"""Records of the spool as bytes with a checksum, which shows whether a record is complete.
 
     mark (4) | length of key (u32) | length of value (u32) | CRC-32 of lengths, key and value (u32) | key | value
 
-Little-endian. The mark is no part of any UTF-8 text, so that behind a damaged record the next one is found.
+Little-endian. The mark never occurs in UTF-8 text, so that the next record after a damaged one is found.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEADER: Final = len(MARK) + LENGTHS.size + CHECKSUM.size
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A whole record, at these bytes of what was scanned."""
+    """A complete record, and its position in the scanned bytes."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that are no record. `torn`: the beginning of one whose rest was never written, at the end."""
+    """Bytes that are no record. `torn`: the beginning of a last record whose rest was never written."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ def encode(key: bytes, value: bytes) -> bytes:
 
 
 def scan(data: bytes) -> Iterator[Frame | Damage]:
-    """All of `data`, in order: whole records, and what lies between them."""
+    """Yield all of `data` in order: complete records, and the bytes between them."""
     at = 0
     while at < len(data):
         found = _frame(data, at) or _damage(data, at)
@@ -65,7 +65,7 @@ def _frame(data: bytes, at: int) -> Frame | None:
 
 
 def _damage(data: bytes, at: int) -> Damage:
-    """To the next whole record, or to the end."""
+    """Return the damaged bytes from `at` to the next complete record, or to the end."""
     start = at
     while (at := data.find(MARK, at + 1)) >= 0:
         if _frame(data, at) is not None:
@@ -80,7 +80,7 @@ def _damage(data: bytes, at: int) -> Damage:
 
 
 def _size(data: bytes, at: int) -> tuple[int, int] | None:
-    """Length of key and of value, where a whole header is."""
+    """Return the lengths of key and value; None if there is no complete header."""
     if not data.startswith(MARK, at) or at + HEADER > len(data):
         return None
     key, value = LENGTHS.unpack_from(data, at + len(MARK))

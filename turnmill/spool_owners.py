@@ -1,4 +1,4 @@
-"""Whose folder of a spool is whose: a lock that the system frees when its process dies."""
+"""Ownership of the spool's folders, by a lock that the system releases when the process dies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ log = logging.getLogger("turnmill.spool")
 
 
 def take(folder: Path) -> int:
-    """Make a folder and own it. -> the descriptor of its lock, which is freed when that is closed. Raises OSError.
+    """Make a folder and lock it. Return the lock's descriptor; closing it releases the lock. Raises OSError.
 
-    Between its making and the lock another process may take the folder for a dead one's and remove it: then once more.
+    Before the folder is locked, another process may think that its owner is dead, and remove it: then it is made again.
     """
-    # Whatever the umask is: who could write here, could put records in for a publisher to adopt.
+    # Independent of the umask: anybody who can write here could add records for a publisher to adopt.
     for above in (folder.parent.parent, folder.parent):
         above.mkdir(mode=0o700, parents=True, exist_ok=True)
     while True:
@@ -34,29 +34,29 @@ def take(folder: Path) -> int:
 
 
 def leave(folder: Path) -> None:
-    """Remove an own folder that holds no more than its lock."""
+    """Remove our own folder, which contains only its lock."""
     (folder / LOCK).unlink(missing_ok=True)
     folder.rmdir()
 
 
 def adopt(folder: Path, own: Path) -> None:
-    """Move the segments out of `folder` into `own`, unless the owner lives. Raises OSError where that can't be done."""
+    """Move the segments from `folder` to `own`, unless the owner is alive. Raises OSError."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR)
     except FileNotFoundError:
-        return  # it is just being made or removed
+        return  # the folder is just being made or removed
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_there(lock, folder):  # else another process has just adopted it
             _move(folder, own)
     except BlockingIOError:
-        return  # its owner lives
+        return  # its owner is alive
     finally:
         os.close(lock)
 
 
 def _is_there(lock: int, folder: Path) -> bool:
-    """Return True if the locked file is still the folder's."""
+    """Return True if the locked file is still the lock in the folder."""
     try:
         return os.path.samestat(os.fstat(lock), (folder / LOCK).stat())
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def _is_there(lock: int, folder: Path) -> bool:
 
 
 def _move(folder: Path, own: Path) -> None:
-    for pattern in ("*.ack", "*.log"):  # a segment whose mark stays behind would be sent again
+    for pattern in ("*.ack", "*.log"):  # in this order: a segment moved without its .ack would be sent again
         for path in folder.glob(pattern):
             path.rename(own / path.name)
     (folder / LOCK).unlink(missing_ok=True)

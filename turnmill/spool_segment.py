@@ -1,4 +1,4 @@
-"""One file of the spool: records as `turnmill.spool_frames` writes them, and beside it how far they are confirmed."""
+"""One segment of the spool: a file of records (`turnmill.spool_frames`), and a file with the confirmed offset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Segment:
             return file.read(self.size - start)
 
     def write_ack(self) -> None:
-        """Note on disk how far it is confirmed."""
+        """Write the confirmed offset to disk."""
         offset = self.acked.to_bytes(8, "little")
         try:
             descriptor = os.open(self.path.with_suffix(".ack"), os.O_WRONLY | os.O_CREAT, 0o600)
@@ -39,11 +39,11 @@ class Segment:
                 os.pwrite(descriptor, ACK.pack(self.acked, zlib.crc32(offset)), 0)
             finally:
                 os.close(descriptor)
-        except OSError as error:  # a full disk: after a crash some records would be sent again, which changes nothing
+        except OSError as error:  # a full disk: after a crash some records would be sent again, which does no harm
             log.debug("%s: %r", self.path, error)
 
     def remove(self) -> None:
-        """Delete it, and the note of how far it is confirmed."""
+        """Delete the segment and the file with its confirmed offset."""
         self.path.unlink(missing_ok=True)
         self.path.with_suffix(".ack").unlink(missing_ok=True)
 
@@ -66,7 +66,7 @@ class Spooled:
 
 
 def opened(path: Path) -> Segment:
-    """Return the segment in a file that was written before, to be read from where it is confirmed."""
+    """Return the segment of an existing file, to be read from its confirmed offset."""
     size = path.stat().st_size
     begin = min(_read_ack(path), size)
     return Segment(path, size=size, read=begin, acked=begin)

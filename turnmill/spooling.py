@@ -1,4 +1,4 @@
-"""Writing to a publisher's spool: where the broker is slow or away, or memory is full."""
+"""Write records to a publisher's spool when the broker is slow or away, or memory is full."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from turnmill.spool_segment import RecordEnd
 from turnmill.transit import Parcel, Transit
 
 SPOOL_AFTER: Final = 1.0  # seconds that a record waits for the broker before it goes to the spool
-SYNC_AFTER: Final = 0.1  # seconds in which spooled records gather for one fsync
-FULL_RETRY: Final = 1.0  # seconds
+SYNC_AFTER: Final = 0.1  # seconds from a write to the fsync, which then covers all writes in between
+FULL_RETRY: Final = 1.0  # seconds before a full spool is tried again
 
 log = logging.getLogger("turnmill.delivery")
 
 
 class Spooling:
-    """The spool's side of a delivery. While it is `active`, new records queue behind those on disk."""
+    """The part of a delivery that spools. While it is `active`, new records are appended to those on disk."""
 
     def __init__(self, spool: Spool, transit: Transit, address: str, *, drop: bool) -> None:
         self._spool = spool
@@ -33,9 +33,9 @@ class Spooling:
         self._loop = asyncio.get_running_loop()
 
     def watch(self) -> None:
-        """Spill a waiting record to disk after a while.
+        """Spill waiting records to disk after SPOOL_AFTER.
 
-        At once where there is no broker, as the process may be killed.
+        If nothing reaches the broker, do it at once, since the process may be killed.
         """
         if self._transit.trouble is not None:
             self.keep()
@@ -43,16 +43,16 @@ class Spooling:
             self._arm(self._look_at_the_oldest, SPOOL_AFTER)
 
     def keep(self) -> None:
-        """Write what waits to the disk, unless that is there anyway."""
+        """Write the records that are only in memory to disk, unless the spool is active already."""
         if not self.active and self._transit.oldest() is not None:
             self.spill()
 
     def put(self, key: bytes, value: bytes) -> bool:
-        """Write a record behind all others. -> whether there was room on disk, and nothing waits for it before."""
+        """Append a record to the spool. Return False if the disk has no room, or other records wait for room."""
         return not self._transit.overflow and self._write(key, value) is not None
 
     def spill(self) -> None:
-        """Write all that is in memory to the disk as well; what the producer does not have yet stays only there."""
+        """Write all records in memory to disk, too. Those that the producer doesn't have yet then leave memory."""
         transit = self._transit
         self.active = True
         transit.trouble = transit.trouble or "no answer, or not fast enough"
@@ -72,7 +72,7 @@ class Spooling:
         self._unclog()
 
     def refill(self) -> None:
-        """Put into `waiting` what comes next: from the disk, or else the overflow behind it."""
+        """Put the next records into `waiting`: from disk, or if none is left there, from the overflow."""
         transit = self._transit
         for record in self._spool.read():
             parcel = transit.parcel(record.key, record.value, None, record.place)
@@ -82,7 +82,7 @@ class Spooling:
             transit.waiting, transit.overflow = transit.overflow, transit.waiting
 
     def settled(self, places: list[RecordEnd]) -> None:
-        """Acknowledge these places; once nothing is left on disk or behind it, new records need not go there."""
+        """Acknowledge these records on disk. Once disk and overflow are empty, new records no longer go to disk."""
         if places:
             self._spool.ack(places)
         if self.active and not self._spool.unread and not self._transit.overflow:
@@ -90,7 +90,7 @@ class Spooling:
             log.info("%s has taken what was spooled", self._address)
 
     def refuse(self, parcel: Parcel, error: BaseException) -> None:
-        """Keep a record that the broker never takes in a file of its own, and log that."""
+        """Write a record that the broker refuses for good to the file of refused records, and log that."""
         try:
             kept = f"it is kept in {self._spool.refuse(parcel.key, parcel.value, repr(error))}"
         except OSError as full:
@@ -98,12 +98,12 @@ class Spooling:
         log.error("%s refuses a record of %d bytes: %r; %s", self._address, len(parcel.value), error, kept)
 
     def stop(self) -> None:
-        """Let no timer run any more."""
+        """Cancel all timers."""
         for timer in self._timers.values():
             timer.cancel()
 
     def close(self) -> int:
-        """Write what is in memory only to the spool, and leave that. -> how many records could not be kept."""
+        """Write the records that are only in memory to the spool, and close it. Return how many were lost."""
         lost = sum(self._write(parcel.key, parcel.value) is None for parcel in list(self._transit.memory_only()))
         self._spool.close()
         return lost
@@ -119,7 +119,7 @@ class Spooling:
             self._arm(self._look_at_the_oldest, SPOOL_AFTER - age)
 
     def _write(self, key: bytes, value: bytes) -> RecordEnd | None:
-        """Return where the record is; None where the spool is full, which is retried."""
+        """Append a record. Return its place; None if the spool is full (then `_unclog` is scheduled)."""
         try:
             place = self._spool.append(key, value)
         except SpoolFull as error:
@@ -132,7 +132,7 @@ class Spooling:
         return place
 
     def _unclog(self) -> None:
-        """Write what waits for room on the disk, as far as there is room now."""
+        """Write records of the overflow to disk as far as there is room now."""
         transit = self._transit
         while transit.overflow and self._write(transit.overflow[0].key, transit.overflow[0].value) is not None:
             transit.bytes -= len(transit.overflow.popleft().value)
@@ -147,7 +147,7 @@ class Spooling:
             self._syncing.add_done_callback(_synced)
 
     def _arm(self, action: Callable[[], None], delay: float) -> None:
-        """Call `action` once after `delay` seconds, unless it is to be called anyway."""
+        """Call `action` once after `delay` seconds, unless a call is scheduled already."""
         if action not in self._timers:
             self._timers[action] = self._loop.call_later(delay, self._due, action)
 

@@ -1,4 +1,4 @@
-"""What a run is told while it goes on, beside to stop: messages of users, and answers to what it asks."""
+"""The commands that a run may receive besides stop: messages of users, and answers to its questions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from turnmill.claims import answer_id
 from turnmill.control_record import ANSWER, STEER, Command
 
-DEEP: Final = 100  # messages that wait until the program asks for them
+DEEP: Final = 100  # most messages that wait until the program takes them
 NO_STEERING: Final = "the program takes no messages while it runs"
 TOO_MANY: Final = f"{DEEP} messages wait already"
 
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """A user's message to a run that is under way. `by`: its author; `command_id`: the command that brought it."""
+    """A user's message to a run that is under way. `by`: its author; `command_id`: the command that contains it."""
 
     text: str
     by: str
@@ -30,13 +30,13 @@ class Inbox:
 
     def __init__(self, *, takes_messages: bool) -> None:
         self.takes_messages = takes_messages
-        self._known: set[str] = set()  # commands, which may come twice
+        self._known: set[str] = set()  # ids of commands, since a command may come twice
         self._messages: list[Command] = []
-        self._answers: dict[str, Command] = {}  # the first one to each question
+        self._answers: dict[str, Command] = {}  # by answer_id, the first answer to each question
         self._changed: asyncio.Event | None = None
 
     def put(self, command: Command) -> str | None:
-        """Take a command -> why it is refused, None where it is taken or known already."""
+        """Take a command. Return why it is refused; None if it is taken or was taken before."""
         if command.id in self._known:
             return None
         self._known.add(command.id)
@@ -58,7 +58,7 @@ class Inbox:
         return found
 
     async def answer(self, run_id: str, own_id: str) -> Command:
-        """Return the answer to the question that has this id on the wire; waits for it."""
+        """Wait for the answer to the question that has this id on the wire, and return it."""
         wanted = answer_id(run_id, own_id)
         while wanted not in self._answers:
             self._changed = self._changed or asyncio.Event()

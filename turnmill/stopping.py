@@ -1,4 +1,4 @@
-"""Stopping a run from elsewhere: what a run was told, and how its program hears of it."""
+"""Stop a run by a command: the command that it received, and how its program learns of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class RunStopped(TurnmillError):
-    """A run was told to stop, and its stream ends here. `command_id`: the command; `by`: who gave it."""
+    """A run was told to stop, and its stream ends here. `command_id`: the command; `by`: its author."""
 
     def __init__(self, command: Command) -> None:
         super().__init__(f"the run was stopped by {command.by}")
@@ -27,7 +27,7 @@ class RunStopped(TurnmillError):
 
 
 def counts(command: Command, before: Command | None) -> bool:
-    """Return True for a run's first command, and for one to stop now behind one to stop after the turn."""
+    """Return True for a run's first command to stop, and for "stop now" following "stop after the turn"."""
     return before is None or (before.mode == AFTER_TURN and command.mode != AFTER_TURN)
 
 
@@ -47,26 +47,26 @@ class Stopping:
         return self.command is not None
 
     def __await__(self) -> Generator[object, None, Command]:
-        """Return when the run is told to stop -> the command."""
+        """Wait until the run is told to stop. Return the command."""
         return self.wait().__await__()
 
     async def wait(self) -> Command:
-        """Return when the run is told to stop -> the command."""
+        """Wait until the run is told to stop. Return the command."""
         if self._event is None:
             self._event = asyncio.Event()
         if self.command is None:
             await self._event.wait()
-        assert self.command is not None  # it was told
+        assert self.command is not None  # `tell` sets it before the event
         return self.command
 
     def then(self, told: Callable[[Command], object]) -> None:
-        """Call this with the command to stop, in the run's loop: at once where the run was told already."""
+        """Register a callback for the command to stop, called in the run's loop; at once if it has come already."""
         self._then = told
         if self.command is not None:
             told(self.command)
 
     def tell(self, command: Command) -> None:
-        """Tell the run to stop, in its loop."""
+        """Tell the run to stop. Call it in the run's loop."""
         if not counts(command, self.command):
             return
         self.command = command
@@ -78,7 +78,7 @@ class Stopping:
             self._waiting.cancel()
 
     async def each(self, items: AsyncIterator[Item]) -> AsyncGenerator[Item]:
-        """Yield items until the run is told to stop now, also while none comes. Raises RunStopped then."""
+        """Yield items until the run is told to stop now, even while waiting for an item. Raises RunStopped then."""
         while True:
             try:
                 item = await self.during(partial(anext, items))
@@ -87,12 +87,12 @@ class Stopping:
             yield item
 
     async def during(self, step: Callable[[], Awaitable[Item]]) -> Item:
-        """Return the result of a step. Raises RunStopped where the run is told to stop now, before or meanwhile."""
+        """Return the result of a step. Raises RunStopped if the run is told to stop now, before or during the step."""
         self._raise()
         self._waiting = task = _task()
         try:
             item = await step()
-        except (Exception, asyncio.CancelledError):  # some make an error, or an end, of a cancellation
+        except (Exception, asyncio.CancelledError):  # some steps turn a cancellation into an error, or into their end
             self._take_back(task)
             raise
         finally:
@@ -101,7 +101,7 @@ class Stopping:
         return item
 
     def _take_back(self, task: asyncio.Task[object] | None) -> None:
-        """Raise RunStopped for a cancellation of ours, as asyncio.timeout does it: another one goes on."""
+        """Raise RunStopped if the cancellation was ours, as asyncio.timeout does; any other one is not changed."""
         if self.command is not None and self.command.mode != AFTER_TURN and task is not None and task.uncancel() == 0:
             raise RunStopped(self.command) from None
 
@@ -111,18 +111,18 @@ class Stopping:
 
 
 async def closed(source: object) -> None:
-    """Close a stream that was stopped, where it can be: else its connection stays until the stream is collected."""
+    """Close a stopped stream if possible: else its connection stays open until the stream is garbage-collected."""
     close = getattr(source, "aclose", None) or getattr(source, "close", None)
     try:
         closing = close() if callable(close) else None
         if isawaitable(closing):
             await closing
-    except Exception:  # whatever it is, the run is stopped all the same
+    except Exception:  # the run is stopped in any case
         log.debug("a stream that was stopped can't be closed", exc_info=True)
 
 
 def _task() -> asyncio.Task[object] | None:
     try:
         return asyncio.current_task()
-    except RuntimeError:  # another kind of loop: the step ends first
+    except RuntimeError:  # not asyncio's loop: the step can't be cancelled, and the stop takes effect after it
         return None

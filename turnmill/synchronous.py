@@ -1,10 +1,10 @@
-"""The publisher for programs without an event loop: it has one of its own, in a thread.
+"""The publisher for programs without an event loop: it runs a loop of its own in a thread.
 
     with SyncPublisher() as publisher, publisher.run(thread_id=…, agent_id=…, dialect="vercel-ai") as run:
         for event in run.tee(events):
             ...
 
-All methods may be called from any thread; those of one run from one at a time.
+All methods may be called from any thread, but the methods of one run only from one thread at a time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SyncPublisher:
             self._stop()
 
     def run(self, **identity: Any) -> SyncRun:
-        """One run; the arguments are those of Publisher.run."""
+        """Return a run; the arguments are those of Publisher.run."""
         identity.setdefault("traceparent", current())  # of the caller's thread
 
         async def made() -> PublishedRun:
@@ -68,11 +68,11 @@ class SyncPublisher:
         return SyncRun(self, self.wait_for(made()))
 
     def flush(self, within: float = FLUSH_WITHIN) -> None:
-        """Return when all that was sent so far is confirmed. Raises BrokerError after `within` seconds."""
+        """Wait until all records sent so far are confirmed. Raises BrokerError after `within` seconds."""
         self.wait_for(self._publisher.flush(within))
 
     def report(self) -> Report:
-        """Return where the records are."""
+        """Return the numbers of records by place."""
         return self._publisher.report()
 
     def wait_for(self, call: Coroutine[Any, Any, Result]) -> Result:
@@ -115,7 +115,7 @@ class SyncRun:
         self._publisher.wait_for(self._run.send(event, at=at))
 
     def send_bytes(self, chunk: bytes | str) -> None:
-        """Publish what a chunk of SSE or JSON lines completes."""
+        """Publish the events that a chunk of SSE or JSON lines completes."""
         self._publisher.wait_for(self._run.send_bytes(chunk))
 
     @property
@@ -128,7 +128,7 @@ class SyncRun:
         self._publisher.wait_for(self._run.acknowledge(answer))
 
     def steered(self) -> list[Steer]:
-        """Return the messages that users gave the run since the last call, and publish that they are taken up."""
+        """Return the messages that users sent to the run since the last call, and publish that they are taken up."""
         return self._publisher.wait_for(self._run.steered())
 
     def answered(self, own_id: str) -> Answer:
@@ -136,19 +136,19 @@ class SyncRun:
         return self._publisher.wait_for(self._run.answered(own_id))
 
     def end(self, end: str = "complete", *, at: int | None = None) -> None:
-        """Say how the run ended."""
+        """End the run as complete, aborted, error or disconnected."""
         self._publisher.wait_for(self._run.end(end, at=at))
 
     def tee(self, events: Iterable[Item]) -> Iterator[Item]:
-        """Each event, unchanged, after it was published."""
+        """Yield each event unchanged after publishing it."""
         return self._pass_on(events, self._run.offer)
 
     def tee_bytes(self, chunks: Iterable[Any]) -> Iterator[Any]:
-        """Each chunk, unchanged, after what it completes was published."""
+        """Yield each chunk unchanged after publishing the events that it completes."""
         return self._pass_on(chunks, self._run.send_bytes)
 
     def _pass_on(self, items: Iterable[Item], publish: Callable[[Any], Coroutine[Any, Any, None]]) -> Iterator[Item]:
-        """Iterate in the caller's thread, as the iterator may block, and publish in the publisher's loop."""
+        """Iterate in the caller's thread, since the iterator may block, and publish in the publisher's loop."""
         self._run.verdict = "aborted"
         try:
             for item in items:
@@ -158,7 +158,7 @@ class SyncRun:
                 yield item
         except RunStopped:
             if callable(close := getattr(items, "close", None)):
-                with suppress(Exception):  # whatever it is, the run is stopped all the same
+                with suppress(Exception):  # the run is stopped in any case
                     close()
             self._publisher.wait_for(self._run.acknowledge())
             raise

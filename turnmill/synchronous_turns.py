@@ -1,9 +1,9 @@
-"""Turns and notices for programs without an event loop: it runs in a thread of its own.
+"""Turns and notices for programs without an event loop: a loop runs in a thread of its own.
 
     for turn in SyncTurns(group="billing"):
         ...
 
-A body may take its time: the thread answers the broker meanwhile.
+A body may block: the thread answers the broker meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SyncConsumed(Generic[Item]):
                 self._stop()
 
     def close(self) -> None:
-        """End the loop behind the record at hand."""
+        """End the loop after the current record."""
         self._made.close()
 
     def __iter__(self) -> Iterator[Item]:
@@ -52,7 +52,7 @@ class SyncConsumed(Generic[Item]):
         self._thread = Thread(target=self._loop.run_forever, name="turnmill-consumer", daemon=True)
         self._thread.start()
         iteration = self._items(items)
-        if self._within:  # else a `break` would close it before the end of `with` says that its body has come through
+        if self._within:  # keep it alive: else `break` closes it before the end of `with` marks the record as done
             self._iteration = iteration
         return iteration
 
@@ -77,7 +77,7 @@ class SyncConsumed(Generic[Item]):
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # nothing where it is over; Ctrl-C ends the wait
+            future.cancel()  # does nothing if it is done; needed if Ctrl-C ends the wait
             raise
 
     def _stop(self) -> None:
@@ -89,7 +89,7 @@ class SyncConsumed(Generic[Item]):
 
 
 async def _awaited(call: Awaitable[Answer]) -> Answer:
-    """`anext` of a generator gives an awaitable that is no coroutine."""
+    """Await in a coroutine, since `anext` of a generator returns an awaitable that is no coroutine."""
     return await call
 
 
@@ -105,7 +105,7 @@ class SyncTurns(SyncConsumed[Item]):
         self: SyncTurns[dict[str, Any]], group: str | None, *, raw: Literal[True], **options: Unpack[TurnOptions]
     ) -> None: ...
     def __init__(self, group: str | None, *, raw: bool = False, **options: Unpack[TurnOptions]) -> None:
-        super().__init__(Turns(group, raw=raw, **options))  # type: ignore[call-overload]  # one of its two forms
+        super().__init__(Turns(group, raw=raw, **options))  # type: ignore[call-overload]  # fits one of the overloads
 
 
 class SyncNotices(SyncConsumed[Notice]):

@@ -1,4 +1,4 @@
-"""The span that a run is a part of, as its publisher names it: the `traceparent` of W3C Trace Context.
+"""The span that a run is a part of, in the publisher's own trace: the `traceparent` of W3C Trace Context.
 
     00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01     version, trace id, span id, flags
 
@@ -19,7 +19,7 @@ FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]
 
 @dataclass(frozen=True, slots=True)
 class TraceParent:
-    """A span of another program. `text`: as it was written."""
+    """A span of another program. `text`: the original value."""
 
     text: str
     trace_id: str  # 32 hex digits
@@ -28,7 +28,7 @@ class TraceParent:
 
 
 def parse(value: Any) -> TraceParent | None:
-    """Return the span; None for a malformed value, which readers ignore by the specification."""
+    """Return the span; None for a malformed value, which the specification tells readers to ignore."""
     found = FORM.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return None
@@ -40,7 +40,7 @@ def parse(value: Any) -> TraceParent | None:
 
 
 def of_headers(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
-    """Return the `traceparent` in a record's headers; None where there is none that `parse` takes."""
+    """Return the `traceparent` in a record's headers; None if there is none, or it is malformed."""
     for name, value in headers:
         if name == HEADER and value is not None:
             text = value.decode("latin-1")

@@ -1,4 +1,4 @@
-"""A record of the turns topic as a program that consumes it has it."""
+"""A record of the turns topic as consuming programs receive it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ REQUIRED: Final = ("thread_id", "run_id", "turn_id", "agent_id", "status")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One finished turn; the fields are those of a TurnRecord (`docs/records.md`), and where it was read.
+    """One finished turn: the fields of a TurnRecord (`docs/records.md`), and the place where it was read.
 
-    `turn` is a ThreadProtocol turn, as plain JSON values; None where the record only states facts about its thread.
+    `turn` is a ThreadProtocol turn, as plain JSON values; None if the record only states facts about its thread.
     `heard_at`: the broker's time of the record.
     """
 
@@ -32,7 +32,7 @@ class Turn:
     dialect: str
     status: str  # complete | interrupted
     revision: int
-    events: int  # of the run that were read for it
+    events: int  # the number of the run's events that were read for it
     hash: str | None
     turn: dict[str, Any] | None
     thread: dict[str, Any] = field(default_factory=dict)
@@ -48,17 +48,17 @@ class Turn:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The name of the turn: the same in each of its records."""
+        """The identity of the turn, the same in each of its records."""
         return self.tenant or "", self.thread_id, self.turn_id
 
     @property
     def rank(self) -> tuple[int, bool, int]:
-        """Of two records of one turn, that of the higher rank counts; a record that comes again has the same rank."""
+        """The rank among records of one turn; the highest counts. A record that is delivered again has the same."""
         return self.events, self.status == "complete", self.revision
 
 
 def record_of(value: bytes | None) -> dict[str, Any]:
-    """Value of the turns topic -> the TurnRecord, as plain JSON values. Raises InvalidRecord."""
+    """Return the TurnRecord in a value of the turns topic, as plain JSON values. Raises InvalidRecord."""
     record = loads(value, OWN_LEVELS) if value is not None else None
     if not isinstance(record, dict) or record.get("v") != VERSION:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a turn record of version 1")
@@ -70,7 +70,7 @@ def record_of(value: bytes | None) -> dict[str, Any]:
 
 
 def turn_of(record: dict[str, Any], partition: int, offset: int, time_ms: int) -> Turn:
-    """Return the turn of a record that `record_of` gave."""
+    """Return the turn of a record that `record_of` returned."""
     return Turn(
         tenant=record.get("tenant"),
         thread_id=record["thread_id"],

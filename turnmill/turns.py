@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class Options(TypedDict, total=False):
     """The options of all loops.
 
-    `start`: where a group begins that has been nowhere yet: "earliest", "latest", a datetime, or an offset of each
+    `start`: where a group without committed offsets begins: "earliest", "latest", a datetime, or an offset for each
     partition. `unreadable`: "skip" logs a record that can't be read, "raise" raises InvalidRecord. `body_within`:
-    seconds, 300 by default, after which other members get the partitions of one whose body still runs. `settings`: by
-    default what the environment says.
+    seconds, 300 by default, that a body may take; after that, other members get the partitions. `settings`: by default
+    read from the environment.
     """
 
     start: Start
@@ -33,8 +33,8 @@ class Options(TypedDict, total=False):
 class TurnOptions(Options, total=False):
     """The options of turns.
 
-    `tenants` ("" for turns without one), `agents` (agent_id), `statuses` (complete, interrupted): only these. `facts`:
-    also records that only state facts about a thread, and have no turn.
+    `tenants` ("" for turns without one), `agents` (agent_id) and `statuses` (complete, interrupted) restrict the turns.
+    `facts`: also yield records that have no turn, but only state facts about a thread.
     """
 
     tenants: Collection[str]
@@ -44,9 +44,9 @@ class TurnOptions(Options, total=False):
 
 
 class Turns(Consumed[Item]):
-    """The turns of a consumer group, at least once each; without a group (None) all from `start`, and no memory.
+    """The turns of a consumer group, at least once each; without a group (None), all from `start`, without commits.
 
-    `raw`: the TurnRecord as a dict instead of a `Turn`. Raises CallerError; its loop raises BrokerError where the
+    `raw`: yield the TurnRecord as a dict instead of a `Turn`. Raises CallerError. The loop raises BrokerError if the
     topic is missing or Kafka refuses us. While no broker answers, it waits.
     """
 
@@ -64,7 +64,7 @@ class Turns(Consumed[Item]):
 
 
 class Notices(Consumed[Notice]):
-    """An iterator over notices: deleted threads, budgets that are reached. As `Turns`."""
+    """An iterator over notices, such as deleted threads and reached budgets. Works like `Turns`."""
 
     def __init__(self, group: str | None, **options: Unpack[Options]) -> None:
         super().__init__(notice.TOPIC, group, lambda record: notice.notice_of(record.value), **options)

@@ -1,7 +1,7 @@
-"""The wires that agents speak: the registry, one line each, with what an agent's process needs to know of a wire.
+"""The registry of the wires that agents speak, with the facts that an agent's process needs, one line each.
 
-All else that knows a wire is in its folder, `pipeline/dialects/NAME` with `-` as `_`, whose `DIALECT` is found by this
-name. What is called a dialect in the envelope is the name of a wire.
+All other code for a wire is in its folder, `pipeline/dialects/NAME` with `-` as `_`; its `DIALECT` is found by this
+name. The `dialect` in the envelope is the name of a wire.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Framing = Literal["sse", "named-sse", "data-lines", "sse-or-array"]  # as `turnm
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """The framing of one wire's events, and how they are told apart.
+    """The framing of one wire's events, and how to recognize their types.
 
-    `kind`: the key that holds an event's type. `untyped`: an event may also lack it, or hold null there. `framing`: see
+    `kind`: the key of an event's type. `untyped`: the type may also be missing or null. `framing`: see
     `turnmill.framing`. `done_marker`: SSE data that ends a stream and is no event. `boxed`: an event may be any JSON
-    value, and what is no object travels as {"event": null, "data": VALUE}; so does the done marker, which says
-    something on such a wire. `as_event`: an event as an object of the SDK -> a dict, or another JSON value where the
-    wire is boxed; LEFT_OUT where others have said it. It may raise InvalidRecord, and gives back what it does not know,
-    for its reader to refuse. `holds_objects`: a dict, too, may hold such objects.
+    value; one that is no object is published as {"event": null, "data": VALUE}. So is the done marker, which has a
+    meaning on such a wire. `as_event`: converts an SDK's event object to a dict, or on a boxed wire to any JSON value.
+    It returns LEFT_OUT for an event that repeats others, and unknown values unchanged, which readers then refuse. It
+    may raise InvalidRecord. `holds_objects`: a dict may contain such objects, too.
     """
 
     kind: str = "type"
@@ -47,7 +47,7 @@ class Wire:
     holds_objects: bool = False
 
     def event_of(self, event: Any) -> Any:
-        """Return an event as it travels, or LEFT_OUT. Raises InvalidRecord."""
+        """Return an event in its published form, or LEFT_OUT. Raises InvalidRecord."""
         found = event if type(event) is dict and not self.holds_objects else self.as_event(event)
         return box(found) if self.boxed and found is not LEFT_OUT and not isinstance(found, dict) else found
 
@@ -57,7 +57,7 @@ class Wire:
 
 
 def box(value: Any) -> dict[str, Any]:
-    """Return a JSON value that is no object as an event."""
+    """Return an event that contains a JSON value which is no object."""
     return {"event": None, "data": value}
 
 

@@ -1,1 +1,1 @@
-"""Connections to the brokers: addresses, TLS, logins, and the reasons of refusals."""
+"""Connections to the brokers: addresses, TLS, logins, and the reasons why brokers refuse them."""

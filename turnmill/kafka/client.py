@@ -21,8 +21,8 @@ SASL_AUTHENTICATE: Final = 36  # the request that holds a password or token
 def client_options(settings: ClientSettings) -> dict[str, Any]:
     """Return the arguments of any aiokafka client.
 
-    Raises CallerError that names each setting that is missing or idle. Secrets and certificates are read from their
-    files now; a token file is read for each connection.
+    Raises CallerError, which names each setting that is missing or would not be used. Secrets and certificates are read
+    from their files now; a token file is read for each connection.
     """
     if problems := _missing(settings) + _idle(settings):
         raise CallerError("\n".join(problems))
@@ -47,12 +47,12 @@ def client_options(settings: ClientSettings) -> dict[str, Any]:
 
 
 def _without_logins(record: logging.LogRecord) -> bool:
-    """Return True if a line has no login: at DEBUG, aiokafka logs what it sends, also a password."""
+    """Return True if a log line has no credentials: at DEBUG, aiokafka logs its requests, including passwords."""
     return not any(getattr(value, "API_KEY", None) == SASL_AUTHENTICATE for value in record.args or ())
 
 
 def _missing(settings: ClientSettings) -> list[str]:
-    """Return a problem for each setting that another one needs and that is missing, or is there twice."""
+    """Return a problem for each setting that another one requires and that is missing or set twice."""
     protocol, mechanism = settings.security_protocol, settings.sasl_mechanism
     needs: list[tuple[bool, str, Names]] = [
         (settings.speaks_sasl, f"{variable('security_protocol')}={protocol}", ("sasl_mechanism",)),
@@ -79,7 +79,7 @@ def _missing(settings: ClientSettings) -> list[str]:
 
 
 def _idle(settings: ClientSettings) -> list[str]:
-    """Return a problem for each setting that would not be used: its owner believes in a protection that isn't there."""
+    """Return a problem for each setting that would not be used: who set it relies on a protection that isn't active."""
     uses: list[tuple[bool, str, Names]] = [
         (settings.speaks_tls or _asks_for_token(settings), "TLS (SSL or SASL_SSL)", ("ssl_ca_file",)),
         (settings.speaks_tls, "TLS (SSL or SASL_SSL)", ("ssl_certificate_file", "ssl_key_file", "ssl_key_password")),
@@ -116,12 +116,12 @@ def _asks_for_token(settings: ClientSettings) -> bool:
 
 
 def _tls(settings: ClientSettings) -> ssl.SSLContext:
-    """TLS 1.2 or later; the broker's certificate and its name are always checked."""
+    """Return a context for TLS 1.2 or later; the broker's certificate and its name are always checked."""
     context = trusting(settings.ssl_ca_file)
     certificate, key, password = settings.ssl_certificate_file, settings.ssl_key_file, settings.ssl_key_password
     if certificate is None:
         return context
-    # An empty answer where no password is set: OpenSSL would ask for one on the terminal.
+    # An empty password if none is set: with None, OpenSSL would ask for one on the terminal.
     passphrase = password.get_secret_value() if password else ""
     names = variable("ssl_certificate_file") + (f", {variable('ssl_key_file')}" if key else "")
     try:

@@ -1,4 +1,4 @@
-"""Filters for log lines that come without end while something is away: of client libraries, and our own."""
+"""Filters for log lines that repeat while a broker or a store is away: of client libraries, and our own."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ LOGGERS: Final = (
     "aiokafka.producer.producer",
     "aiokafka.producer.sender",
 )
-# Faust, its service framework and aiokafka log much that is normal in a rebalance; OpenTelemetry logs each try to
-# reach a collector that is away.
+# Faust, its service framework and aiokafka log many normal steps of a rebalance; OpenTelemetry logs each failed attempt
+# to reach a collector.
 QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins", "opentelemetry")
 REPEAT_AFTER: Final = 60.0  # seconds
-REMEMBERED: Final = 1_000  # lines that differ; then all are forgotten
-AWAY: Final = (  # in the lines that say, each in its own words, that a broker does not answer
+REMEMBERED: Final = 1_000  # different lines; then all are forgotten
+AWAY: Final = (  # texts by which to recognize the lines about a broker that does not answer
     *("Unable connect", "Unable to update metadata", "Unable to request metadata", "NodeNotReady"),
     *("KafkaConnectionError", "Marking the coordinator dead"),
 )
 NEEDLESS: Final = (
     ("aiokafka.consumer.group_coordinator", "GroupCoordinatorNotAvailable"),  # the group does not exist yet
-    ("aiokafka.consumer.fetcher", "Not authorized to read"),  # it raises an error, too
+    ("aiokafka.consumer.fetcher", "Not authorized to read"),  # aiokafka raises an error as well
 )
 _passes: ContextVar[Passes | None] = ContextVar("passes", default=None)
 
 
 @contextmanager
 def client_log(passes: Passes) -> Iterator[None]:
-    """Within the block, and in the tasks that begin in it, only lines that pass are written.
+    """Write only log lines that pass, within the block and in tasks that are started in it.
 
-    By context and not by logger: the program around us may have clients of its own.
+    The filter depends on the context and not on the logger, since the program may have Kafka clients of its own.
     """
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_passing)
@@ -52,7 +52,7 @@ def client_log(passes: Passes) -> Iterator[None]:
 
 
 def below_warning(record: logging.LogRecord) -> bool:
-    """Return True if a line reports no failure; failures are raised as errors of ours."""
+    """Return True if a line is below WARNING; failures are raised as errors of ours instead of logged."""
     return record.levelno < logging.WARNING
 
 
@@ -62,13 +62,12 @@ def _passing(record: logging.LogRecord) -> bool:
 
 
 class Chatter(logging.Filter):
-    """Drops lines that help nobody.
+    """Drops repeated and useless log lines.
 
-    A client library's line passes once in `REPEAT_AFTER`, with the number of those like it that were dropped since:
-    while the broker is away, aiokafka writes 250 lines a second, of eight kinds, which count as one here. So does a
-    warning of anybody else that says the very same, as each part does at each try while the store is away. Services of
-    Faust announce each start and stop under the names of our own modules: these lines are dropped. So are
-    NEEDLESS ones.
+    A client library's line passes once in `REPEAT_AFTER`, with the number of similar lines dropped since. While the
+    broker is away, aiokafka writes 250 lines a second, of eight kinds, which count as one here. Identical warnings of
+    any other logger also pass once in that time: while the store is away, each part logs one at each attempt. Lines by
+    which Faust's services announce starts and stops under the names of our modules are dropped, and NEEDLESS ones.
     """
 
     def __init__(self) -> None:
@@ -100,4 +99,4 @@ class Chatter(logging.Filter):
         return True
 
 
-RARELY: Final = Chatter().filter  # while a broker is away, each try is a line in the log of the agent's program
+RARELY: Final = Chatter().filter  # else, while a broker is away, each attempt adds a line to the agent's log

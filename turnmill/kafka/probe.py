@@ -1,6 +1,6 @@
-"""Is there a Kafka broker at this address, and of which cluster? One Metadata request over a plain socket.
+"""Ask by one Metadata request over a plain socket whether a Kafka broker is at an address, and of which cluster.
 
-A client library's connection would do more than is wanted here: no event loop, no retries, no log lines.
+No client library is used, since this must need no event loop, and do no retries and no logging.
 Layout: https://kafka.apache.org/protocol#The_Messages_Metadata (version 2: the first with a cluster id).
 """
 
@@ -31,7 +31,7 @@ def host_port(address: str) -> tuple[str, int]:
 
 
 def ask(address: str, timeout: float = 1.0) -> Answer | None:
-    """Return the answer of the broker at host:port; None where no Kafka answers within `timeout` seconds."""
+    """Return the answer of the broker at host:port; None if no Kafka broker answers within `timeout` seconds."""
     client = b"turnmill"
     body = struct.pack(">hhih", METADATA, VERSION, 1, len(client)) + client + struct.pack(">i", 0)  # of no topics
     try:

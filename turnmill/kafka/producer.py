@@ -1,4 +1,4 @@
-"""The Kafka producer of a publisher: made, used, and given up without waiting for a broker that is gone."""
+"""The Kafka producer of a publisher. Closing it does not wait for a broker that is away."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from turnmill.kafka.refusal import refusal
 from turnmill.settings import ClientSettings
 
 CONNECT_WITHIN: Final = 10.0  # seconds
-TOPIC_WITHIN: Final = 3.0  # seconds for a topic that was created just now to be known to the broker that is asked
+TOPIC_WITHIN: Final = 3.0  # seconds until each broker knows a topic that has just been created
 REQUEST_TIMEOUT_MS: Final = 10_000
-BATCH_BYTES: Final = 512 * 1024  # of one produce request's part for a partition
-REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # for good, whenever it is tried
+BATCH_BYTES: Final = 512 * 1024  # of one partition's batch in a produce request
+REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # permanent: a retry would fail again
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class KafkaProducer:
         self._topic = topic
 
     async def send(self, key: bytes, value: bytes, headers: Headers | None) -> asyncio.Future[Any]:
-        """Put a record into the batch of its partition; waits where that is full."""
+        """Put a record into the batch of its partition; wait if that is full."""
         try:
             future: asyncio.Future[Any] = await self._producer.send(self._topic, value, key, headers=headers)
         except KafkaTimeoutError as error:
@@ -52,7 +52,7 @@ class KafkaProducer:
         return future
 
     def refuses(self, error: BaseException) -> bool:
-        """Return True if a record, or a batch with it, is larger than the topic or the client takes."""
+        """Return True if a record, or the batch with it, is larger than the topic or the client allows."""
         return isinstance(error, REFUSED)
 
     async def close(self) -> None:
@@ -90,12 +90,12 @@ async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
 
 
 async def _disconnect(producer: AIOKafkaProducer) -> None:
-    """Stop a producer, also one whose broker is gone: its own `stop` would wait for the broker."""
+    """Stop a producer, even if its broker is away: aiokafka's `stop` alone would wait for the broker."""
     try:
         async with asyncio.timeout(1.0):
             await producer.stop()
     except TimeoutError:
-        sender: asyncio.Task[None] = producer._sender.sender_task  # noqa: SLF001  # it would go on trying for ever
+        sender: asyncio.Task[None] = producer._sender.sender_task  # noqa: SLF001  # it would retry for ever
         sender.cancel()
         await producer.client.close()
         await asyncio.wait([sender], timeout=1.0)

@@ -1,6 +1,6 @@
-"""Why brokers refuse us, and what to change: a client library says "unable to bootstrap", and logs the rest.
+"""Find out why brokers refuse us, and what to change: the client library only raises "unable to bootstrap".
 
-Apache Kafka 4 answers some wrong beginnings by closing the connection; the conclusions here are from watching it.
+Apache Kafka 4 just closes the connection for some wrong protocols; what is concluded from that here was observed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from turnmill.kafka.probe import host_port
 from turnmill.settings import ClientSettings
 
 ANSWER: Final = 5.0  # seconds
-TLS_ALERT: Final = 0x1503  # how TLS begins to say no; a Kafka client takes it for the length of an answer
+TLS_ALERT: Final = 0x1503  # the first bytes of a TLS alert, which a Kafka client takes for the length of a response
 # X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH, X509_V_ERR_CERT_HAS_EXPIRED
 OTHER_NAME: Final = (62, 64)
 EXPIRED: Final = 10
@@ -35,9 +35,9 @@ PROTOCOL: Final = "TURNMILL_SECURITY_PROTOCOL"
 
 
 async def refusal(settings: ClientSettings) -> CallerError | None:
-    """Ask each bootstrap address, and then each broker it names. -> what to change; None where that is not known.
+    """Connect to each bootstrap address, then to each broker that it names. Return what to change; None if not known.
 
-    Raises CallerError where the settings don't go together.
+    Raises CallerError if the settings contradict each other.
     """
     options = client_options(settings)
     asked: list[str] = []
@@ -54,11 +54,11 @@ async def refusal(settings: ClientSettings) -> CallerError | None:
 
 
 class _NoMetadata(Exception):
-    """The broker names no brokers: it answers so where aiokafka takes a refused token for an accepted one."""
+    """The broker's metadata names no brokers. This happens if aiokafka mistakes a refused token for an accepted one."""
 
 
 async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
-    """Return host:port of each broker of the cluster, by one connection of its own."""
+    """Return host:port of each broker of the cluster, by a connection just for this."""
     host, port = host_port(address)
     connection = await create_conn(host, port, request_timeout_ms=int(ANSWER * 1000), **options)
     try:
@@ -77,7 +77,7 @@ def _reason(settings: ClientSettings, address: str, error: BaseException) -> str
             return _untrusted(address, cause)
         if isinstance(cause, ssl.SSLError | ConnectionResetError) and settings.speaks_tls:
             return _tls_refused(settings, address, cause)
-    if isinstance(error, AuthenticationFailedError):  # raised by a token's source, with the reason
+    if isinstance(error, AuthenticationFailedError):  # raised by our token providers, with the reason
         source = "OAUTH_TOKEN_FILE" if settings.oauth_token_file else "OAUTH_TOKEN_URL and _OAUTH_CLIENT_SECRET"
         return f"no token for {address}: {error.args[0]}; see TURNMILL_{source}"
     if isinstance(error, SaslAuthenticationFailed | _NoMetadata):
@@ -146,7 +146,7 @@ def _login_refused(settings: ClientSettings, address: str, error: BaseException)
 
 
 def _closed(settings: ClientSettings, address: str, causes: list[BaseException]) -> str | None:
-    """Return why the broker closed the connection: how much was to be read, and how much came, shows it."""
+    """Return why the broker closed the connection, concluded from the number of bytes expected and received."""
     read = next((cause for cause in causes if isinstance(cause, IncompleteReadError)), None)
     if read is None:
         return None

@@ -1,6 +1,6 @@
-"""Bearer tokens for SASL OAUTHBEARER: from a file that others renew, or from a token endpoint (RFC 6749, 4.4).
+"""Bearer tokens for SASL OAUTHBEARER: from a file that another program renews, or a token endpoint (RFC 6749, 4.4).
 
-aiokafka asks for a token at each new connection, from whichever thread has it.
+aiokafka requests a token for each new connection, in the thread of that connection.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from aiokafka.errors import AuthenticationFailedError
 
 ANSWER_WITHIN: Final = 10.0  # seconds
 MAX_ANSWER: Final = 1 << 20
-USED_OF_LIFE: Final = 0.8  # of a token's life; then a new one is asked for
-DEFAULT_LIFE: Final = 60.0  # seconds, of a token whose endpoint does not say
+USED_OF_LIFE: Final = 0.8  # of a token's lifetime; then a new one is requested
+DEFAULT_LIFE: Final = 60.0  # seconds, if the endpoint does not say when the token expires
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
@@ -36,7 +36,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
         self._fetch = fetch
 
     async def token(self) -> str:
-        """Return the token to show now."""
+        """Return the current token."""
         return await asyncio.to_thread(self._fetch)
 
 
@@ -59,7 +59,7 @@ class TokenFile:
 
 @dataclass(slots=True)
 class ClientCredentials:
-    """A token endpoint. One token serves all connections until most of its life is over."""
+    """A token endpoint. One token serves all connections until most of its lifetime is over."""
 
     url: str
     client_id: str
@@ -71,7 +71,7 @@ class ClientCredentials:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __call__(self) -> str:
-        """Return a token that is valid for a while yet."""
+        """Return a token that is still valid for a while."""
         with self._lock:
             if time.monotonic() >= self._renew_at:
                 asked = time.monotonic()
@@ -103,10 +103,10 @@ class ClientCredentials:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The client secret is for the address that the settings name, and for no other."""
+    """Follows no redirects: the client secret must be sent only to the address that the settings name."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow none: the answer counts as an error."""
+        """Follow no redirect; the answer counts as an error."""
 
 
 def _seconds(value: object) -> float:

@@ -1,10 +1,10 @@
-"""Bounds on what a fetched batch unpacks to, checked before aiokafka unpacks it.
+"""Bounds on the unpacked size of a fetched batch, checked before aiokafka unpacks it.
 
-aiokafka unpacks whole batches, and 40 KB may unpack to a gigabyte. So each answer to a fetch is looked through first,
-in Kafka's own format (https://kafka.apache.org/documentation/#messageformat). A batch beyond the bounds, or one that
-can't be unpacked, is replaced by a batch of one record, at its last offset: the value is the batch as it came, and a
-header says why. No reader takes such a value for a record of its own, and the worker makes a dead letter of it. An
-answer that unpacks to too much in all is cut; what was cut is fetched again.
+aiokafka unpacks whole batches, and 40 KB may unpack to a gigabyte. So each fetch response is examined first, in Kafka's
+own format (https://kafka.apache.org/documentation/#messageformat). A batch beyond the bounds, or one that can't be
+unpacked, is replaced by a batch of one record, at its last offset: the value is the original batch, and a header says
+why. No reader mistakes such a value for one of its records; the worker makes a dead letter of it. A response that
+unpacks to too much in all is cut; the rest is fetched again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from turnmill.limits import BATCH_RECORDS, FETCHED_BYTES, UNPACKED_BYTES
 START: Final = Struct(">qiibbh")  # offset, length, leader epoch or checksum, format, and two of the format's own
 HEADER: Final = Struct(">qiibIhiqqqhii")  # of a batch of format 2
 BEHIND_CHECKSUM: Final = 21  # offset in a batch of format 2
-OVERHEAD: Final = 12  # bytes of a batch that its length does not count
+OVERHEAD: Final = 12  # bytes of a batch that its length field does not count
 OLD_KEY: Final = {0: 18, 1: 26}  # format -> offset of the key in a message
 INT: Final = Struct(">i")
 CODEC, CONTROL, LOG_TIME = 0x07, 0x20, 0x08  # of a batch's attributes
 SMALLEST_OLD: Final = 26  # bytes of a message of the formats 0 and 1
-XERIAL: Final = b"\x82SNAPPY\0"  # begins a stream of blocks of snappy
+XERIAL: Final = b"\x82SNAPPY\0"  # the start of a stream of snappy blocks
 XERIAL_HEADER: Final = 16
 SMALLEST_BLOCK: Final = 1_024  # as which each of these counts
 
@@ -43,12 +43,12 @@ log = logging.getLogger(__name__)
 
 
 class TooLarge(Exception):
-    """Something unpacks to more than it may."""
+    """A batch unpacks to more bytes than allowed."""
 
 
 def bounded(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
-    """Have a consumer that is not started yet fetch within the bounds, and return it."""
-    client = consumer._client  # noqa: SLF001  # aiokafka has no place for what looks at answers
+    """Make a consumer that is not started yet fetch within the bounds, and return it."""
+    client = consumer._client  # noqa: SLF001  # aiokafka has no hook for responses
     client.send = partial(_send, client.send)
     return consumer
 
@@ -66,27 +66,27 @@ async def _send(send: Callable[..., Any], node: Any, request: Any, **options: An
 
 @dataclass(slots=True)
 class Allowance:
-    """The number of bytes that the rest of an answer may unpack to."""
+    """The number of bytes and records that the rest of a fetch response may unpack to."""
 
     bytes: int
     records: int
 
 
 class Batch(NamedTuple):
-    """A batch, or a compressed message of an older format: where it is in the data, and what its header says."""
+    """A batch, or a message of an older format: its position in the data, and the fields of its header."""
 
     start: int
     end: int
     first: int  # offset
     last: int
     attributes: int
-    records: int | None  # None where only unpacking tells
-    packed: int  # where what is compressed begins
+    records: int | None  # None if the header doesn't say
+    packed: int  # where the compressed part begins
     time: int
 
 
 def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTES) -> bytes:
-    """Return the batches of one partition that fit, those that never do replaced; the same object where all fit."""
+    """Return the batches of one partition that fit, with too large ones replaced; the same object if all fit."""
     kept: list[bytes] = []
     done = 0  # bytes of data that are in `kept`
     for batch in _batches(data):
@@ -106,14 +106,14 @@ def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTE
         if why is not None:
             size, records = batch.end - batch.start, 1
         if size > left.bytes or (records or 0) > left.records:
-            left.bytes = left.records = 0  # for other partitions, too: this one is first next time
+            left.bytes = left.records = 0  # for other partitions, too, so that this one is first next time
             return b"".join((*kept, data[done : batch.start]))
         left.bytes -= size
         left.records -= records or 0
         if why is not None:
             why = f"the batch {place}@{batch.first}-{batch.last} of {size:,} bytes is not unpacked: {why}"
             instead = _replacement(batch, data[batch.start : batch.end], why)
-            if batch.records is None:  # aiokafka reads all batches of an answer as of the first one's format
+            if batch.records is None:  # aiokafka reads all batches of a response in the first one's format
                 return data[: batch.start] or instead
             kept += data[done : batch.start], instead
             done = batch.end
@@ -121,7 +121,7 @@ def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTE
 
 
 def is_batch(data: bytes) -> bool:
-    """Return True if this is one batch, or message of an older format, as it came, and so no record."""
+    """Return True if the bytes are one whole batch, or message of an older format, and so no record's value."""
     return [(batch.start, batch.end) for batch in _batches(data)] == [(0, len(data))]
 
 
@@ -148,7 +148,7 @@ def _batches(data: bytes) -> Iterator[Batch]:
 def unpacked_size(codec: int, packed: bytes, most: int) -> int:
     """Return how many bytes `packed` unpacks to.
 
-    Raises TooLarge where they are more than `most`, before they exist, and the codec's own error for damaged bytes.
+    Raises TooLarge, before more than `most` bytes are in memory, and the codec's own error for damaged bytes.
     """
     if codec == 2:  # Kafka's numbers: gzip, snappy, lz4, zstd
         return _snappy_size(packed, most)
@@ -156,7 +156,7 @@ def unpacked_size(codec: int, packed: bytes, most: int) -> int:
         size = len(gzip.GzipFile(fileobj=BytesIO(packed)).read(most + 1))
     else:
         unpack = {3: cramjam.lz4.decompress_into, 4: cramjam.zstd.decompress_into}[codec]
-        with mmap.mmap(-1, most + 1) as room:  # the system gives memory for what is written
+        with mmap.mmap(-1, most + 1) as room:  # the system allocates only pages that are written
             try:
                 size = unpack(packed, room)
             except cramjam.DecompressionError as error:
@@ -169,7 +169,7 @@ def unpacked_size(codec: int, packed: bytes, most: int) -> int:
 
 
 def _snappy_size(packed: bytes, most: int) -> int:
-    """Return the size that the blocks name; aiokafka takes that much memory before it unpacks them."""
+    """Return the size that the blocks declare; aiokafka allocates that much memory before it unpacks them."""
     if not packed.startswith(XERIAL) or len(packed) <= XERIAL_HEADER:
         size = int(cramjam.snappy.decompress_raw_len(packed))
         if size > most:
@@ -191,9 +191,9 @@ def _snappy_size(packed: bytes, most: int) -> int:
 
 
 def _replacement(batch: Batch, value: bytes, why: str) -> bytes:
-    """Return a batch of format 2 with one record, which holds the batch that it replaces."""
+    """Return a batch of format 2 with one record, whose value is the batch that it replaces."""
     log.warning("%s", why)
-    record = bytearray(b"\0\0")  # attributes, time behind the batch's
+    record = bytearray(b"\0\0")  # attributes, and the time relative to the batch's
     encode_varint(batch.last - batch.first, record.append)
     encode_varint(-1, record.append)  # no key
     name, reason = REFUSED_BATCH.encode(), why.encode()
