@@ -1,1 +1,1 @@
-"""What of the Helm chart is made from code: the schema of its values, the topics of Strimzi, Grafana's dashboards."""
+"""The files of the Helm chart made from code: the schema of its values, Strimzi's topics, Grafana's dashboards."""

@@ -51,17 +51,17 @@ class Row:
 
 
 def rate(metric: str, by: str, labels: str = IN) -> str:
-    """Events a second of a counter, summed by labels."""
+    """Return the query for a counter's events per second, summed by labels."""
     return f"sum by ({by}) (rate({metric}{{{labels}}}[$__rate_interval]))"
 
 
 def total(metric: str, labels: str = IN, by: str = "") -> str:
-    """How much a counter grew in the range that is shown."""
+    """Return the query for a counter's increase in the displayed time range."""
     return f"sum{f' by ({by}) ' if by else ''}(increase({metric}{{{labels}}}[$__range]))"
 
 
 def quantiles(metric: str, labels: str = IN, by: str = "") -> tuple[Query, ...]:
-    """p50, p95 and p99 of a histogram."""
+    """Return the queries for p50, p95 and p99 of a histogram."""
     grouped = f"le, {by}" if by else "le"
     legend = f" {{{{{by}}}}}" if by else ""
     return tuple(
@@ -74,7 +74,7 @@ def quantiles(metric: str, labels: str = IN, by: str = "") -> tuple[Query, ...]:
 
 
 def dashboard(uid: str, title: str, rows: Sequence[Row], variables: Sequence[str] = ()) -> Json:
-    """-> the JSON that Grafana imports; `variables` are labels that one may choose values of."""
+    """Return the JSON that Grafana imports; `variables`: labels whose values users can select."""
     panels: list[Json] = []
     top = 0
     for row in rows:

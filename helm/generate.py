@@ -18,7 +18,7 @@ CHART: Final = Path(__file__).parent / "turnmill"
 
 
 def files() -> dict[Path, str]:
-    """-> path in the chart -> text."""
+    """Return the text of each generated file, by its path in the chart."""
     topics = [{"name": topic.name, "config": topic.config()} for topic in CATALOG]
     roles = {role.name: role.topic.name for role in ROLES.values()}
     return {
@@ -34,7 +34,7 @@ def _json(value: Any) -> str:
 
 
 def main() -> int:
-    """Write the files, or compare; -> exit status."""
+    """Write the files, or only compare them. Return the exit status."""
     check = "--check" in sys.argv[1:]
     stale = [path for path, text in files().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:

@@ -6,7 +6,7 @@ from helm.dashboards import IN, Json, Panel, Row, dashboard, quantiles, rate
 
 
 def pipeline() -> Json:
-    """How the pipeline is: throughput, lag, checkpoints, stores, dead letters, gateway."""
+    """Return the dashboard of the pipeline: throughput, lag, checkpoints, stores, dead letters, gateway."""
     dead = f"sum by (reason) (increase(turnmill_dead_letters_total{{{IN}}}[$__range]))"
     return dashboard(
         "turnmill-pipeline",

@@ -1,7 +1,7 @@
 """The schema of the chart's values.
 
-Keys and comments come from values.yaml, limits from the tables below, settings from the class Settings. So each key of
-values.yaml is in it, and each setting that the chart does not set itself.
+Keys and comments come from values.yaml, limits from the tables below, settings from the class Settings. So the schema
+has each key of values.yaml, and each setting that the chart does not set itself.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ ELSEWHERE: Final = {
     "gateway_oidc_client_secret": "pod.extraEnv",
     "webhooks": "pod.extraEnv",
 }
-# Settings of agents that publish to a gateway, and of a development broker: no container of the chart is one of these.
+# Settings of agents that publish to a gateway, and of the development broker: the chart has neither.
 NOT_OFFERED: Final = frozenset({"publish_url", "publish_token", "publish_token_file", "maven_repository"})
 
 TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
-ANY: Final[Schema] = {"type": "object"}  # of Kubernetes, whose API server knows what is right
+ANY: Final[Schema] = {"type": "object"}  # an object of Kubernetes, which its API server validates
 LIST: Final[Schema] = {"type": "array", "items": {"type": "object"}}
 NAMED: Final[Schema] = {"type": "array", "items": {"type": "object", "required": ["name"]}}
 STRINGS: Final[Schema] = {"type": "array", "items": {"type": "string"}}
@@ -78,16 +78,16 @@ PROBE: Final[Schema] = {
 
 
 def one_of(*values: str) -> Schema:
-    """One of these strings."""
+    """Return the schema of one of these strings."""
     return {"type": "string", "enum": list(values)}
 
 
 def ref(name: str) -> Schema:
-    """Return a schema that exists under a name."""
+    """Return a reference to a named schema."""
     return {"$ref": f"#/$defs/{name}"}
 
 
-# Path of a key (its last parts are enough) -> what is known of it beyond the type of its default.
+# Path of a key (its last parts are enough) -> its schema, if that is stricter than the type of its default.
 LIMITS: Final[dict[str, Schema]] = {
     "commonLabels": TEXTS,
     "commonAnnotations": TEXTS,
@@ -186,7 +186,7 @@ LIMITS: Final[dict[str, Schema]] = {
 
 
 def comments(text: str) -> dict[str, str]:
-    """Path of each key of a values.yaml that has a comment `# -- …` -> the comment."""
+    """Return the comments `# -- …` of a values.yaml by the path of their key."""
     found: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     said: list[str] = []
@@ -204,13 +204,13 @@ def comments(text: str) -> dict[str, str]:
 
 @cache
 def _settings() -> Schema:
-    """Return the schema of each setting, from pydantic: making that takes longer than all the rest."""
+    """Return the schema of each setting, made by pydantic, which takes longer than everything else here."""
     described: Schema = Settings.model_json_schema()["properties"]
     return described
 
 
 def setting(name: str) -> Schema:
-    """Return the schema of a setting in values.yaml; null is the default."""
+    """Return the schema of a setting in values.yaml; null stands for its default."""
     described: Schema = _settings()[name]
     choices = described.get("anyOf", [described])
     kept = ("enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength")
@@ -249,7 +249,7 @@ def values_schema() -> Schema:
             **properties,
             "pod": {"description": "What all pods have", **ref("pod")},
             "autoscaling": {"description": "How workers are scaled", **ref("autoscaling")},
-            # A chart that this one is a part of may have more there.
+            # A parent chart may have more keys here.
             "global": {**properties["global"], "additionalProperties": True},
         },
         "$defs": definitions,

@@ -114,7 +114,7 @@ def _roles(value: str) -> str:
 
 
 def _text_or_file(value: str) -> str:
-    """Return a setting's text, or that of the file that it names. Raises ValueError without the secret value."""
+    """Return a setting's text, or that of the file that it names. Raises ValueError, which does not show the value."""
     if value.lstrip().startswith("["):
         return value
     try:
@@ -180,8 +180,8 @@ class Settings(ClientSettings):
 
     cache: Path | None = Field(
         None,
-        description="Folder for what is downloaded once, Kafka's jars, and for what the demo makes; by default "
-        "`.cache/turnmill` where that is there, else `turnmill` in the user's own cache folder (`~/.cache`; on "
+        description="Folder for Kafka's jars, which are downloaded once, and for files of the demo; by default "
+        "`.cache/turnmill` if that exists, else `turnmill` in the user's own cache folder (`~/.cache`; on "
         "macOS `~/Library/Caches`).",
     )
     maven_repository: Annotated[str, AfterValidator(_repository)] | None = Field(
@@ -197,57 +197,57 @@ class Settings(ClientSettings):
     )
     store_retention: Annotated[str, AfterValidator(_store_retention)] | None = Field(
         None,
-        description="How long threads are kept behind their newest turn, with their large values and what the archive "
-        "has of them: `90d`; by tenant `90d,acme=30d,globex=forever`. By default for ever.",
+        description="How long threads are kept after their newest turn, with their large values and their rows in the "
+        "archive: `90d`; by tenant `90d,acme=30d,globex=forever`. By default for ever.",
     )
     content: Annotated[str, AfterValidator(_content)] | None = Field(
         None,
         description="Where large tool results and files are kept: `file:///folder`, `s3://bucket/prefix`, `gs://…`, "
         "`azure://container/prefix`, or `inline`: in the turns. By default the folder `content` in TURNMILL_HOME "
-        "where the store is SQLite, else `inline`.",
+        "if the store is SQLite, else `inline`.",
     )
     content_threshold: Count = Field(
-        100_000, description="Tool results and files of at least so many bytes are kept in the content store."
+        100_000, description="Tool results and files of at least this many bytes are kept in the content store."
     )
     usage_sums: bool = Field(
         True,
-        description="Whether the store keeps sums of usage beside its rows: `off` saves what they cost when a turn is "
-        "stored, and reports of much usage take longer. The store role that starts last decides for the whole store.",
+        description="Whether the store keeps sums of usage besides its rows: `off` makes storing a turn cheaper, and "
+        "reports on much usage slower. The store role that starts last decides for the whole store.",
     )
     requests: bool = Field(
         True,
-        description="Whether turns say what the model was asked: the body of each request without its messages (system "
-        "prompt, tools, parameters), which the store keeps once however often it is sent.",
+        description="Whether turns include the requests to the model: the body of each without its messages (system "
+        "prompt, tools, parameters). The store keeps equal bodies once, however often they are sent.",
     )
-    feedback: bool = Field(True, description="Whether workers store feedback on threads, and gateways take it.")
+    feedback: bool = Field(True, description="Whether workers store feedback on threads, and gateways accept it.")
     search: Literal["on", "all", "off"] = Field(
         "on",
-        description="What the store keeps to search in: `on` is what users and agents said, and names of tools; `all` "
-        "is thoughts and results of tools, too; `off` is nothing, and gives the room back. The same for all workers.",
+        description="What the store indexes for search: `on`: messages of users and agents, and names of tools; `all`: "
+        "also thoughts and results of tools; `off`: nothing, and frees the space. Must be the same for all workers.",
     )
     archive: Annotated[str, AfterValidator(_archive)] | None = Field(
         None,
         description="Where the archive role keeps turns as Parquet: `file:///folder`, `s3://bucket/prefix`, `gs://…` "
-        "or `azure://container/prefix`; with `iceberg+` before one of the first three: as tables of Apache Iceberg. By "
+        "or `azure://container/prefix`; with `iceberg+` before one of the first three, as tables of Apache Iceberg. By "
         "default there is no archive.",
     )
     archive_catalog: Annotated[str, AfterValidator(_catalog)] | None = Field(
         None,
         description="The catalog of the archive's Iceberg tables: `https://…`, a REST catalog, or `sqlite:///path`. By "
-        "default the file `catalog.db` in the archive's folder; of a bucket, `archive.db` in TURNMILL_HOME.",
+        "default the file `catalog.db` in the archive's folder; for a bucket, `archive.db` in TURNMILL_HOME.",
     )
     archive_bytes: Count = Field(
-        33_554_432, description="A segment of the archive is written when it has so many bytes (of each partition)."
+        33_554_432, description="A segment of the archive, one of each partition, is written at this many bytes."
     )
-    archive_age: Seconds = Field(600.0, description="A segment of the archive is written after so long at the latest.")
+    archive_age: Seconds = Field(600.0, description="The time after which a segment of the archive is written.")
     redact: str | None = Field(
         None,
         description="What is replaced in finished turns: names of built-in rules (`secrets`, `email`, …) and files of "
         "rules (`rules.json`), separated by commas. By default nothing.",
     )
-    mask_errors: bool = Field(False, description="Replace the texts of errors in finished turns by a generic one.")
+    mask_errors: bool = Field(False, description="Replace the texts of errors in finished turns by a generic text.")
     partitions: Count = Field(
-        12, description="Partitions of each topic when it is created: the bound on parallel workers."
+        12, description="Partitions of each topic when it is created; they bound the number of parallel workers."
     )
     replication: Count | None = Field(
         None,
@@ -255,110 +255,109 @@ class Settings(ClientSettings):
     )
     retention: Annotated[str, AfterValidator(_retention)] | None = Field(
         None,
-        description="How long topics keep records where that is not as in the catalog: `events=86400,turns=2592000`.",
+        description="How long topics keep records, where it differs from the catalog: `events=86400,turns=2592000`.",
     )
     processes: Count | None = Field(
         None,
-        description="Processes of one `turnmill worker`, which share its port and its signals. By default two where "
-        "it may use two cores: the roles that write to the store have one of their own; else, and with `--roles`, one.",
+        description="Processes of one `turnmill worker`, which share its port and its signals. By default two if it "
+        "may use two cores: the roles that write to the store have one of their own; else, and with `--roles`, one.",
     )
     port: Port = Field(6066, description="Health and metrics of a worker; 0 takes a free port.")
     host: str = Field("127.0.0.1", description="Address that a worker's health and metrics listen on.")
     gateway_port: Port = Field(8080, description="The gateway's port; 0 takes a free one.")
     gateway_host: str = Field(
-        "127.0.0.1", description="Address that the gateway listens on; without tokens only one of this machine."
+        "127.0.0.1", description="Address that the gateway listens on; without tokens it must be one of this machine."
     )
     gateway_tokens: SecretStr | None = Field(
         None,
-        description="Who may call the gateway: a file of JSON lines, or the lines themselves; `turnmill gateway token` "
-        "makes a token and its line. `store`: only tokens that `turnmill tokens` or the API makes.",
+        description="Tokens of the gateway's callers: a file of JSON lines, or the lines themselves; `turnmill gateway "
+        "token` makes a token and its line. `store`: only tokens that `turnmill tokens` or the API makes.",
     )
     gateway_jwks_url: Annotated[str, AfterValidator(_keys)] | None = Field(
         None,
-        description="Keys of an issuer whose JSON Web Tokens the gateway takes, `https://…`; `http://` only of this "
-        "machine.",
+        description="Address of the keys of an issuer whose JSON Web Tokens the gateway accepts, `https://…`; "
+        "`http://` only on this machine.",
     )
     gateway_jwt_issuer: str | None = Field(None, description="The issuer (`iss`) of those tokens.")
-    gateway_jwt_audience: str | None = Field(None, description="The audience (`aud`) that they are made for.")
+    gateway_jwt_audience: str | None = Field(None, description="The audience (`aud`) of those tokens.")
     gateway_jwt_tenant_claim: str = Field(
-        "tenant", description="The claim that names the tenant; `none` where the tokens reach all tenants."
+        "tenant", description="The claim that names the tenant; `none` if the tokens are for all tenants."
     )
     gateway_jwt_scope_claim: str = Field(
         "scope", description="The claim that lists the scopes: a string with spaces, or a list."
     )
     gateway_url: Annotated[str, AfterValidator(sign_in.address)] | None = Field(
-        None, description="The address at which browsers reach the gateway, `https://…`; needed where people sign in."
+        None, description="The address at which browsers reach the gateway, `https://…`; required if people sign in."
     )
     gateway_oidc: Annotated[SecretStr, AfterValidator(_oidc)] | None = Field(
         None,
-        description="People sign in by OpenID Connect: the issuer, or, for several, a JSON list of {name, title?, "
-        "issuer, client_id, client_secret}, or a file that holds it. By default nobody does.",
+        description="Sign-in by OpenID Connect: the issuer, or, for several, a JSON list of {name, title?, "
+        "issuer, client_id, client_secret}, or a file that holds it. By default nobody can sign in.",
     )
     gateway_oidc_client_id: str | None = Field(None, description="The gateway's client id at the issuer.")
-    gateway_oidc_client_secret: SecretStr | None = Field(None, description="Its secret.")
+    gateway_oidc_client_secret: SecretStr | None = Field(None, description="The secret of that client id.")
     gateway_oidc_roles: Annotated[str, AfterValidator(_roles)] | None = Field(
         None,
-        description="Who may do what: a JSON list of {role, claim, value?, provider?} with {tenant} (`*`: all) or "
-        "{tenant_claim}, or a file that holds it. The first rule that matches decides; without one, nobody is let in.",
+        description="The roles of people: a JSON list of {role, claim, value?, provider?} with {tenant} (`*`: all) or "
+        "{tenant_claim}, or a file that holds it. The first matching rule decides; without one, access is denied.",
     )
     gateway_oidc_contact: str = Field(
-        "whoever runs this gateway", description="Whom somebody without a role is told to ask."
+        "whoever runs this gateway", description="Whom to ask for a role, as shown to people who have none."
     )
     gateway_session_seconds: Seconds = Field(43_200.0, description="Time after which people have to sign in again.")
     gateway_session_idle: Seconds = Field(
-        3600.0, ge=300, description="Time without a request after which they have to, too."
+        3600.0, ge=300, description="Time without a request after which people have to sign in again, too."
     )
     gateway_origins: Annotated[str, AfterValidator(_origins)] = Field(
         "", description="Origins whose pages may call the gateway (CORS), `https://app.example.com,…`; by default none."
     )
-    gateway_rate: float = Field(100.0, ge=0, description="Requests a second that one token may make; 0 is any number.")
-    gateway_body_bytes: Count = Field(268_435_456, description="The most that the body of one upload may have.")
+    gateway_rate: float = Field(100.0, ge=0, description="Requests a second that one token may make; 0: no limit.")
+    gateway_body_bytes: Count = Field(268_435_456, description="The largest body of one upload.")
     gateway_response_bytes: Count = Field(
         67_108_864,
-        description="The most that large values may add to one answer; a thread without them can be had.",
+        description="The most bytes that large values may add to one response; a thread can be read without them.",
     )
     gateway_caller_requests: Count = Field(
         500, description="Requests that one token may have open at once: uploads, live streams and all others."
     )
-    gateway_header_bytes: Count = Field(8192, description="The most that the headers of one request may have.")
-    gateway_header_seconds: Seconds = Field(10.0, description="Time in which the headers of a request must be there.")
+    gateway_header_bytes: Count = Field(8192, description="The largest headers of one request.")
+    gateway_header_seconds: Seconds = Field(10.0, description="Time within which the headers of a request must arrive.")
     gateway_body_idle: Seconds = Field(
         300.0, description="Silence in the middle of an upload after which its run is closed as disconnected."
     )
-    gateway_connections: Count = Field(2000, description="Connections that the gateway takes at once.")
+    gateway_connections: Count = Field(2000, description="Connections that the gateway accepts at once.")
     gateway_live_window: Seconds = Field(
-        3600.0, description="How far back a live stream looks for the beginning of the runs that it shows."
+        3600.0, description="How far back a live stream looks for the beginning of runs that it shows."
     )
     gateway_live_bytes: Count = Field(
         67_108_864, description="Recent records that the gateway holds in memory for live streams."
     )
     gateway_proxy: str = Field(
         "",
-        description="Providers that the gateway passes requests on to, and publishes: `openai,anthropic`, or "
+        description="Providers that the gateway's proxy passes requests on to, and publishes: `openai,anthropic`, or "
         "`NAME=https://host/path` for any other server. By default none.",
     )
     gateway_proxy_budgets: bool = Field(
-        False, description="What budgets do that do not say it: calls of the proxy are refused where one is used up."
+        False, description="Refuse calls of the proxy when a budget without an `enforce` of its own is used up."
     )
     gateway_proxy_hold: Seconds = Field(
-        60.0, description="Time for which a call waits for a person's answer, where a budget asks; then it is refused."
+        60.0, description="Time for which a call waits for a person's answer if a budget asks; then it is refused."
     )
-    gateway_proxy_first_byte: Seconds = Field(900.0, description="Time in which such a server must begin to answer.")
-    gateway_proxy_idle: Seconds = Field(300.0, description="Silence in the middle of its answer that ends it.")
+    gateway_proxy_first_byte: Seconds = Field(900.0, description="Time within which a provider must begin to respond.")
+    gateway_proxy_idle: Seconds = Field(300.0, description="Silence within a provider's response that ends it.")
     gateway_rerun: bool = Field(
         False,
-        description="Whether callers of the gateway may ask models again, in the dashboard, too, with their own keys.",
+        description="Whether callers of the gateway may repeat model calls with their own keys, also in the dashboard.",
     )
     webhooks: Annotated[SecretStr, AfterValidator(_webhooks)] | None = Field(
         None,
-        description="Who hears by HTTP of turns, feedback, deletions and budgets: a JSON list of {name, url, secret, "
-        "events?, tenant?}, or a file that holds it; `[]` where only the API sets webhooks up. By default none.",
+        description="Webhooks, which receive turns, feedback, deletions and budgets by HTTP: a JSON list of {name, "
+        "url, secret, events?, tenant?}, or a file that holds it; `[]` if only the API makes them. By default none.",
     )
     budgets: Annotated[str, AfterValidator(_budgets)] | None = Field(
         None,
-        description="What may be used: a JSON list of {name, tokens or usd, per, tenant?, agent?, model?, "
-        "enforce?}, or a file "
-        "that holds it; `per` is `hour`, `day` or `month`. By default there are no budgets.",
+        description="Budgets, limits of usage: a JSON list of {name, tokens or usd, per, tenant?, agent?, model?, "
+        "enforce?}, or a file that holds it; `per` is `hour`, `day` or `month`. By default there are no budgets.",
     )
     prices: Annotated[str, AfterValidator(_prices)] | None = Field(
         None,
@@ -368,66 +367,67 @@ class Settings(ClientSettings):
     )
     webhooks_allow: Annotated[str, AfterValidator(_networks)] = Field(
         "",
-        description="Networks to which webhooks are delivered although they are not public, and by `http://` too: "
+        description="Networks to which webhooks are delivered although they are not public, also by `http://`: "
         "`10.1.0.0/16,127.0.0.1/32`. By default none.",
     )
     webhooks_within: Seconds = Field(
-        86_400.0, description="How long behind its record an event is tried again, until it is a dead letter."
+        86_400.0, description="Time after a record for which its delivery is retried; then it is a dead letter."
     )
     audit_retention: float = Field(
         7_776_000.0,
         ge=0,
-        description="How long the store keeps who changed something or read it out; 0: only the log has it.",
+        description="How long the store keeps the audit's entries: who changed data or read it out; 0: only the log "
+        "has them.",
     )
     log_level: str = Field(
-        "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log line that is written."
+        "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="The least severe level of log lines to write."
     )
     log_format: str = Field("text", pattern="^(text|json)$", description="`text` for people, `json` for collectors.")
     otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = Field(
         None,
-        description="Where a span of each turn is sent: a collector that takes OTLP over HTTP, "
+        description="Where a span of each turn is sent: a collector that accepts OTLP over HTTP, "
         "`http://localhost:4318`. By default nowhere.",
     )
 
     checkpoint_interval: Seconds = Field(1.0, description="Time between two checkpoints: produce, confirm, commit.")
     spill_after: Seconds = Field(
-        30.0, description="A turn open for longer goes to the state topic, so that a restart re-reads little."
+        30.0, description="A run open for longer is spilled to the state topic, so that a restart re-reads little."
     )
     gap_timeout: Seconds = Field(
-        30.0, description="A hole in a run's seq that stays open for longer closes the turn as interrupted."
+        30.0, description="A run is closed as interrupted if events are missing in its numbering for longer."
     )
     idle_timeout: Seconds = Field(300.0, description="A run that is silent for longer is closed as interrupted.")
     run_timeout: Seconds = Field(3600.0, description="A run that lasts longer is closed as interrupted.")
     terminal_grace: Seconds = Field(
-        5.0, description="Time for late events of a run whose stream has ended but whose `end` did not come."
+        5.0, description="Time to wait for late events of a run whose stream has ended, but whose `end` did not come."
     )
     reopen_window: Seconds = Field(3600.0, description="Time in which a late event reopens an interrupted turn.")
     dedupe_window: Seconds = Field(86_400.0, description="Time for which closed turns are remembered.")
-    window_events: Count = Field(10_000, description="Early events of one run that wait for a hole to be filled.")
-    window_bytes: Count = Field(8_388_608, description="Bytes of early records of one run that wait likewise.")
+    window_events: Count = Field(10_000, description="Events of one run that wait for missing earlier ones.")
+    window_bytes: Count = Field(8_388_608, description="Bytes of records of one run that wait for earlier ones.")
     run_bytes: Count = Field(
         536_870_912,
-        description="The most that the records of one run may weigh, which is their bytes, and what many small values "
-        "take in memory beyond them: where it has more, it ends as interrupted, and the rest becomes dead letters.",
+        description="The most memory for the records of one run: their bytes, and the overhead of many small values. "
+        "A run with more ends as interrupted, and the rest of its records becomes dead letters.",
     )
     assembly_bytes: Count = Field(
         134_217_728,
-        description="What the open runs of a worker may weigh together. Beyond that the heaviest ones are parked: they "
-        "are followed by the numbers of their events, and built from the state topic when they are over.",
+        description="The most memory for all open runs of a worker. Beyond it the largest ones are parked: the worker "
+        "only tracks the numbers of their events, and builds them from the state topic when they are over.",
     )
     max_record_bytes: Count = Field(1_048_576, description="Larger records of the events topic become dead letters.")
     keep_telemetry_in_turns: bool = Field(False, description="Also keep data-sys-* events in the stored turns.")
 
     session_timeout: Seconds = Field(10.0, description="A worker that is silent for longer loses its partitions.")
-    fetch_records: Count = Field(5000, description="Most records that are taken at once; of turns, 500.")
+    fetch_records: Count = Field(5000, description="Most records that are taken at once; at most 500 of turns.")
     metric_series: Count = Field(
         200,
-        description="Values of one metric label (model, agent, tenant, …) before the rest is counted as `other`.",
+        description="Most values of one metric label (model, agent, tenant, …); the rest is counted as `other`.",
     )
 
     @property
     def cache_folder(self) -> Path:
-        """The folder of what is downloaded, the default filled in; absolute."""
+        """The folder for downloads, as an absolute path; the default filled in."""
         here = Path(".cache") / "turnmill"
         return (self.cache or (here if here.is_dir() else _user_cache() / "turnmill")).absolute()
 
@@ -461,7 +461,7 @@ class Settings(ClientSettings):
 
     @property
     def price_list(self) -> Prices:
-        """The own prices of the setting."""
+        """The prices of the setting."""
         return prices.NONE if self.prices is None else prices.parse(_text_or_file(self.prices))
 
     @property
@@ -480,7 +480,7 @@ class Settings(ClientSettings):
 
     @property
     def retention_ms(self) -> dict[str, int]:
-        """Topic (without the prefix) -> how long it keeps records, where that is not as in the catalog."""
+        """The retention by topic (without the prefix), in ms, where it differs from the catalog."""
         parts = (part.partition("=") for part in (self.retention or "").split(",") if part)
         return {name: int(seconds) * 1000 for name, _, seconds in parts}
 
@@ -491,7 +491,7 @@ class Settings(ClientSettings):
 
 
 def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """Read the environment. Raises CallerError that names each unknown or bad variable."""
+    """Read the settings from the environment. Raises CallerError, which names each unknown or bad variable."""
     environ = os.environ if environ is None else environ
     unknown = [
         f"{name} is no setting of Turnmill; `turnmill settings` lists them"
@@ -515,7 +515,7 @@ def _user_cache() -> Path:
 
 
 def table(settings: Settings) -> list[tuple[str, str, str, str]]:
-    """Return rows (variable, value in force, default, meaning); passwords masked."""
+    """Return rows (variable, current value, default, meaning); passwords are masked."""
     rows = []
     derived: dict[str, object] = {
         "store": settings.store_url,

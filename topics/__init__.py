@@ -2,5 +2,5 @@
 
 from topics import compiled
 
-# "compiled" or "interpreted". Where they differ from their sources, compiled modules are not imported at all.
+# "compiled" or "interpreted". Raises ImportError if compiled modules differ from their sources.
 CORE = compiled.check()

@@ -1,6 +1,6 @@
-"""The records of the events topic as a strict model: their schema, and messages about all faults of one.
+"""The records of the events topic as a strict model, for their schema and for messages about all faults of a record.
 
-`turnmill.envelope` describes the record, and has the codec that publishers and workers use.
+`turnmill.envelope` describes the record, and contains the codec that publishers and workers use.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AgentEvent(BaseModel):
 
 
 def explain(data: bytes) -> list[str]:
-    """Record value -> its faults, a line each; empty for a valid envelope."""
+    """Return the faults of a record's value, a line each; empty for a valid envelope."""
     try:
         AgentEvent.model_validate(loads(data))
     except InvalidRecord as error:

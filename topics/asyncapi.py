@@ -40,7 +40,7 @@ def document(
 ) -> Document:
     """Return the document of the topics under `prefix`, as plain JSON values.
 
-    `brokers` are host:port each; `operations` are what the pipeline does with the topics.
+    `brokers`: host:port each; `operations`: those of the pipeline on the topics.
     """
     mode: JsonSchemaMode = "validation"
     models = [(model, mode) for used in MODELS.values() for model in used]

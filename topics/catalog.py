@@ -13,7 +13,7 @@ Cleanup = Literal["delete", "compact,delete"]
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic. `name` goes behind the prefix of the settings; times in ms, sizes in bytes."""
+    """One topic. `name` comes after the prefix of the settings; times in ms, sizes in bytes."""
 
     name: str
     key: str
@@ -28,12 +28,12 @@ class Topic:
         return f"{prefix}.{self.name}"
 
     def config(self) -> dict[str, str]:
-        """Topic configuration as Kafka takes it."""
+        """Return the topic's configuration in Kafka's terms."""
         return {
             "cleanup.policy": self.cleanup,
             "retention.ms": str(self.retention_ms),
             "max.message.bytes": str(self.max_message_bytes),
-            # Deadlines need the times of one clock: those of producers may differ, or be in another unit.
+            # Deadlines need times from one clock: producers' clocks may differ, and their times be in another unit.
             "message.timestamp.type": "LogAppendTime",
         }
 

@@ -1,6 +1,6 @@
-"""The state of the core: compiled or interpreted, and compiled from the present sources or from others.
+"""Check whether the core is compiled or interpreted, and whether it was compiled from the present sources.
 
-`compiled_core.py` writes the stamp: how the file names of extension modules end, and the hash of each source.
+`compiled_core.py` writes the stamp: the suffix of extension modules' file names, and the hash of each source.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ WAY_OUT: Final = "compile it again (`make compile`), or remove it (`make interpr
 
 
 def digest(source: Path) -> str:
-    """Return the hash of a source, as the stamp has it."""
+    """Return the hash of a source, as in the stamp."""
     return sha256(source.read_bytes()).hexdigest()
 
 
 def check(root: Path = ROOT) -> Literal["compiled", "interpreted"]:
-    """Return how the core runs that lies in `root`.
+    """Return whether the core in `root` is compiled or interpreted.
 
-    Raises ImportError where a source is not the one that was compiled: what runs would not be what the source says. All
-    sources are read, in some milliseconds.
+    Raises ImportError if a source differs from the compiled one, since the running code would differ from the source.
+    All sources are read, in some milliseconds.
     """
     try:
         stamp = json.loads((root / STAMP).read_bytes())
     except FileNotFoundError:
         return "interpreted"
     suffix = stamp["suffix"]
-    if suffix not in EXTENSION_SUFFIXES:  # for another Python: this one does not see it
+    if suffix not in EXTENSION_SUFFIXES:  # compiled for another Python, so this one ignores it
         return "interpreted"
     for path, expected in stamp["sources"].items():
         source = root / path

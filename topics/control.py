@@ -1,7 +1,7 @@
-"""The control topic: commands to runs that are under way, and what became of them.
+"""The control topic: commands to runs that are under way, and the states of these commands.
 
-A command names its run; an answer the run that asked, where that is known. `kind` state: what became of the command
-`payload.command_id`; gateways write it, so that each knows it after a restart.
+A command names its run; an answer names the run that asked, if that is known. A record of `kind` "state" has the state
+of the command `payload.command_id`; gateways write it, so that each gateway knows it after a restart.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class ControlRecord(TypedDict):
     id: str
     thread_id: str
     kind: str  # stop | steer | answer | state
-    by: str  # who gave the command
+    by: str  # author of the command
     at: int  # epoch ms
-    expires: int  # epoch ms, from when on nobody heeds it
+    expires: int  # epoch ms, from which on it is ignored
     tenant: NotRequired[str]
     run_id: NotRequired[str]
     mode: NotRequired[str]  # now | after_turn

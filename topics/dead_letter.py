@@ -1,4 +1,4 @@
-"""The dead-letters topic: the original key and value, untouched; why, and from where, in the headers."""
+"""The dead-letters topic: the original key and value, unchanged; the reason and the origin in the headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_DETAIL = 500
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One refused record. `time` is epoch ms of the refusal; `redriven` counts how often it was tried again."""
+    """One refused record. `time`: epoch ms of the refusal; `redriven`: how often it was produced again."""
 
     reason: Reason
     detail: str
@@ -43,7 +43,7 @@ class DeadLetter:
 def from_record(
     key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] | Sequence[tuple[str, bytes]]
 ) -> DeadLetter:
-    """Return the dead letter of a record of the topic. Raises KeyError or ValueError where the headers are not ours."""
+    """Return the dead letter in a record of the topic. Raises KeyError or ValueError if the headers are not ours."""
     found = {
         name.removeprefix(PREFIX): text.decode("utf-8", "replace") for name, text in headers if name.startswith(PREFIX)
     }

@@ -1,4 +1,4 @@
-"""The feedback topic: what people and programs said of threads, turns and messages."""
+"""The feedback topic: judgements of threads, turns and messages by people and programs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import NotRequired, TypedDict
 from turnmill import feedback_record
 
 VERSION = feedback_record.VERSION
-SAID_ELSEWHERE = ("v", "tenant", "thread_id")  # what a document's own fields say already
+SAID_ELSEWHERE = ("v", "tenant", "thread_id")  # left out, since fields of the document contain them
 
 
 class FeedbackRecord(TypedDict):
-    """Value of the feedback topic; the key is thread_id. The record with an `id` that came last counts."""
+    """Value of the feedback topic; the key is thread_id. Of several records with one `id`, the last one counts."""
 
     v: int
     id: str  # of the feedback, within its thread
     thread_id: str
     name: str  # what is judged
-    value: float | str | bool | None  # null takes it back
+    value: float | str | bool | None  # null withdraws it
     at: int  # epoch ms
     tenant: NotRequired[str]
     turn_id: NotRequired[str]  # without it and run_id: the whole thread
     run_id: NotRequired[str]
-    message: NotRequired[int]  # the place of a message in the turn
+    message: NotRequired[int]  # the index of a message in the turn
     comment: NotRequired[str]
-    by: NotRequired[str]  # who says it
+    by: NotRequired[str]  # the author
 
 
 def decode(data: bytes | None) -> FeedbackRecord:

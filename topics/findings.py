@@ -1,4 +1,4 @@
-"""Findings: what every check of a document reports, with its place."""
+"""Findings: the faults that checks of a document report, with their places."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Finding:
     """One fault of a document.
 
-    `rule`: 1 to 8 for the specification's validation rules, a word for all else. `path`: where, in the document,
-    e.g. `turns[3].messages[1].parts[0].tool_call_id`; empty for the whole. `message`: what is wrong and what to do.
+    `rule`: 1 to 8 for the specification's validation rules, a word for all others. `path`: the place in the document,
+    e.g. `turns[3].messages[1].parts[0].tool_call_id`; empty for all of it. `message`: what is wrong and what to do.
     """
 
     rule: int | str
@@ -27,7 +27,7 @@ class Finding:
 
 
 def joined(path: str, *steps: str | int) -> str:
-    """`path` extended by `steps`; always ASCII, so that any terminal can print it."""
+    """Return `path` extended by `steps`; always ASCII, so that any terminal can print it."""
     for step in steps:
         if isinstance(step, int):
             path += f"[{step}]"
@@ -39,7 +39,7 @@ def joined(path: str, *steps: str | int) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message quotes it: on one line, short, and ASCII. Containers are named, not spelled out."""
+    """Return a value for a message: on one line, short, and ASCII. Of containers, only the type is named."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def objects(owner: Any, key: str, path: str = "") -> Iterator[tuple[str, dict[st
 
 
 def texts(*keys: str, of: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """Yield (path, text) for each of `keys` that holds a text."""
+    """Yield (path, text) for each of `keys` whose value is a text."""
     for key in keys:
         if isinstance(of.get(key), str):
             yield joined(path, key), of[key]

@@ -1,7 +1,7 @@
-"""JSON text <-> values, lossless.
+"""Convert values to JSON text and back without loss.
 
-orjson where it can; `turnmill.deep_json` for what orjson refuses or rounds: integers over 64 bits, lone surrogates,
-more than 254 levels of nesting.
+By orjson if it can; by `turnmill.deep_json` for values that orjson refuses or rounds: integers over 64 bits, lone
+surrogates, more than 254 levels of nesting.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from turnmill import deep_json
 from turnmill.limits import OWN_LEVELS
 from turnmill.nesting import too_deep
 
-# orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in text they cost only time.
+# orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in a string, they only cost time.
 MAYBE_LARGE = re.compile(r"\d{20}")
 
 Fields = dict[str, Any]  # a JSON object
 
-# Unicode's line ends that JSON does not escape: a reader that splits text at them must not cut a value in two.
+# Line ends in Unicode that JSON does not escape: a reader that splits lines at them would cut a value in two.
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 def dumps(value: Any) -> str:
-    """Return JSON text in ASCII or UTF-8; NUL and lone surrogates come out as escapes."""
+    """Return a value as JSON text; NUL and lone surrogates are written as escapes."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -33,17 +33,18 @@ def dumps(value: Any) -> str:
 
 
 def trimmed(data: bytes) -> bytes:
-    """Return a result of `orjson.dumps` that is to be kept, in as much memory as it needs.
+    """Return a copy of a result of `orjson.dumps` without unused memory, for keeping.
 
-    orjson leaves the room behind its text in which it was written: 4 KB behind a small one, nine times a large one.
+    orjson returns its text in the larger buffer where it was written: with 4 KB more for a small text, and up to nine
+    times the size for a large one.
     """
     return b"".join((data, b""))
 
 
 def size_of(value: Any, levels: int = 6) -> int:
-    """Return how many bytes `dumps` gives.
+    """Return the number of bytes of `dumps`.
 
-    Values `levels` down are encoded one by one, never all at once.
+    Values are encoded one by one down to `levels` levels, never all at once.
     """
     if levels and value and isinstance(value, dict):
         return 1 + sum(len(dumps(key).encode()) + 2 + size_of(item, levels - 1) for key, item in value.items())
@@ -53,12 +54,12 @@ def size_of(value: Any, levels: int = 6) -> int:
 
 
 def line(value: Any) -> str:
-    """Return JSON text that is one line to every reader."""
+    """Return a value as JSON text that every reader takes for one line."""
     return dumps(value).translate(LINE_ENDS)
 
 
 def loads(text: str) -> Any:
-    """JSON text -> value. Raises ValueError, also for more than OWN_LEVELS levels of nesting."""
+    """Parse JSON text. Raises ValueError, also for more than OWN_LEVELS levels of nesting."""
     if not MAYBE_LARGE.search(text):
         try:
             return orjson.loads(text)

@@ -1,11 +1,11 @@
-"""The notices topic: occurrences that are no turn, each with an `id` that stays the same when it comes again.
+"""The notices topic: events that are no turn. The `id` of a notice is the same if it is delivered again.
 
 | type | key | data |
 |---|---|---|
-| `thread.deleted` | thread_id | `reason`: `deleted`, by somebody; `expired`, as its retention is over |
+| `thread.deleted` | thread_id | `reason`: `deleted`, by somebody, or `expired`, by retention |
 | `budget.reached` | the budget's name | a `BudgetReached` |
-| `command.unanswered` | thread_id | `command_id`, `kind` (stop, steer, answer), `by`, and `run_id` where it is known |
-| `audit.recorded` | its id | an `AuditRecorded`, where webhooks are on |
+| `command.unanswered` | thread_id | `command_id`, `kind` (stop, steer, answer), `by`, and `run_id` if it is known |
+| `audit.recorded` | its id | an `AuditRecorded`, if there are webhooks |
 
 Readers ignore types and fields that they do not know.
 """
@@ -25,7 +25,7 @@ THREAD_DELETED: Final = "thread.deleted"
 BUDGET_REACHED: Final = "budget.reached"
 COMMAND_UNANSWERED: Final = "command.unanswered"
 AUDIT_RECORDED: Final = "audit.recorded"
-NEEDED: Final[dict[str, dict[str, type]]] = {  # type -> the fields of its data, and their kinds
+NEEDED: Final[dict[str, dict[str, type]]] = {  # type -> the required fields of its data, and their types
     THREAD_DELETED: {"reason": str},
     COMMAND_UNANSWERED: {"command_id": str, "kind": str, "by": str},
     BUDGET_REACHED: {"budget": str, "level": int, "used": int, "limit": int, "unit": str, "start": int, "end": int},
@@ -34,34 +34,34 @@ NEEDED: Final[dict[str, dict[str, type]]] = {  # type -> the fields of its data,
 
 
 class BudgetReached(TypedDict):
-    """`data` of budget.reached: `level` per cent of the budget's limit were used between `start` and `end`."""
+    """`data` of budget.reached: `level` percent of the budget's limit are used in the window from `start` to `end`."""
 
     budget: str  # its name
     level: int  # 80 | 100
-    used: int  # when that was seen
+    used: int  # at the time of the notice
     limit: int
     unit: str  # tokens | nano_usd: 10⁻⁹ US dollars
     per: str  # hour | day | month, of UTC
     start: int  # epoch ms
     end: int
-    answer_id: NotRequired[str]  # of the question whether more may be used, where the budget asks
-    agent: NotRequired[str]  # what the budget is bound to, beside the record's tenant
+    answer_id: NotRequired[str]  # id of the question whether more may be used, if the budget asks
+    agent: NotRequired[str]  # the agent or model that the budget is limited to, besides the record's tenant
     model: NotRequired[str]
 
 
 class AuditRecorded(TypedDict):
     """`data` of audit.recorded: who did what, to what; ids and names, never contents."""
 
-    who: str  # "" of somebody unknown
+    who: str  # name of the person or program, "" if unknown
     token: str  # the id of their token or session, "" without one
-    address: str  # where they called from, "" on the command line
+    address: str  # the caller's address, "" on the command line
     action: str
     subject: str
     outcome: str  # done | failed | refused
 
 
 class NoticeRecord(TypedDict):
-    """Value of the notices topic; the key is thread_id where there is one, else the budget's name, or the id."""
+    """Value of the notices topic; the key is thread_id if there is one, else the budget's name, or the id."""
 
     v: int
     id: str
@@ -86,7 +86,7 @@ def encode(record: NoticeRecord) -> bytes:
 
 
 def decode(data: bytes | None) -> NoticeRecord:
-    """Record value -> NoticeRecord. Raises InvalidRecord, also for data that does not fit a known type."""
+    """Return the NoticeRecord in a record's value. Raises InvalidRecord, also if `data` does not fit a known type."""
     record = notice.record_of(data)
     needed = NEEDED.get(record["type"], {})
     wrong = [name for name, kind in needed.items() if type(record["data"].get(name)) is not kind]

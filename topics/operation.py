@@ -12,7 +12,7 @@ Action = Literal["send", "receive"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`name` is the operation's id in the AsyncAPI document, `summary` its sentence there."""
+    """An operation: `name` is its id in the AsyncAPI document, `summary` its description there."""
 
     name: str
     action: Action

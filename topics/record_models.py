@@ -1,6 +1,6 @@
-"""The records of the topics as pydantic models, from which schemas and documents are made.
+"""The records of the topics as pydantic models, only for making schemas and documents.
 
-Workers neither read nor write records by them: `turnmill.envelope` and the modules of this package do.
+Workers read and write records by `turnmill.envelope` and the modules of this package instead.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from turnmill.errors import Reason
 
 
 class StateSegment(BaseModel):
-    """One line of this JSON, and behind it raw records of one open run, so many bytes each; `at` is broker ms.
+    """One line of this JSON, followed by raw records of one open run with these `sizes` in bytes; `at` is broker ms.
 
-    `clocks`: since when the run is open, waits for a missing event, has ended by its stream (broker ms). `read`: the
-    raw offset up to which the events of a parked run were read.
+    `clocks`: times (broker ms) since when the run is open, waits for a missing event, and has ended by its stream.
+    `read`: the raw offset up to which the events of a parked run were read.
     """
 
     v: Literal[1]
@@ -39,7 +39,7 @@ class StateSegment(BaseModel):
 
 
 class StateMark(BaseModel):
-    """A run that is over; all events up to `seq` were seen."""
+    """A run that is closed; all its events up to `seq` were read."""
 
     v: Literal[1]
     tenant: str | None
@@ -51,8 +51,8 @@ class StateMark(BaseModel):
 
 
 def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
-    """Return a TypedDict as a model; `described`: field -> a ThreadProtocol model that describes it more closely."""
-    # A TypedDict's own `__required_keys__` has all of them where annotations are text.
+    """Return a TypedDict as a model; `described`: field -> a ThreadProtocol model that describes it in more detail."""
+    # A TypedDict's own `__required_keys__` contains all keys if annotations are strings.
     marks = get_type_hints(record, include_extras=True)
     hints = {**get_type_hints(record), **described}
     fields: dict[str, Any] = {
@@ -64,7 +64,7 @@ def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    """Remove the default: a field that may be missing is never null."""
+    """Remove the default (null), since a field that may be missing is never null."""
     del schema["default"]
 
 
@@ -82,7 +82,7 @@ MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
 
 
 def dead_letter_headers() -> dict[str, Any]:
-    """Return the JSON Schema of a dead letter's headers; its key and value are any bytes."""
+    """Return the JSON Schema of a dead letter's headers; its key and value may be any bytes."""
     sample = dead_letter.DeadLetter(Reason.UNDECODABLE, "", "", 0, 0, 0, None, None)
     names = [name for name, _ in sample.headers()]
     properties: dict[str, Any] = {name: {"type": "string"} for name in names}

@@ -1,8 +1,8 @@
 """JSON Schemas of the topics' records, in files of this package: `topics/schemas/TOPIC.vN.json`.
 
-N is the records' own version, `v`. Within one version a schema may change only so that programs of before go on: what
-producers write stays valid on `events`, and what consumers read stays valid for them on the others. `make docs` writes
-the files; https://json-schema.org/draft/2020-12.
+N is the records' own version, `v`. Within one version a schema may only change so that existing programs still work: on
+`events`, the records of old producers stay valid; on the others, new records stay valid for old consumers. `make docs`
+writes the files; https://json-schema.org/draft/2020-12.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def schema_id(topic: Topic) -> str:
 
 
 def made(topic: Topic) -> dict[str, Any]:
-    """Return the schema as the code has it now: of a record's value; of the headers, where the value is any bytes."""
+    """Return the schema made from the code: of a record's value, or of its headers if the value may be any bytes."""
     head = {"$schema": DRAFT, "$id": schema_id(topic), "title": topic.value, "description": topic.summary}
     if topic is DEAD_LETTERS:
         return {**head, "description": f"{topic.summary} These are its headers.", **dead_letter_headers()}
@@ -49,7 +49,7 @@ def made(topic: Topic) -> dict[str, Any]:
 
 
 def texts() -> dict[str, str]:
-    """Return what each file must hold, by its name."""
+    """Return the text of each schema file, by its name."""
     return {name(topic): json.dumps(made(topic), indent=2, ensure_ascii=False) + "\n" for topic in CATALOG}
 
 
@@ -59,5 +59,5 @@ def name(topic: Topic) -> str:
 
 
 def packaged(topic: Topic) -> str:
-    """Return the schema as the package holds it."""
+    """Return the text of the schema file in the package."""
     return (files("topics") / "schemas" / name(topic)).read_text("utf-8")

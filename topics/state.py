@@ -1,14 +1,14 @@
-"""The state topic: what a worker must know of runs whose raw records it will not read again.
+"""The state topic: the state of runs whose raw records a worker will not read again.
 
-There are two kinds of entries. Both stay true for ever, so that a late writer can't make them wrong by writing again:
+There are two kinds of entries. Both stay true for ever, so that a delayed writer does no harm by writing them again:
 
     thread_id/run_id#FROM-TO.N   part N of a segment: the run's raw records at raw offsets FROM..TO
     thread_id/run_id#closed-AT   the run was closed; its newest record is at raw offset AT
 
-A key doesn't name the run's tenant, and need not: two tenants may have a run of the same ids, but each raw offset
-belongs to one of them. The tenant stands in the value, null where the run has none.
+A key doesn't need the run's tenant: two tenants may have a run with the same ids, but each raw offset belongs to one of
+them. The tenant is in the value, null if the run has none.
 
-A tombstone removes an entry that no worker needs any more; else the topic's retention does.
+A tombstone removes an entry that no worker needs any more; the topic's retention removes the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_SEGMENT_BYTES = 800_000
 
 
 class RunKey(NamedTuple):
-    """The name of one run; `tenant` is None where there is none."""
+    """The identity of one run; `tenant` is None if there is none."""
 
     tenant: str | None
     thread_id: str
@@ -35,7 +35,7 @@ class RunKey(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """Since when (broker ms) a run is open, a hole waits to be filled, and its stream has ended; None: it does not."""
+    """Times (broker ms) since when a run is open, waits for missing events, and has ended by its stream; or None."""
 
     opened: int
     gap: int | None = None
@@ -46,12 +46,12 @@ class Clocks(NamedTuple):
 class Segment:
     """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last.
 
-    `clocks`: the run's own times behind it. `read`: the raw offset up to which the events of a parked run were read,
-    and their telemetry and dead letters sent; None: it was not parked.
+    `clocks`: the run's times after that record. `read`: the raw offset up to which the events of a parked run were
+    read, and their telemetry and dead letters sent; None: it was not parked.
 
     A large segment is split into several parts. Its value is a line of JSON, {"v", "tenant", "at", "sizes", "clocks",
-    "read"?, "traceparent"?}, and behind it the records as they came, byte for byte: decoding could refuse them, or
-    change a number. `traceparent` is the run's, which may have been a header of its first record.
+    "read"?, "traceparent"?}, followed by the records byte for byte, since decoding might refuse or change them.
+    `traceparent` is the run's; it may have been a header of its first record.
     """
 
     first_offset: int
@@ -65,14 +65,14 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """Bytes of its records."""
+        """The number of bytes of its records."""
         return sum(map(len, self.records))
 
 
 class Closed(NamedTuple):
-    """A run that is over. All events up to `seq` were seen, `at` is broker ms.
+    """A run that is closed. All its events up to `seq` were read, `at` is broker ms.
 
-    A complete one can't be reopened, nor one that was cut off because it was too large.
+    It can't be reopened if it is complete, or if it was cut off because it was too large.
     """
 
     offset: int
@@ -84,17 +84,17 @@ class Closed(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """Of a run's marks the highest counts: one for good, else it was closed again after it reopened."""
+        """The rank among a run's marks; the highest counts: a final mark, else the one after the last reopening."""
         return self.complete or self.cut, self.revision, self.offset
 
 
 def segment_key(run: RunKey, segment: Segment) -> str:
-    """Key of a segment."""
+    """Return the key of a segment."""
     return f"{run.thread_id}/{run.run_id}#{segment.first_offset}-{segment.last_offset}.{segment.part}"
 
 
 def closed_key(run: RunKey, closed: Closed) -> str:
-    """Key of a mark."""
+    """Return the key of a mark."""
     return f"{run.thread_id}/{run.run_id}#closed-{closed.offset}"
 
 
@@ -114,7 +114,7 @@ def encode(run: RunKey, entry: Segment | Closed) -> bytes:
 
 
 def mark_of(key: bytes) -> tuple[str, str, int] | None:
-    """Record key -> (thread_id, run_id, offset) of the mark that it names; None for any other. Raises InvalidRecord."""
+    """Return (thread_id, run_id, offset) of a mark's key; None for any other key. Raises InvalidRecord."""
     try:
         thread_id, run_id, which = _split(key)
     except ValueError as error:
@@ -130,7 +130,7 @@ def _split(key: bytes) -> tuple[str, str, str]:
 
 
 def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
-    """Record key and value -> (run, entry). Raises InvalidRecord."""
+    """Return (run, entry) of a record's key and value. Raises InvalidRecord."""
     try:
         thread_id, run_id, which = _split(key)
         head, _, rest = value.partition(b"\n")

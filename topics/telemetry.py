@@ -1,10 +1,10 @@
 """The telemetry topic: one record is one `data-sys-*` event and the run it belongs to.
 
-(thread_id, run_id, seq) identifies an event: a replay writes the same record again. Tokens that reach a turn in another
-way than by a `data-sys-usage` event (a result object, a `done` event) are written as such an event with
+(thread_id, run_id, seq) identifies an event: a replay writes the same record again. Tokens that a turn gets from other
+sources than `data-sys-usage` events (a result object, a `done` event) are written as such an event with
 `derived: true` when the turn closes, so that a consumer of metrics sees every token exactly once.
 
-Where a budget stops runs, or asks, OPEN_USAGE tells what a run that is still open has used so far, by model:
+If a budget stops runs, or asks, OPEN_USAGE reports the tokens that a run which is still open has used, by model:
 `{"used": […]}`.
 """
 
@@ -31,7 +31,7 @@ class TelemetryRecord(TypedDict):
     run_id: str
     agent_id: str
     dialect: str
-    seq: int  # of the event in its run; derived records continue behind the last event
+    seq: int  # of the event in its run; derived records continue after the last event
     ts: int  # epoch ms
     type: str  # data-sys-usage, data-sys-latency, data-sys-cache_hit, data-sys-turn, or any other data-sys-*
     data: Any

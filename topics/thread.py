@@ -1,6 +1,6 @@
 """ThreadProtocol 0.0.4 as models: threads, turns and messages, for validation and as JSON Schema.
 
-The pipeline itself works on plain dicts. Every model keeps what it does not know: extra fields everywhere, unknown
+The pipeline itself works on plain dicts. Every model keeps extra fields, and unknown
 part kinds, content kinds and event types, so that extensions (`data-*`, `custom:*`, `meta:*`) survive a round trip.
 Times and ids are plain text here; topics/thread_rules.py checks them. Two fields that the
 specification requires but that most wires can't fill (`provider_name` of a thinking part, `identifier` of a piece of
@@ -49,7 +49,7 @@ class ThreadMessage(Open):
 
 
 class SystemMessage(Open):
-    """An event beside the conversation; any event type is allowed."""
+    """An event outside of the conversation; any event type is allowed."""
 
     message_type: Literal["system"]
     timestamp: Timestamp
@@ -82,7 +82,7 @@ class Interruption(Open):
 
 
 class AgentTurn(Open):
-    """An agent's turn; `completed_at` only where it is complete, `interruption` only where it is not."""
+    """An agent's turn; only a complete one has `completed_at`, only an interrupted one has `interruption`."""
 
     turn_type: Literal["agent"]
     agent_id: str

@@ -11,9 +11,9 @@ from topics.json_text import Fields
 
 
 def endings(document: Fields) -> Iterator[Finding]:
-    """Yield findings on ends: an interrupted turn has an interruption and no `completed_at`.
+    """Yield findings on the ends of turns.
 
-    A complete one has that.
+    An interrupted turn has an interruption and no `completed_at`; a complete turn has `completed_at`.
     """
     old = document.get("version") == "0.0.3"
     for path, turn in objects(document, "turns"):
@@ -40,10 +40,10 @@ def endings(document: Fields) -> Iterator[Finding]:
 
 
 def complete_cycles(document: Fields) -> Iterator[Finding]:
-    """Yield findings on calls that the request behind their response doesn't answer.
+    """Yield findings on tool calls that the request after their response doesn't answer.
 
-    Only a complete turn may end with open calls: its client runs them. Earlier open calls are a warning there, and an
-    error in an interrupted turn.
+    Only a complete turn may end with open calls, which its client runs. Earlier open calls are a warning in a complete
+    turn, and an error in an interrupted one.
     """
     for path, turn in objects(document, "turns"):
         interrupted = turn.get("completion_status") == "interrupted"
@@ -68,7 +68,7 @@ def complete_cycles(document: Fields) -> Iterator[Finding]:
 
 
 def stored_parts(document: Fields) -> Iterator[Finding]:
-    """System prompts are not stored; tool arguments are data; a file part has its content or a reference."""
+    """Yield findings on parts: no system prompts, tool arguments as data, files with content or a reference."""
     for path, turn in objects(document, "turns"):
         for owner_path, owner in ((path, turn), *objects(turn, "messages", path)):
             for at, part in objects(owner, "parts", owner_path):

@@ -1,4 +1,4 @@
-"""Whose thread it is: its id and its tenant name a thread, since two tenants may choose, or guess, the same id."""
+"""The key of a thread: its id and its tenant, since two tenants may choose, or guess, the same id."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import NamedTuple, Self
 
 
 class ThreadKey(NamedTuple):
-    """The name of one thread. `tenant` is None where there is none; the empty string counts as none, see `of`."""
+    """The identity of one thread. `tenant` is None if there is none; the empty string counts as none, see `of`."""
 
     thread_id: str
     tenant: str | None = None
 
     @classmethod
     def of(cls, thread_id: str, tenant: str | None) -> Self:
-        """Return the key of the ids that a record has."""
+        """Return the key for a record's thread_id and tenant."""
         return cls(thread_id, tenant or None)
 
     @property
     def text(self) -> str:
-        """One string for both, different for each key: `ID` without a tenant, `ID/TENANT` with one.
+        """Both as one string, different for each key: `ID` without a tenant, `ID/TENANT` with one.
 
-        A UUID stands as it is; in other ids `/` and `%` are escaped, as in URLs.
+        A UUID is unchanged; in other ids `/` and `%` are escaped, as in URLs.
         """
         name = self.thread_id.replace("%", "%25").replace("/", "%2F")
         return name if self.tenant is None else f"{name}/{self.tenant}"

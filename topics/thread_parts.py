@@ -14,12 +14,15 @@ URL_KINDS: Final = ("image-url", "audio-url", "video-url", "document-url")
 
 
 def other_than(*known: str) -> Any:
-    """Return a field for a string that is none of `known`: keeps the branches of a schema's `oneOf` apart."""
+    """Return a field for a string that is none of `known`, so that a schema's `oneOf` branches exclude each other."""
     return Field(json_schema_extra={"not": {"enum": list(known)}})
 
 
 def by(key: str, tags: dict[str, str], other: str | None = None) -> Discriminator:
-    """Chooses a union's branch by the text under `key`; texts outside `tags` go to `other`, or are an error."""
+    """Return a discriminator that chooses a union's branch by the text under `key`.
+
+    Other texts than those of `tags` choose `other`, or are an error.
+    """
 
     def tag(value: Any) -> str | None:
         kind = value.get(key) if isinstance(value, dict) else getattr(value, key, None)
@@ -61,7 +64,7 @@ class Open(BaseModel):
 
 
 class ContentRef(Open):
-    """Content that is kept elsewhere: a URI, and the SHA-256 of what is there. Meant for more than 100 KB."""
+    """Content that is kept elsewhere: its URI and its SHA-256. Meant for more than 100 KB."""
 
     uri: str
     size_bytes: Annotated[int, Field(ge=0)] | None = None

@@ -36,7 +36,7 @@ def check(document: Any) -> list[Finding]:
 
 
 def moment(value: object) -> datetime | None:
-    """ISO 8601 date and time -> aware datetime, UTC where it has no offset; None for any other value."""
+    """Return an ISO 8601 date and time as an aware datetime, in UTC if it has no offset; None for any other value."""
     if not isinstance(value, str) or not TIME.fullmatch(value):
         return None
     try:

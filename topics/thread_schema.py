@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from topics.findings import Finding, joined, shown
 from topics.thread import VERSION, Thread
 
-# The names of union branches, which pydantic puts into its paths behind a list's index or the field's name.
+# The names of union branches, which pydantic adds to its paths after a list's index or a field's name.
 BRANCHES: Final = frozenset(
     {
         *("UserTurn", "AgentTurn", "ThreadMessage", "SystemMessage", "str", "list"),

@@ -21,7 +21,7 @@ def upgrade(document: Any) -> Fields:
     """Return a 0.0.3 or 0.0.4 document as 0.0.4, without the mapping document's forms.
 
     Agent turns become complete ones, `tool_calls` becomes `tool_call`, and a first request that repeats the user's
-    prompt is not read twice. Raises InvalidRecord where it is no document of these versions.
+    prompt loses the repetition. Raises InvalidRecord if it is not a document of these versions.
     """
     new = _checked(document)
     new["version"] = VERSION
@@ -39,10 +39,10 @@ def downgrade(document: Any) -> Fields:
 
 
 def repeat_user_prompt(document: Any) -> Fields:
-    """Begin each agent turn behind a user turn with a request that repeats the user's parts.
+    """Begin each agent turn after a user turn with a request that repeats the user's parts.
 
-    That is how the mapping document's example is written; `upgrade` takes the repetition away again. Raises
-    InvalidRecord where it is no document of these versions.
+    The mapping document's example is written in this way; `upgrade` removes the repetition again. Raises InvalidRecord
+    if it is not a document of these versions.
     """
     new = _checked(document)
     return _with_turns(new, lambda turns: [_repeating(turn, turns, n) for n, turn in enumerate(turns)])
@@ -98,7 +98,7 @@ def _prompts_before(turns: list[Any], number: int) -> list[Any]:
 
 
 def _without_repetition(message: Any, prompts: list[Any]) -> list[Any]:
-    """Return [the message without `prompts`, which it repeats]; [] where nothing is left of it."""
+    """Return a list of the message without the `prompts` that it repeats; an empty list if no part remains."""
     if not isinstance(message, dict) or message.get("message_type") != "request" or not prompts:
         return [message]
     parts = message.get("parts")
@@ -140,7 +140,7 @@ def _repeating(turn: Any, turns: list[Any], number: int) -> Any:
         return turn
     messages = turn["messages"]
     if messages and _without_repetition(messages[0], prompts) != messages[:1]:
-        return turn  # it repeats them already
+        return turn  # it already repeats the user's parts
     first = {
         "message_type": "request",
         "timestamp": turns[number - 1].get("submitted_at"),

@@ -1,9 +1,9 @@
 """The turns topic: one record is one finished turn and its identity, or a fact about its thread.
 
-A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one carries only thread facts
-(an agent's configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from
-(thread_id, run_id, ordinal), and a stored turn is replaced only by a record that holds all of its events, and more of
-them; or the same ones, and is complete, of a higher revision, or ended by the publisher (pipeline.turns.event_coverage,
+A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one only has thread facts (an agent's
+configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from (thread_id, run_id,
+ordinal). A stored turn is replaced only by a record that has all of its events and more, or that has the same events
+and is complete, of a higher revision, or ended by the publisher (pipeline.turns.event_coverage,
 pipeline.turns.thread_document.rank).
 """
 
@@ -20,8 +20,8 @@ from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import OWN_LEVELS
 
 VERSION = 1
-SHARED: Final = 8  # members that are kept of records before
-SHARED_BYTES: Final = 100_000  # of the JSON of each
+SHARED: Final = 8  # `requests` members of earlier records that are kept
+SHARED_BYTES: Final = 100_000  # the largest JSON of one of them
 KEY: Final = re.compile(r"[^\0\ud800-\udfff]{1,500}", re.DOTALL)
 
 
@@ -37,10 +37,10 @@ class TurnRecord(TypedDict):
     revision: int
     status: str  # complete | interrupted
     hash: str | None  # canonical hash, hex SHA-256; null without a turn
-    events: int  # of the run that were read so far
+    events: int  # the number of the run's events that were read so far
     turn: dict[str, Any] | None  # ThreadProtocol UserTurn or AgentTurn
     ranges: list[list[int]]  # those events, as [first, last] seq of each stretch
-    ordinal: NotRequired[int]  # place among the records of its run, where that is not 0
+    ordinal: NotRequired[int]  # index among the records of its run, if it is not 0
     at: NotRequired[int]  # epoch ms at which a record without turn stated its facts
     tenant: NotRequired[str]
     agents: NotRequired[list[dict[str, Any]]]  # ThreadProtocol AgentConfig
@@ -48,8 +48,8 @@ class TurnRecord(TypedDict):
     links: NotRequired[list[dict[str, Any]]]  # {"from": thread_id, "thread_id", "relation", "metadata"?}
     timings: NotRequired[list[dict[str, int | None]]]  # per response: ttft_ms, duration_ms
     parent: NotRequired[dict[str, str]]  # {"run_id"?, "thread_id"?} of the run that started this one
-    lineage: NotRequired[dict[str, Any]]  # what is known of its run's place among others: pipeline.turns.lineage
-    imported: NotRequired[bool]  # it was told after the fact: no webhook, budget or live figure counts it
+    lineage: NotRequired[dict[str, Any]]  # facts about its run's relations to other runs: pipeline.turns.lineage
+    imported: NotRequired[bool]  # published after the fact: webhooks, budgets and live figures ignore it
     traceparent: NotRequired[str]  # W3C: the publisher's span around the run
     requests: NotRequired[dict[str, Any]]  # hash -> body of each request that the turn's responses name
 
@@ -77,10 +77,10 @@ def decode(data: bytes | None) -> TurnRecord:
 
 
 def _read(data: bytes) -> Any:
-    """Return a record's JSON as value; requests that records before had, too, are read once for all of them.
+    """Parse a record; `requests` that are equal to those of an earlier record are not parsed again, but shared.
 
-    They are a record's last member, and known by its text: within a string of JSON its quotes would be escaped, and the
-    brace behind it closes the record.
+    They are a record's last member, and recognized by their text: within a JSON string the quotes would be escaped, and
+    the brace after it closes the record.
     """
     for last, requests in _newest:
         if data.endswith(last):
@@ -98,7 +98,7 @@ def _read(data: bytes) -> Any:
 
 
 def last_member(requests: json_text.Fields) -> bytes:
-    """Return the end of a record's JSON, as `encode` writes it, where these are its requests."""
+    """Return the end of a record's JSON, as `encode` writes it, if it has these requests."""
     return b',"requests":%b}' % json_text.dumps(requests).encode()
 
 

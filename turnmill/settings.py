@@ -62,20 +62,18 @@ class ClientSettings(BaseModel):
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT",
-        description="How the brokers are spoken to: `PLAINTEXT`, `SSL` (TLS), `SASL_SSL` (TLS and a login), or "
+        description="The protocol of the brokers: `PLAINTEXT`, `SSL` (TLS), `SASL_SSL` (TLS and a login), or "
         "`SASL_PLAINTEXT` (a login that others on the network can read).",
     )
     ssl_ca_file: Path | None = Field(
         None,
-        description="PEM file of the authorities whose brokers, or gateway, are trusted; by default those that "
-        "the system trusts.",
+        description="PEM file of the certificate authorities to trust for brokers, or the gateway; by default those "
+        "that the system trusts.",
     )
     ssl_certificate_file: Path | None = Field(
         None, description="PEM file of our own certificate, for brokers that ask for one (mutual TLS)."
     )
-    ssl_key_file: Path | None = Field(
-        None, description="PEM file of its private key, where that is not in the same file."
-    )
+    ssl_key_file: Path | None = Field(None, description="PEM file of its private key, if that is not in the same file.")
     ssl_key_password: SecretStr | None = Field(None, description="The private key's password, if it has one.")
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
         None, description="How to log in to the brokers: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`."
@@ -85,15 +83,15 @@ class ClientSettings(BaseModel):
     sasl_password_file: Path | None = Field(None, description="File that holds the user's password instead.")
     oauth_token_file: Path | None = Field(
         None,
-        description="For `OAUTHBEARER`: file that holds a token, read for each connection, as it is renewed.",
+        description="For `OAUTHBEARER`: file that holds a token; read for each connection, since tokens are renewed.",
     )
     oauth_token_url: Annotated[str, AfterValidator(_token_url)] | None = Field(
-        None, description="For `OAUTHBEARER`: endpoint that gives tokens for client credentials, `https://…`."
+        None, description="For `OAUTHBEARER`: endpoint that returns tokens for client credentials, `https://…`."
     )
     oauth_client_id: str | None = Field(None, description="The client's id at the token endpoint.")
-    oauth_client_secret: SecretStr | None = Field(None, description="The client's secret there.")
+    oauth_client_secret: SecretStr | None = Field(None, description="The client's secret at the token endpoint.")
     oauth_client_secret_file: Path | None = Field(None, description="File that holds the client's secret instead.")
-    oauth_scope: str | None = Field(None, description="The scope to ask for, if the endpoint wants one.")
+    oauth_scope: str | None = Field(None, description="The scope to request, if the endpoint requires one.")
     topic_prefix: str = Field(
         "turnmill",
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
@@ -103,11 +101,9 @@ class ClientSettings(BaseModel):
         None,
         description="Address of a gateway, `https://…`: publishers send to it over HTTP, instead of to the brokers.",
     )
-    publish_token: SecretStr | None = Field(
-        None, description="The token that the gateway of TURNMILL_PUBLISH_URL asks for."
-    )
+    publish_token: SecretStr | None = Field(None, description="The token for the gateway of TURNMILL_PUBLISH_URL.")
     publish_token_file: Path | None = Field(
-        None, description="File that holds that token instead; it is read for each connection, as it is renewed."
+        None, description="File that holds that token instead; read for each connection, since tokens are renewed."
     )
     home: Path = Field(
         Path(".turnmill"),
@@ -118,15 +114,15 @@ class ClientSettings(BaseModel):
         None,
         description="Folder where publishers keep what the broker can't take now; by default `spool` in TURNMILL_HOME.",
     )
-    spool_bytes: Count = Field(1_073_741_824, description="Most bytes that one publisher keeps there.")
+    spool_bytes: Count = Field(1_073_741_824, description="Most bytes that one publisher keeps in the spool.")
     spool_policy: Literal["block", "drop"] = Field(
         "block",
-        description="When there is no room either: `block` lets the agent wait, `drop` loses what comes, and counts "
-        "it.",
+        description="What happens when the spool is full, too: `block` lets the agent wait, `drop` drops new records "
+        "and counts them.",
     )
     capture_hosts: Annotated[str, AfterValidator(_hosts)] = Field(
         "",
-        description="Hosts whose model calls are captured beside those of the known providers: "
+        description="Hosts whose model calls are captured in addition to those of the known providers: "
         "`host[:port][=provider],…`.",
     )
     capture_agent: str | None = Field(
@@ -134,10 +130,10 @@ class ClientSettings(BaseModel):
     )
     control: bool = Field(
         True,
-        description="Whether runs can be stopped, steered and answered from elsewhere: publishers hear the topic "
-        "`control`, or a gateway's stream, and gateways take commands.",
+        description="Whether runs can be stopped, steered and answered by commands: publishers read the topic "
+        "`control`, or a gateway's stream, and gateways accept commands.",
     )
-    compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
+    compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of produced records.")
 
     @property
     def spool_folder(self) -> Path:

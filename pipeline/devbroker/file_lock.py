@@ -1,4 +1,4 @@
-"""A lock that holds between processes and that the system frees when its owner dies."""
+"""A lock between processes that the system releases when its owner dies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock file `path`; the file stays. Where another has it: wait, or raise BlockingIOError."""
+    """Hold a lock on the file `path`, which is not deleted. If it is locked: wait, or raise BlockingIOError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""Formatting a broker's data folder without Kafka's tool, whose Java computes for a second each time.
+"""Format a broker's data folder without Kafka's tool, which takes a second of computing each time.
 
 The tool writes two files: meta.properties has the ids of the cluster, the node and the folder; bootstrap.checkpoint has
-the levels of the features that a cluster begins with. The second says nothing of the cluster, and is the same for all
-that are formatted by the same jars. So it is kept beside jars that are ours, once the tool has written it.
+the levels of the features that a cluster begins with. The second file has no ids, and is the same for all clusters
+formatted by the same jars. So once the tool has written it, it is kept in the folder of jars that we downloaded.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ BOOTSTRAP: Final = "bootstrap.checkpoint"
 
 
 def is_formatted(data: Path) -> bool:
-    """Return True if this is the data folder of some cluster."""
+    """Return True if this is the data folder of a cluster."""
     return (data / META).exists()
 
 
 def format_by(kept: Path, data: Path, node: int, cluster: str) -> bool:
-    """Format `data` with the bootstrap.checkpoint that is `kept`. -> whether there is one."""
+    """Format `data` with the bootstrap.checkpoint in `kept`. Return False if there is none."""
     try:
         checkpoint = kept.read_bytes()
     except OSError:
@@ -37,7 +37,7 @@ def format_by(kept: Path, data: Path, node: int, cluster: str) -> bool:
 
 
 def keep(kept: Path, data: Path) -> None:
-    """Keep the bootstrap.checkpoint that the tool has written into `data`; where that fails, the tool runs again."""
+    """Copy the bootstrap.checkpoint that the tool has written from `data` to `kept`. Errors are ignored."""
     draft = kept.with_name(f"{kept.name}.{os.getpid()}")
     with suppress(OSError):
         draft.write_bytes((data / BOOTSTRAP).read_bytes())
@@ -45,7 +45,7 @@ def keep(kept: Path, data: Path) -> None:
 
 
 def new_id() -> str:
-    """Return an id as Kafka makes them: 16 bytes in URL-safe base64; none that begins like an option."""
+    """Return an id as Kafka makes them: 16 bytes in URL-safe base64, not starting with "-", as an option does."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text

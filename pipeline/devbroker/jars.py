@@ -1,6 +1,6 @@
-"""Kafka's jars: those of KAFKA_HOME, else those that kafka.jars names.
+"""Kafka's jars: those of KAFKA_HOME, else those listed in kafka.jars.
 
-These are downloaded once into the cache, and compared with their SHA-256 before each use.
+The latter are downloaded once into the cache, and their SHA-256 is checked before each use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Progress = Callable[[str], None]
 def jars(settings: Settings, progress: Progress, received: Received = lambda _more, _total: None) -> Path:
     """Return the folder of Kafka's jars. The first call without KAFKA_HOME downloads them into the cache.
 
-    Raises CallerError for a KAFKA_HOME that is no Kafka 4, and for a failed download.
+    Raises CallerError if KAFKA_HOME is not a Kafka 4, or if the download fails.
     """
     home = tool_home("KAFKA_HOME")
     if home:
@@ -38,7 +38,7 @@ def jars(settings: Settings, progress: Progress, received: Received = lambda _mo
     files = parse(PINS.read_text(encoding="utf-8"))
     if not are_whole(files, libs):
         with locked(cache / "kafka.lock"):
-            if not are_whole(files, libs):  # another process may have been first
+            if not are_whole(files, libs):  # another process may have downloaded them meanwhile
                 size = sum(file.size for file in files) / 1e6
                 progress(f"downloading Kafka (once, {size:.0f} MB) into {cache}")
                 fresh = libs.with_suffix(".new")

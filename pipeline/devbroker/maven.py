@@ -1,4 +1,4 @@
-"""Jars that Maven resolves by a pom.xml: of what developers build and compare with, not of the development broker."""
+"""Jars that Maven resolves by a pom.xml: for programs that developers build and compare with, not for the broker."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ LAYOUT: Final = "-Dmdep.useRepositoryLayout=true"
 
 
 def maven_jars(settings: Settings, pom: Path, name: str) -> Path:
-    """Return the folder of a pom's jars in the cache, `name` and the pom's fingerprint. Raises CallerError."""
+    """Return the folder of a pom's jars in the cache, named by `name` and the pom's hash. Raises CallerError."""
     cache = settings.cache_folder
     libs = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if not libs.is_dir():
         with locked(cache / f"{name}.lock"):
-            if not libs.is_dir():  # another process may have been first
+            if not libs.is_dir():  # another process may have downloaded them meanwhile
                 copy_jars(cache, pom, libs)
     return libs
 
 
 def copy_jars(cache: Path, pom: Path, libs: Path, *options: str) -> None:
-    """Download a pom's jars into the folder `libs`. Raises CallerError without Maven, and where it fails."""
+    """Download a pom's jars into the folder `libs`. Raises CallerError if Maven is missing or fails."""
     maven = shutil.which("mvn")
     if not maven:
         raise CallerError("Maven (mvn) is not in PATH: install it (Debian: maven, macOS: brew install maven)")
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="maven-") as folder:
         log, fresh = cache / "maven.log", Path(folder) / "libs"
-        # All that Maven writes stays in the cache; the temporary folder holds its target/ too.
+        # Maven writes only into the cache and, with its target/, into the temporary folder.
         shutil.copy(pom, Path(folder) / "pom.xml")
         usual = [f"-Dmaven.repo.local={cache / 'm2'}", "-DincludeScope=runtime", f"-DoutputDirectory={fresh}"]
         command = [maven, "-B", "-ntp", *usual, *options, "dependency:copy-dependencies"]

@@ -20,23 +20,23 @@ from turnmill.settings import PREFIX, without_password
 
 CENTRAL: Final = "https://repo.maven.apache.org/maven2"
 VARIABLE: Final = f"{PREFIX}MAVEN_REPOSITORY"
-OF_ALL: Final = frozenset({"central", "*", "external:*"})  # what a mirror says that is one of Maven Central
+OF_ALL: Final = frozenset({"central", "*", "external:*"})  # values of `mirrorOf` that include Maven Central
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """Its address; a user and password, where those are not in it; and what names it."""
+    """A repository: its address, user and password if they are not in the address, and what names it (`named_by`)."""
 
     url: str
     login: tuple[str, str] | None
     named_by: str
 
     def address(self, path: str) -> str:
-        """Of a file in it."""
+        """Return the address of a file in the repository."""
         return f"{self.url.rstrip('/')}/{path}"
 
     def shown(self, path: str) -> str:
-        """Return the address of a path, fit to be printed."""
+        """Return the address of a file without secrets, for messages."""
         return without_password(self.address(path))
 
     @property
@@ -46,7 +46,7 @@ class Repository:
 
 
 def repository(settings: Settings) -> Repository:
-    """Return the repository to download from. Raises CallerError for a settings.xml that can't be read."""
+    """Return the repository to download from. Raises CallerError if settings.xml can't be read."""
     if settings.maven_repository is not None:
         return Repository(settings.maven_repository, None, VARIABLE)
     file = Path.home() / ".m2" / "settings.xml"
@@ -62,7 +62,7 @@ def repository(settings: Settings) -> Repository:
 def mirror_of_central(text: str, environ: Mapping[str, str], file: str) -> Repository | None:
     """Return the mirror of Maven Central that a settings.xml names, if any.
 
-    Raises ParseError, and ValueError where a password is encrypted.
+    Raises ParseError, and ValueError if a password is encrypted.
     """
     root = ET.fromstring(re.sub(r'\sxmlns="[^"]*"', "", text, count=1))  # noqa: S314  # the user's own file
     mirrors = root.findall("./mirrors/mirror")
@@ -89,6 +89,6 @@ def _login(root: ET.Element, server_id: str, environ: Mapping[str, str]) -> tupl
 
 
 def _text(element: ET.Element, name: str, environ: Mapping[str, str]) -> str:
-    """Return the text of an inner element, with variables filled in as Maven does; empty where there is none."""
+    """Return the text of an inner element, with variables replaced as Maven does; empty if there is none."""
     text = (element.findtext(name) or "").strip()
     return re.sub(r"\$\{env\.([^}]+)\}", lambda found: environ.get(found[1], found[0]), text)

@@ -1,6 +1,6 @@
 """Write kafka.jars, after a change of pom.xml: python -m pipeline.devbroker.pin_kafka (needs Maven).
 
-What the pom asks for needs other jars. Maven finds out which, once, here; everywhere else exactly these are taken.
+The pom's dependencies have further dependencies. Maven resolves them only here; everywhere else exactly these are used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pipeline.settings import load
 
 
 def main() -> None:
-    """Run it."""
+    """Resolve the jars and write kafka.jars."""
     with tempfile.TemporaryDirectory() as folder:
         libs = Path(folder) / "libs"
         copy_jars(load().cache_folder, POM, libs, LAYOUT)

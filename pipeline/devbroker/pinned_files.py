@@ -1,6 +1,6 @@
-"""Files that are downloaded once, each known beforehand by its SHA-256: what comes is that very file, or nothing.
+"""Download files once and check the SHA-256 known beforehand; any other content is refused.
 
-What has come of a file stays as NAME.part, and the next try goes on there.
+The received part of a file is kept as NAME.part, where the next attempt continues.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from turnmill.errors import CallerError
 
 AT_ONCE: Final = 8
 TRIES: Final = 5
-FIRST_PAUSE: Final = 0.5  # seconds; twice as long after each try
-SILENCE: Final = 20.0  # seconds without a byte after which a try has failed
-LOOK: Final = 0.1  # seconds between two looks at how much has come
-LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # answers that may be others a moment later
+FIRST_PAUSE: Final = 0.5  # seconds; doubled after each attempt
+SILENCE: Final = 20.0  # seconds without a byte after which an attempt has failed
+LOOK: Final = 0.1  # seconds between two reports of progress
+LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that are worth a retry
 REFUSALS: Final = {
     401: "it wants a login, or another one",
     403: "it does not let us in",
@@ -33,7 +33,7 @@ REFUSALS: Final = {
     407: "a proxy on the way wants a login: HTTPS_PROXY=http://user:password@host:port",
 }
 
-Received = Callable[[int, int], None]  # bytes that are there, of how many
+Received = Callable[[int, int], None]  # bytes received, bytes in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Broken(Exception):
 
 
 def parse(text: str) -> list[Pinned]:
-    """Lines of SHA-256, size and path -> the files."""
+    """Return the files listed in lines of SHA-256, size and path."""
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return [Pinned(path, int(size), sha256) for sha256, size, path in rows]
 
@@ -72,13 +72,13 @@ def digest(file: Path) -> str:
 
 
 def are_whole(files: Iterable[Pinned], folder: Path) -> bool:
-    """Return whether each file is in the folder as it is pinned, and no other jar, which Java would load, too."""
+    """Return True if the folder has each pinned file unchanged and no other jar, which Java would load, too."""
     jars = {jar.name for jar in folder.glob("*.jar")}
     return jars == {file.name for file in files} and not any(_differs(file, folder) for file in files)
 
 
 def keep_whole(files: Iterable[Pinned], folder: Path) -> None:
-    """Delete the jars of a folder that aren't as they are pinned."""
+    """Delete the jars of a folder that differ from the pinned files."""
     good = {file.name for file in files if not _differs(file, folder)}
     for jar in folder.glob("*.jar"):
         if jar.name not in good:
@@ -91,10 +91,10 @@ def _differs(file: Pinned, folder: Path) -> bool:
 
 
 def fetch(files: Sequence[Pinned], repository: Repository, folder: Path, received: Received) -> None:
-    """Download what is missing of these files into a folder. Raises CallerError; what has come until then stays."""
+    """Download the missing parts of these files into a folder. Raises CallerError; received parts are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     context = httpx.create_ssl_context()
-    context.load_default_certs()  # those of the system too: a company's own are there
+    context.load_default_certs()  # the system's, too, since they include a company's own
     total = sum(file.size for file in files)
     with (
         httpx.Client(auth=repository.login, verify=context, timeout=SILENCE, follow_redirects=True) as client,
@@ -107,7 +107,7 @@ def fetch(files: Sequence[Pinned], repository: Repository, folder: Path, receive
                 wait(tasks, LOOK, FIRST_EXCEPTION)
                 received(sum(download.size(file) for file in files), total)
         finally:
-            download.stop.set()  # one has failed, or Ctrl-C: the others leave what they have
+            download.stop.set()  # one has failed, or Ctrl-C: the others stop and keep their parts
             threads.shutdown(cancel_futures=True)
     for task in filter(_has_failed, tasks):
         task.result()
@@ -119,7 +119,7 @@ def _has_failed(task: Future[None]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Download:
-    """`stop` ends it between two pieces."""
+    """The download of several files. Setting `stop` ends it between two pieces."""
 
     client: httpx.Client
     repository: Repository
@@ -127,14 +127,14 @@ class _Download:
     stop: threading.Event
 
     def size(self, file: Pinned) -> int:
-        """Return how many bytes of a file are there."""
+        """Return how many bytes of a file are on disk."""
         for path in (self.folder / file.name, self._part(file)):
             with suppress(FileNotFoundError):
                 return path.stat().st_size
         return 0
 
     def file(self, file: Pinned) -> None:
-        """Download one file, in as many tries as it takes. Raises CallerError."""
+        """Download one file, with retries. Raises CallerError."""
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):
             try:
@@ -168,12 +168,12 @@ class _Download:
         return self.folder / f"{file.name}.part"
 
     def _receive(self, file: Pinned, part: Path) -> None:
-        """Add what is missing to a part."""
+        """Download the missing bytes of a part."""
         have = self.size(file)
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
         with self.client.stream("GET", self.repository.address(file.path), headers=headers) as answer:
             self._check(file, answer)
-            goes_on = answer.status_code == HTTPStatus.PARTIAL_CONTENT  # else it gives whole files only
+            goes_on = answer.status_code == HTTPStatus.PARTIAL_CONTENT  # else the server only sends whole files
             with part.open("ab" if goes_on else "wb") as data:
                 for piece in answer.iter_bytes():
                     data.write(piece)

@@ -10,15 +10,15 @@ from random import SystemRandom
 from turnmill.errors import CallerError
 from turnmill.kafka.probe import ask, host_port
 
-# Below the range that systems take for outgoing connections: there a reconnecting client could get the very port
-# of the broker that is just being restarted.
+# Below the range that systems use for outgoing connections, where a reconnecting client could get the port of the
+# broker that is just being restarted.
 RANGE = range(20_000, 30_000)
 
 
 def bindable(host: str, port: int) -> bool:
     """Return True if a server could listen there now.
 
-    Raises OSError where it never could (no address of this machine).
+    Raises OSError if it never could (no address of this machine).
     """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as server:
@@ -34,9 +34,10 @@ def bindable(host: str, port: int) -> bool:
 
 
 def free_ports(count: int, host: str = "127.0.0.1", *, beside: Collection[int] = ()) -> list[int]:
-    """Return `count` different ports that are free now, none of those `beside` which something is about to listen on.
+    """Return `count` different ports that are free now, without those in `beside`, which are about to be used.
 
-    They are chosen at random, and not by a seed that a program may have set, so that parallel callers rarely meet.
+    They are chosen at random, independent of a seed that the program may have set, so that parallel callers rarely
+    choose the same.
     """
     found: list[int] = []
     for port in SystemRandom().sample(RANGE, len(RANGE)):
@@ -62,7 +63,7 @@ def next_addresses(first: str, count: int) -> list[str]:
 
 
 def check_listenable(address: str) -> None:
-    """Raise CallerError where a new broker can't listen on host:port, saying who is there."""
+    """Raise CallerError if a new broker can't listen on host:port; the message says what listens there."""
     host, port = host_port(address)
     try:
         free = bindable(host, port)

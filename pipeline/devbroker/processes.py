@@ -17,25 +17,25 @@ from turnmill.errors import BrokerError
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
 STOP_WITHIN = 15.0  # seconds for a clean stop; a broker that waits for a lost quorum is killed then
-BECOMING = 100  # looks at a process that has no arguments yet, 10 ms apart
-# For a process that starts often, and seldom runs for long.
+BECOMING = 100  # attempts, 10 ms apart, to read the arguments of a process that has none yet
+# For processes that start often and rarely run for long.
 FAST = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-# Kafka's classes are taken as they are, as the jars were checked when they came: to verify each of them is a sixth of
-# what a start computes. A Java that has no such option takes no notice.
+# Kafka's classes are not verified, since the jars were checked when downloaded: verification takes a sixth of the CPU
+# time of a start. A Java without these options ignores them.
 UNVERIFIED = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
-# Starts a process that is nobody's child, so that nobody has to reap it, and tells its id. $0 is its log.
+# Starts a process that is not our child, so that we needn't reap it, and prints its id. $0 is its log.
 START = '"$@" >"$0" 2>&1 </dev/null & echo $!'
-# Waits for its input to end, which happens when whoever holds the other end is dead, however it died; then kills
-# its whole process group. All of it is the shell's own: a PATH may lack everything else.
+# Waits for the end of its input, which comes when the process at the other end dies in any way; then kills its own
+# process group. Uses only built-in commands of the shell, since PATH may lack all others.
 WATCH = "while read -r _; do :; done; kill -KILL 0"
 
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """The way to start nodes.
+    """Starts nodes.
 
     `group`: the process group of a watchdog; None for a session that outlives us. `kept`: the file that formatting.py
-    keeps of these jars; None where they are not ours.
+    keeps for these jars; None if we did not download them.
     """
 
     java: Path
@@ -45,7 +45,7 @@ class Launcher:
     kept: Path | None = None
 
     def format(self, nodes: Iterable[Node], cluster_id: str) -> None:
-        """Prepare the data folders of nodes that have none yet. Raises BrokerError with Kafka's own words."""
+        """Format the data folders of nodes that have none yet. Raises BrokerError with Kafka's own message."""
         formats = []
         for node in nodes:
             data = node.folder / "data"
@@ -100,7 +100,7 @@ def watchdog() -> Iterator[int]:
 
 
 def pid_of(node: Node) -> int | None:
-    """Return the process id of a node that runs; None for a stale pid file, whoever has that id by now."""
+    """Return the process id of a running node; None for a stale pid file, even if another process has that id now."""
     try:
         pid = int(node.pid_file.read_text())
     except (OSError, ValueError):
@@ -109,7 +109,7 @@ def pid_of(node: Node) -> int | None:
 
 
 def _command_line(pid: int) -> str:
-    """Return the arguments of a process; empty where it is gone, or dead and not yet reaped."""
+    """Return the arguments of a process; empty if it has ended, also if it is not reaped yet."""
     if Path("/proc/self/cmdline").exists():
         return command_line(Path(f"/proc/{pid}"))
     command = ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)]  # macOS
@@ -119,7 +119,7 @@ def _command_line(pid: int) -> str:
 def command_line(process: Path) -> str:
     """Return the arguments of a process by its folder in /proc.
 
-    One that is just becoming another program has no arguments for a moment: it is looked at again, not taken for dead.
+    During `exec` a process has no arguments for a moment, so they are read again before it is taken for dead.
     """
     for _ in range(BECOMING):
         try:
@@ -134,7 +134,7 @@ def command_line(process: Path) -> str:
 
 
 def kill(nodes: Sequence[Node], how: signal.Signals, within: float) -> list[Node]:
-    """Send a signal to those that run. -> those that still run `within` seconds later."""
+    """Send a signal to the running nodes. Return those that still run `within` seconds later."""
     for node in nodes:
         pid = pid_of(node)
         if pid is not None:
@@ -151,7 +151,7 @@ def kill(nodes: Sequence[Node], how: signal.Signals, within: float) -> list[Node
 
 
 def stop(nodes: Sequence[Node]) -> bool:
-    """Stop those that run, in order where they let themselves be stopped. -> whether any ran."""
+    """Stop the running nodes, cleanly if possible. Return False if none ran."""
     ran = any(pid_of(node) is not None for node in nodes)
     stubborn = kill(nodes, signal.SIGTERM, STOP_WITHIN)
     immortal = kill(stubborn, signal.SIGKILL, STOP_WITHIN)
@@ -163,7 +163,7 @@ def stop(nodes: Sequence[Node]) -> bool:
 
 
 def last_lines(log: Path, count: int = 15) -> str:
-    """Return the end of a log, and where the whole of it is."""
+    """Return the last lines of a log, and its path."""
     try:
         lines = log.read_text(errors="replace").splitlines()[-count:]
     except OSError:

@@ -1,4 +1,4 @@
-"""server.properties of the development broker: pure, from nodes to text."""
+"""Make server.properties of the development broker's nodes. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# These are lists: what the caller adds stands beside ours. All other keys of the caller replace ours.
+# Keys with lists, to which the caller's values are appended. All other keys of the caller replace ours.
 APPENDED = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker, which is a controller too. `address` and `controller` are host:port; `folder` is its own."""
+    """One broker, which is also a controller. `address` and `controller`: host:port; `folder`: for its files only."""
 
     id: int
     address: str
@@ -21,7 +21,7 @@ class Node:
 
     @property
     def properties(self) -> Path:
-        """Its server.properties; the path on its command line by which a process is known to be this node."""
+        """Its server.properties. The path is on the command line, by which a process is recognized as this node."""
         return self.folder / "server.properties"
 
     @property
@@ -31,7 +31,7 @@ class Node:
 
     @property
     def pid_file(self) -> Path:
-        """The process id of its latest start; the process may be gone."""
+        """The file with the process id of its latest start; the process may have ended."""
         return self.folder / "pid"
 
 
@@ -48,7 +48,7 @@ def server_properties(node: Node, nodes: Sequence[Node], extra: Mapping[str, str
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
-        "log.dirs": "data",  # in the node's folder, where the process is started: this value can't hold a comma
+        "log.dirs": "data",  # relative to the node's folder, the working directory: a full path might have a comma
         "auto.create.topics.enable": "false",
         "default.replication.factor": copies,
         "min.insync.replicas": in_sync,

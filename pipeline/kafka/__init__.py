@@ -1,1 +1,1 @@
-"""Kafka beside the flow of records: topics, groups, offsets, dead letters, and the reader of topics."""
+"""Kafka apart from the worker's flow of records: topics, groups, offsets, dead letters, and the reader of topics."""

@@ -1,6 +1,6 @@
 """Compare the broker's topics with the catalog and bring them in line, through aiokafka's admin client.
 
-Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
+Functions raise BrokerError, or CallerError if brokers refuse us because of the settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipeline.settings import Settings
 from topics.catalog import CATALOG
 from turnmill.errors import BrokerError
 
-TOPIC_CONFIG = 1  # DescribeConfigs' source of a value that was set for the topic itself
+TOPIC_CONFIG = 1  # the source, in DescribeConfigs, of a value that was set for the topic itself
 
 
 async def topic_changes(settings: Settings, *, grow: bool = False) -> list[Change]:
@@ -35,7 +35,7 @@ async def topic_changes(settings: Settings, *, grow: bool = False) -> list[Chang
 async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change]:
     """Create missing topics, bring configurations in line, add partitions if `grow`; never delete.
 
-    -> the changes made, and differences that were left; empty where all topics match the catalog. When it returns, the
+    Return the changes made and the differences that remain; empty if all topics match the catalog. When it returns, the
     brokers know the changes, and every partition has a leader: before that, a producer's first record would fail.
     """
     async with connected(settings) as client:
@@ -46,7 +46,7 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
             changes = plan(wants, found, grow=grow)
             if await _create(client, [by_name[c.topic] for c in changes if c.action == "create"]):
                 break
-            await asyncio.sleep(0.1)  # another process has created one just now: compare again
+            await asyncio.sleep(0.1)  # another process has just created one: compare again
         for change in changes:
             want = by_name[change.topic]
             if change.action == "configure":
@@ -59,7 +59,7 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
 
 
 async def check_topics(settings: Settings) -> None:
-    """Raise BrokerError where a topic is missing, or where topics of one thread would not be co-partitioned."""
+    """Raise BrokerError if a topic is missing, or if topics that are keyed by thread differ in partitions."""
     async with connected(settings) as client:
         names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
         counts = {name: len(rows) for name, rows in (await partitions_of(client, names)).items()}
@@ -110,7 +110,7 @@ async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
 
 
 async def _create(client: Any, wants: Sequence[Wanted]) -> bool:
-    """Create topics; return False where one exists already."""
+    """Create topics; return False if one exists already."""
     if not wants:
         return True
     new = [NewTopic(w.name, w.partitions, w.replication, topic_configs=dict(w.config)) for w in wants]
@@ -122,7 +122,7 @@ async def _create(client: Any, wants: Sequence[Wanted]) -> bool:
 
 
 async def _configure(client: Any, want: Wanted, found: Found) -> None:
-    # This request replaces the topic's whole configuration, so values that others have set are sent along.
+    # This request replaces the topic's whole configuration, so values set by others are included.
     values = {**found.own, **want.config}
     for response in await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, want.name, values)]):
         for code, message, *_ in response.resources:

@@ -1,6 +1,6 @@
 """A connected admin client, and its description of cluster and partitions.
 
-Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
+Functions raise BrokerError, or CallerError if brokers refuse us because of the settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import below_warning, client_log
 from turnmill.kafka.refusal import refusal
 
-CONNECT, WORK = 10.0, 30.0  # seconds: until a broker answers, and for all the rest of a call
+CONNECT, WORK = 10.0, 30.0  # seconds: until a broker answers, and for the rest of a call
 ANSWER = 5.0  # seconds for one request
 
 
@@ -76,7 +76,7 @@ async def cluster_of(client: Any) -> ClusterInfo:
 
 
 async def partitions_of(client: Any, names: Sequence[str]) -> dict[str, list[Partition]]:
-    """Topic -> its partitions in order, without offsets; missing topics are left out."""
+    """Return the partitions of each topic, in order, without offsets; missing topics are left out."""
     found: dict[str, list[Partition]] = {}
     for topic in await client.describe_topics(list(names)):
         if topic["error_code"] == 0:

@@ -1,4 +1,4 @@
-"""A refused record -> the dead letter to produce, and its line in the log. Key and value stay as they came."""
+"""Make the dead letter of a refused record, and its log line. Key and value stay unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -> Outgoing:
-    """`topic` and `partition`: where the record was read; dead letters stay on the same partition number."""
+    """Return the dead letter of a record read from `topic` and `partition`; its partition number is the same."""
     record = refused.record
     redriven = dict(record.headers).get(f"{dead_letter.PREFIX}redriven") or b""
     letter = DeadLetter(
@@ -44,9 +44,9 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
 
 
 def without_value(letter: Outgoing) -> Outgoing:
-    """Return a dead letter without its value, where its topic does not take that: it still says why.
+    """Return a dead letter without its value, for one that is too large for its topic.
 
-    Where it is.
+    Its headers still say why it was refused, and where the record is.
     """
     return letter._replace(value=b"") if letter.value else letter
 
@@ -54,7 +54,7 @@ def without_value(letter: Outgoing) -> Outgoing:
 class DeadLetterLog:
     """A log of records, or events of them, that become dead letters.
 
-    It writes LINES of a reason a minute, and how many more there were.
+    It writes at most LINES lines a minute for each reason, and the number of those left out.
     """
 
     def __init__(self, topic: str) -> None:
@@ -62,7 +62,7 @@ class DeadLetterLog:
         self._warn = RepeatedWarning(log, LINES)
 
     def __call__(self, partition: int, refused: Refused) -> None:
-        """One of them."""
+        """Log one dead letter."""
         record = refused.record
         self._warn(
             refused.reason,
@@ -73,7 +73,7 @@ class DeadLetterLog:
 
 
 def _about(record: Record) -> dict[str, object]:
-    """Return the log ids of a record's run (AgentEvent or TurnRecord), as far as the record can be read."""
+    """Return the log ids of the run of a record (AgentEvent or TurnRecord), those that can be read."""
     fields: dict[str, object] = {}
     if record.value is not None and len(record.value) <= RECORD_BYTES:
         with suppress(InvalidRecord):

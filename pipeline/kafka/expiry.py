@@ -1,4 +1,4 @@
-"""The ends of certificates: the brokers' and our own."""
+"""The expiry times of certificates: the brokers' and our own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER: Final = 5.0  # seconds
 
 
 async def expiries(settings: Settings, addresses: Sequence[str]) -> dict[str, datetime]:
-    """Return {broker's address or setting: end of its certificate}, of the brokers that answer; empty without TLS.
+    """Return {broker's address or setting: expiry of its certificate} for brokers that answer; empty without TLS.
 
     Raises CallerError as `client_options` does.
     """
@@ -48,5 +48,5 @@ async def _end(address: str, tls: ssl.SSLContext) -> datetime | None:
 
 
 def _first_end(file: Path) -> datetime:
-    """Return the earliest end of the certificates in a file: the chain needs each of them."""
+    """Return the earliest expiry of the certificates in a file, since the chain needs each of them."""
     return min(found.not_valid_after_utc for found in x509.load_pem_x509_certificates(file.read_bytes()))

@@ -1,4 +1,4 @@
-"""Reading topics for as long as the process lives, again after each failure."""
+"""Read topics for as long as the process lives; start again after each failure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ async def follow_on(
     log: logging.Logger,
     meanwhile: str,
 ) -> NoReturn:
-    """Call `follow`, and again `pause` seconds after it has returned or failed, whatever it was.
+    """Call `follow`, and again `pause` seconds after each return or exception.
 
-    `stopped` is called with the reason each time; None: it has returned, as the topics have other partitions. The log
-    has the reason behind `meanwhile`, which says what stands still.
+    `stopped` is called with the reason each time; None: it has returned, since the topics' partitions have changed.
+    Failures are logged as `meanwhile`, a text that says what doesn't work until then, followed by the reason.
     """
     while True:
         trouble = None
@@ -30,7 +30,7 @@ async def follow_on(
         except TurnmillError as error:
             trouble = str(error) or repr(error)
             log.warning("%s: %s", meanwhile, trouble)
-        except Exception as error:  # it must come back
+        except Exception as error:  # whatever it is, following must start again
             trouble = repr(error)
             log.exception("%s", meanwhile)
         stopped(trouble)

@@ -1,6 +1,6 @@
-"""The begin and end offsets of partitions, and those that consumer groups have committed.
+"""The begin and end offsets of partitions, and the committed offsets of consumer groups.
 
-Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
+Functions raise BrokerError, or CallerError if brokers refuse us because of the settings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Bounds = dict[TopicPartition, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A group's place in one partition. `committed` is None where it never committed: it has read no record."""
+    """A group's position in one partition. `committed` is None if it never committed: it has read no record."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int:
-        """Records that the group has not read, without those that retention removed."""
+        """The number of records that the group has not read, without those that retention removed."""
         return self.end - max(self.begin, self.committed or 0)
 
 
@@ -55,11 +55,11 @@ async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> 
 
 
 async def begin_group(settings: Settings, group: str, topic: Topic, since: int | None = None) -> None:
-    """Have a consumer group that has read nothing begin at the end of a topic, or with the records since a time.
+    """Make a consumer group that has read nothing begin at the end of a topic, or with the records since a time.
 
     `since` in epoch ms. Raises KafkaError.
 
-    Its position is committed at once, so that a partition that comes later is read from its beginning.
+    The position is committed at once, so that a partition that is added later is read from its beginning.
     """
     rows = await group_lag(settings, group, [topic])
     if any(row.committed is not None for row in rows):
@@ -74,7 +74,7 @@ async def begin_group(settings: Settings, group: str, topic: Topic, since: int |
             starts |= {place: one.offset for place, one in found.items() if one is not None}
         await consumer.commit(starts)
     except (CommitFailedError, IllegalGenerationError, UnknownMemberIdError):
-        return  # another worker has begun at the same moment
+        return  # another worker has done it at the same moment
     finally:
         await stopped(consumer.stop())
 
@@ -92,7 +92,7 @@ async def bounds(settings: Settings, topics: Iterable[Topic]) -> Bounds:
 
 
 async def record_count(settings: Settings, topic: Topic) -> int:
-    """Offsets between the beginning and the end of the topic's partitions; 0 where there is no such topic."""
+    """Return the number of offsets in the topic's partitions; 0 if there is no such topic."""
     return sum(end - begin for begin, end in (await bounds(settings, [topic])).values())
 
 
@@ -101,12 +101,12 @@ async def _committed(client: Any, group: str) -> dict[Any, int]:
         try:
             places = await client.list_consumer_group_offsets(group)
             return {place: row.offset for place, row in places.items() if row.offset >= 0}
-        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):  # the first group makes its topic
+        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):  # the first group creates its topic
             await asyncio.sleep(0.1)
 
 
 async def offsets_of(settings: Settings, places: Sequence[TopicPartition]) -> Bounds:
-    """Partition -> (begin, end). Each must have a leader."""
+    """Return (begin, end) of each partition; each must have a leader."""
     if not places:
         return {}
     consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))

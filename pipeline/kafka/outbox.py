@@ -1,6 +1,6 @@
-"""Records that the producer has and the broker has not confirmed yet.
+"""Records that were given to the producer, and that the broker has not confirmed yet.
 
-Each delivery's future is checked: `producer.flush()` does not raise what failed.
+The future of each delivery is checked, since `producer.flush()` does not raise the errors of deliveries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aiokafka.errors import MessageSizeTooLargeError
 from pipeline.observability.repeated_warning import RepeatedWarning
 from turnmill.envelope import Headers
 
-LARGEST_REQUEST: Final = 20_000_000  # bytes that a worker's producer sends at once: below what the topics take
+LARGEST_REQUEST: Final = 20_000_000  # bytes that a worker's producer sends at once, below the limit of the topics
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +38,16 @@ class Producer(Protocol):
     async def send_batch(
         self, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> tuple[int, Awaitable[object]]:
-        """Hand over as many of the first records as one batch takes. -> (their number, at least 1; their delivery).
+        """Send as many of the first records as fit into one batch. Return (their number, at least 1; their delivery).
 
-        Raises MessageSizeTooLargeError where no batch takes the first.
+        Raises MessageSizeTooLargeError if the first record fits into no batch.
         """
 
 
 class Outbox:
     """Sends records, checks their delivery, and sends failed ones again.
 
-    `instead`: record -> what to send for it if it is larger than its topic takes, and so can never be delivered.
+    `instead`: returns the replacement for a record that is too large for its topic, and so can never be delivered.
     """
 
     def __init__(self, producer: Producer, instead: Callable[[Outgoing], Outgoing] | None = None) -> None:
@@ -55,10 +55,10 @@ class Outbox:
         self.instead = instead
         self.pending: deque[tuple[asyncio.Future[object], list[Outgoing]]] = deque()
         self.failed: deque[Outgoing] = deque()
-        self.warn = RepeatedWarning(log)  # a tenant's large records, or a broker that is away, may bring any number
+        self.warn = RepeatedWarning(log)  # large records, or a broker that is away, may cause any number of warnings
 
     async def send(self, records: deque[Outgoing], at_once: int = 1000) -> None:
-        """Register records for delivery, in order; each leaves `records` when the producer has it."""
+        """Give records to the producer, in order; each is removed from `records` when the producer has it."""
         while records:
             first = records[0]
             neighbours = takewhile(lambda r: r.topic == first.topic and r.partition == first.partition, records)  # noqa: B023
@@ -74,10 +74,10 @@ class Outbox:
             for _ in range(taken):
                 records.popleft()
             while self.pending and self.pending[0][0].done() and _failure(self.pending[0][0]) is None:
-                self.pending.popleft()  # free confirmed records: with a backlog, those of a second fill the memory
+                self.pending.popleft()  # free confirmed records: during a backlog, one second of them fills the memory
 
     async def flush(self) -> bool:
-        """Wait for all records sent before this call. -> False where some failed: they are sent again, now or later."""
+        """Wait for all records sent before this call. Return False if some failed; they are sent again later."""
         todo, self.pending = self.pending, deque()
         try:
             if todo:
@@ -95,8 +95,8 @@ class Outbox:
         if not self.failed:
             return True
         try:
-            await self.send(self.failed, at_once=1)  # one by one: the broker may have refused the batch for its size
-        except Exception as error:  # the rest waits for the next flush
+            await self.send(self.failed, at_once=1)  # one by one: the batch may have been refused for its size
+        except Exception as error:  # the others wait for the next flush
             self.warn(type(error).__name__, "the producer takes nothing: %r", error)
         return False
 
@@ -106,5 +106,5 @@ class Outbox:
 
 
 def _failure(delivery: asyncio.Future[object]) -> BaseException | None:
-    """Why a finished delivery failed; None where it succeeded."""
+    """Return why a finished delivery failed; None if it succeeded."""
     return asyncio.CancelledError() if delivery.cancelled() else delivery.exception()

@@ -1,4 +1,4 @@
-"""Records in portions, so that few of them are decoded before something is done about what they take."""
+"""Split records into portions, so that only few are decoded before the caller reacts to their memory use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def portions(records: Sequence[Any], most: int, most_bytes: int) -> Iterator[Sequence[Any]]:
-    """Return the records in portions of at most `most`, and of `most_bytes` where one has more than one record."""
+    """Yield the records in portions of at most `most`, and of at most `most_bytes` unless it is a single record."""
     sizes = [len(record.value or b"") for record in records]
     if records and len(records) <= most and sum(sizes) <= most_bytes:
         yield records

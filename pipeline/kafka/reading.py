@@ -1,6 +1,6 @@
-"""The reader of topics: from given offsets to given ends, or without end. It has no group, and commits no offsets.
+"""Read topics from given offsets to given ends, or without end, without a group and without commits.
 
-`reader` gives a consumer, `read` and `follow` give its records; `records_of` does both for a whole topic.
+`reader` yields a consumer, `read` and `follow` yield its records; `records_of` does both for a whole topic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from turnmill.kafka.client import client_options
 from turnmill.kafka.refusal import refusal
 from turnmill.kafka.unpacking import bounded
 
-ANSWER_WITHIN: Final = 15.0  # seconds that the broker may be silent
+ANSWER_WITHIN: Final = 15.0  # seconds to wait for the broker
 POLL_MS: Final = 500
 LARGEST: Final = 2**63 - 1
 LOOK_AGAIN: Final = 60.0  # seconds between two checks of the topics' partitions
@@ -34,7 +34,7 @@ LOOK_AGAIN: Final = 60.0  # seconds between two checks of the topics' partitions
 async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
     """Yield a started consumer; `options` are aiokafka's.
 
-    A failure within the block becomes a BrokerError, or a CallerError where the settings are the cause.
+    A failure within the block becomes a BrokerError, or a CallerError if the settings are the cause.
     """
     async with answering(settings):
         consumer = new_consumer(settings, **options)
@@ -49,21 +49,21 @@ async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaCo
 def new_consumer(settings: Settings, **options: Any) -> AIOKafkaConsumer:
     """Return a consumer without a group, not started yet.
 
-    Where retention removed its offset, it goes on at the next one.
+    If retention has removed its offset, it continues at the next one.
     """
     options = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **options}
     return bounded(AIOKafkaConsumer(**client_options(settings), **options))
 
 
 async def stop(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer within some seconds, also where the broker is away; raises nothing."""
+    """Stop a consumer within some seconds, even if the broker is away; raises nothing."""
     with suppress(KafkaError, OSError, TimeoutError):
         await stopped(consumer.stop())
 
 
 @asynccontextmanager
 async def answering(settings: Settings) -> AsyncIterator[None]:
-    """Turn a client's errors within the block into BrokerErrors, or CallerErrors where the settings are the cause."""
+    """Turn a client's errors within the block into BrokerErrors, or CallerErrors if the settings are the cause."""
     try:
         yield
     except (KafkaError, OSError, TimeoutError) as error:
@@ -76,9 +76,9 @@ async def answering(settings: Settings) -> AsyncIterator[None]:
 async def read(
     consumer: AIOKafkaConsumer, spans: Mapping[TopicPartition, tuple[int, int]]
 ) -> AsyncGenerator[tuple[TopicPartition, list[Any]]]:
-    """Batches of aiokafka's records from each partition's first offset to before its last, each partition in order.
+    """Yield batches of aiokafka's records from each partition's first offset to before its last, each in order.
 
-    One fetch is in memory at a time, of at most `max_poll_records`. Raises TimeoutError where no record comes within
+    One fetch is in memory at a time, of at most `max_poll_records`. Raises TimeoutError if no record comes within
     ANSWER_WITHIN.
     """
     unread = {place: end for place, (begin, end) in spans.items() if begin < end}
@@ -107,7 +107,7 @@ async def read(
 
 
 async def records_of(settings: Settings, topic: Topic) -> AsyncGenerator[Any]:
-    """All records that a topic holds now, each partition in order. Raises BrokerError."""
+    """Yield all current records of a topic, each partition in order. Raises BrokerError."""
     spans = await bounds_of(settings, topic)
     async with reader(settings) as consumer:
         async for _, records in read(consumer, spans):
@@ -116,12 +116,12 @@ async def records_of(settings: Settings, topic: Topic) -> AsyncGenerator[Any]:
 
 
 def partition_of(thread_id: str, partitions: int) -> int:
-    """Return the partition of a thread, as Kafka's own clients and ours choose it."""
+    """Return the partition of a thread, which Kafka's own clients and ours choose alike."""
     return int((murmur2(thread_id.encode()) & 0x7FFFFFFF) % partitions)
 
 
 async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
-    """Each partition of a topic -> (begin, end). Raises BrokerError, also where the topic is missing."""
+    """Return (begin, end) of each partition of a topic. Raises BrokerError, also if the topic is missing."""
     found = await bounds(settings, [topic])
     if not found:
         name = topic.full_name(settings.topic_prefix)
@@ -130,7 +130,7 @@ async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
 
 
 async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPartition, int]) -> dict[Any, int]:
-    """Partition -> the first offset of broker time `at` (epoch ms) or later; its end where there is none."""
+    """Return each partition's first offset of broker time `at` (epoch ms) or later; its end if there is none."""
     async with asyncio.timeout(ANSWER_WITHIN):
         times = await consumer.offsets_for_times(dict.fromkeys(ends, at)) if ends else {}
     return {place: end if times.get(place) is None else times[place].offset for place, end in ends.items()}
@@ -139,9 +139,9 @@ async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPar
 async def offsets_since(
     settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], seconds: float, most: int = LARGEST
 ) -> dict[TopicPartition, int]:
-    """Return the first offset of the last `seconds`, or that of the last `most` records, by partition.
+    """Return by partition the first offset of the last `seconds`, or of the last `most` records if that is later.
 
-    A partition's end where there is none. Raises BrokerError, and the client's errors.
+    The partition's end if there is none. Raises BrokerError, and the client's errors.
     """
     ends = {place: end for place, (_, end) in (await bounds(settings, topics)).items()}
     since = await offsets_at(consumer, int((time.time() - seconds) * 1000), ends)
@@ -151,14 +151,14 @@ async def offsets_since(
 async def follow(
     settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], starts: Mapping[TopicPartition, int]
 ) -> AsyncGenerator[dict[TopicPartition, list[Any]]]:
-    """Yield the polls from these offsets on: partition -> records; empty after POLL_MS without any.
+    """Yield the records of each poll from these offsets on, by partition; an empty dict after POLL_MS without any.
 
     Ends when the topics have other partitions than `starts`. Raises the client's errors, and BrokerError.
     """
     consumer.assign(list(starts))
     for place, start in starts.items():
         consumer.seek(place, start)
-    looking = asyncio.create_task(_others(settings, topics, starts))  # beside: it connects, while records come
+    looking = asyncio.create_task(_others(settings, topics, starts))  # concurrent: it connects while records come
     try:
         while not looking.done():
             yield await consumer.getmany(timeout_ms=POLL_MS)

@@ -29,20 +29,20 @@ class Filed:
 
     @property
     def place(self) -> str:
-        """PARTITION:OFFSET, as the command line takes it."""
+        """PARTITION:OFFSET, the form of the command line."""
         return f"{self.partition}:{self.offset}"
 
 
 async def filed_letters(settings: Settings) -> AsyncIterator[Filed]:
-    """All records that the dead-letters topic holds now, each partition in order; one batch in memory at a time."""
+    """Yield all current records of the dead-letters topic, each partition in order; one batch in memory at a time."""
     async for record in records_of(settings, DEAD_LETTERS):
         yield Filed(record.partition, record.offset, _letter(record))
 
 
 async def redrive(settings: Settings, letters: Iterable[DeadLetter]) -> int:
-    """Produce the original keys and values to the topics they were refused on. -> number of records, all confirmed.
+    """Produce the original keys and values to the topics where they were refused. Return their number, all confirmed.
 
-    The assembler drops events that it has already as duplicates, so redriving twice does no harm.
+    The assembler drops events that it already has as duplicates, so redriving twice does no harm.
     """
     async with answering(settings):
         producer = AIOKafkaProducer(

@@ -1,4 +1,4 @@
-"""The changes that bring the broker's topics in line with the catalog. Pure: topics found and wanted -> changes."""
+"""Plan the changes that bring the broker's topics in line with the catalog. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Action = Literal["create", "configure", "grow", "left"]
 class Partition:
     """One partition as the broker reports it.
 
-    `leader` is a broker's id, None without one; `begin` and `end` are offsets, None where no leader could be asked.
+    `leader` is a broker's id, None without one; `begin` and `end` are offsets, None if there is no leader to ask.
     """
 
     id: int
@@ -47,7 +47,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One topic as the catalog and the settings want it."""
+    """One topic as specified by the catalog and the settings."""
 
     name: str
     partitions: int
@@ -57,7 +57,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference. `left`: it stays, since Kafka can't change it or `grow` is off; `detail` explains it to users."""
+    """One difference. `left`: it remains, since Kafka can't change it or `grow` is off; `detail`: text for users."""
 
     topic: str
     action: Action
@@ -74,8 +74,8 @@ def wanted(
 ) -> list[Wanted]:
     """Return the catalog under `prefix`.
 
-    `replication` None: 3, or the number of brokers where there are fewer. `retention_ms`: of topics where it is another
-    than the catalog's.
+    `replication` None: 3, or the number of brokers if there are fewer. `retention_ms`: of topics for which it differs
+    from the catalog.
     """
     copies = replication or min(DEFAULT_REPLICATION, brokers)
     return [

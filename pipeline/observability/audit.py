@@ -1,7 +1,8 @@
-"""The audit log: who changed something or read it out, what, whose, and from where.
+"""The audit log: who changed data or read it out, which data, of which tenant, and from where.
 
-Its lines are written whatever the level of others. A line of what is removed comes before it is: a process that dies in
-between has removed nothing without a line. A line that names an action is also an `Entry` for whoever keeps them.
+Its lines are written at any log level. The line about a removal is written before the removal, so that nothing is
+removed without a line even if the process dies in between. A line that names an action also becomes an `Entry`, which
+the actor's `keep` receives.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from topics.thread_key import ThreadKey
 audit: Final = logging.getLogger("pipeline.audit")
 
 DONE, FAILED, REFUSED = "done", "failed", "refused"
-ERASURES: Final = ("thread.erase", "tenant.erase")  # their entries outlast the tenant: they prove that it is gone
+ERASURES: Final = ("thread.erase", "tenant.erase")  # their entries are kept after the tenant's erasure, as its proof
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An action, at `at` (epoch ms): ids and names, never contents.
 
-    `who`: a name, "" of somebody unknown; `token`: the id of their token or session, "" without one; `address`: where
-    they called from, "" on the command line. `subject`: the id of what it was done to. `tenant`: whose that is, "" for
-    threads without one, None for what is of all. `outcome`: DONE, FAILED or REFUSED.
+    `who`: the actor's name, "" if unknown; `token`: the id of their token or session, "" without one; `address`: the
+    caller's address, "" on the command line. `subject`: the id of the object of the action. `tenant`: the object's
+    tenant, "" for threads without one, None if it belongs to all. `outcome`: DONE, FAILED or REFUSED.
     """
 
     at: int
@@ -42,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, as in an entry; `tenant`: their own. `keep` takes their entries, where somebody keeps them."""
+    """A person or program that acts; fields as in Entry, but `tenant` is their own. `keep` receives their entries."""
 
     name: str
     token: str = ""
@@ -55,24 +56,24 @@ acting: Final[ContextVar[Actor | None]] = ContextVar("acting", default=None)
 
 
 def of(action: str, subject: str, tenant: str | None = None, outcome: str = DONE) -> dict[str, Any]:
-    """Return the fields of a line that tells of an action."""
+    """Return the fields of a log line about an action."""
     return {"action": action, "subject": subject, "tenant": tenant, "outcome": outcome}
 
 
 def about(key: ThreadKey, action: str | None = None, outcome: str = DONE) -> dict[str, Any]:
-    """Return the fields of a line about a thread; `action`: what was done to it, for an entry."""
+    """Return the fields of a log line about a thread; with an `action`, the line also becomes an entry."""
     told = {} if action is None else of(action, key.thread_id, key.tenant or "", outcome)
     return {"tenant": key.tenant, **told, "thread_id": key.thread_id}
 
 
 def local_user() -> str:
-    """Return the user who gives a command, as a line names them."""
+    """Return the user of the command line, as log lines name them."""
     name = user_name()
     return f"{name!r} on the command line" if name else "the command line"
 
 
 def user_name() -> str:
-    """Return the name of the user who runs this process, "" where the system has none, as in a container."""
+    """Return the name of the user who runs this process, "" if the system has none, as in a container."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -80,7 +81,7 @@ def user_name() -> str:
 
 
 class _Keeping(logging.Handler):
-    """Hands the entries of lines to whoever keeps those of the actor."""
+    """Passes the entries of log lines to the actor's `keep`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         said, actor = vars(record), acting.get()

@@ -1,4 +1,4 @@
-"""Why a port could not be opened, and which setting to change: for worker and gateway."""
+"""The message of worker and gateway about a port that can't be opened, with the setting to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines: for people on a terminal, or one JSON object a line for collectors."""
+"""The format of log lines: text for people on a terminal, or one JSON object a line for collectors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ IDS: Final = ("thread_id", "run_id", "trace_id")
 class JsonFormatter(logging.Formatter):
     """A formatter of one JSON object a line.
 
-    Time, level, logger, message, the ids of the run that the line is about, the error; and the name of this process,
-    where a worker has several.
+    Its fields: time, level, logger, message, the ids of the run that the line is about, the error, and the name of this
+    process if a worker has several.
     """
 
     def __init__(self, process: str | None = None) -> None:
@@ -42,7 +42,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up(settings: Settings, process: str | None = None) -> None:
-    """Log to standard error as the settings say; `process` is the name of this one, where a worker has several."""
+    """Log to standard error as the settings say; `process`: the name of this process, if a worker has several."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(Chatter())
     if settings.log_format == "json":
@@ -51,6 +51,6 @@ def set_up(settings: Settings, process: str | None = None) -> None:
         who = "" if process is None else f"[{process}] "
         handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)-7s {who}%(name)s: %(message)s"))
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
-    audit.setLevel(logging.INFO)  # whatever the level of all others is
+    audit.setLevel(logging.INFO)  # independent of the level of all others
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))

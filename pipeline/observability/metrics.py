@@ -1,9 +1,9 @@
 """Every metric, in one table, and the registry that holds their values.
 
-Names and buckets are those of the OpenTelemetry conventions for generative AI where these have one
+Names and buckets are those of the OpenTelemetry conventions for generative AI if these define one
 (`gen_ai.client.token.usage` is `gen_ai_client_token_usage` here, as Prometheus writes it); all others begin with
-`turnmill_`. Labels that streams fill with any text (models, agents, tenants, …) are bounded twice: a label takes a
-number of values, a metric a number of series, and the rest is counted as `other`. A missing value is `unknown`.
+`turnmill_`. Labels whose values come from streams (models, agents, tenants, …) are bounded twice: the number of values
+of a label, and the number of series of a metric; the rest is counted as `other`. A missing value is `unknown`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 UNKNOWN: Final = "unknown"
 OTHER: Final = "other"
-NO_REASON: Final = "none"  # of a complete turn
+NO_REASON: Final = "none"  # the `reason` of a complete turn
 MAX_VALUE_LENGTH: Final = 120
-SERIES_PER_VALUE: Final = 20  # series of one metric, for each value that one label may take
+SERIES_PER_VALUE: Final = 20  # most series of one metric, times the number of values that one label may have
 
 # https://github.com/open-telemetry/semantic-conventions-genai: docs/gen-ai/gen-ai-metrics.md
 TOKEN_BUCKETS: Final = tuple(float(4**n) for n in range(14))
@@ -44,7 +44,7 @@ AGENT_BUCKETS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102
 CHECKPOINT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 USAGE: Final = ("model", "provider", "agent", "tenant")
-# Labels whose values come out of streams.
+# Labels whose values come from streams.
 OPEN_LABELS: Final = frozenset({*USAGE, "reason", "type", "dialect"})
 
 
@@ -348,10 +348,10 @@ TABLE: Final[tuple[Metric, ...]] = (
 
 
 class Metrics:
-    """The values of all metrics of one worker. `series` bounds the values of each label that streams fill."""
+    """The values of all metrics of one worker. `series`: most values of each label whose values come from streams."""
 
     def __init__(self, series: int = 200) -> None:
-        # A `_created` sample beside each counter would double the series, and nothing reads them.
+        # A `_created` sample for each counter would double the series, and nothing reads them.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -364,22 +364,22 @@ class Metrics:
         self.set(BUILD, 1, version=version("turnmill"), core=CORE)
 
     def add(self, metric: Metric, amount: float = 1, /, **labels: str | None) -> None:
-        """Raise a counter. KeyError where it is none, ValueError for a negative amount or other labels than its own."""
+        """Increase a counter. Raises KeyError for other metrics, ValueError for a negative amount or other labels."""
         counter = self._counters[metric]
         (counter.labels(*self._bounds.fit(metric, labels)) if metric.labels else counter).inc(amount)
 
     def set(self, metric: Metric, value: float, /, **labels: str | None) -> None:
-        """Set a gauge. KeyError where it is none."""
+        """Set a gauge. Raises KeyError for other metrics."""
         gauge = self._gauges[metric]
         (gauge.labels(*self._bounds.fit(metric, labels)) if metric.labels else gauge).set(value)
 
     def observe(self, metric: Metric, value: float, /, **labels: str | None) -> None:
-        """Add a value to a histogram. KeyError where it is none."""
+        """Add a value to a histogram. Raises KeyError for other metrics."""
         histogram = self._histograms[metric]
         (histogram.labels(*self._bounds.fit(metric, labels)) if metric.labels else histogram).observe(value)
 
     def forget(self, metric: Metric, /, **labels: str) -> None:
-        """Remove one series of a gauge, as that of a partition which went to another worker."""
+        """Remove one series of a gauge, such as that of a partition that was reassigned to another worker."""
         self._gauges[metric].remove(*(labels[name] for name in metric.labels))
 
 

@@ -1,4 +1,4 @@
-"""A warning that may come for each record: what is logged of it does not grow with their number."""
+"""A warning that may come for each record: its log lines are bounded, however many records there are."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ EVERY: Final = 60.0  # seconds
 
 @dataclass(slots=True)
 class _Kind:
-    ends: float  # when its next lines may come
+    ends: float  # when its next lines may be logged
     lines: int = 0
     left_out: int = 0
 
 
 class RepeatedWarning:
-    """A warning that is logged `most` times at once, and so many times every EVERY seconds.
+    """A warning that is logged at most `most` times in EVERY seconds for each kind.
 
-    The first line after a pause has the number of those that were left out. There are to be few kinds: each is
-    remembered.
+    The first line after a pause has the number of lines that were left out. All kinds are remembered, so there must be
+    few.
     """
 
     def __init__(self, log: logging.Logger, most: int = 1) -> None:
@@ -33,7 +33,7 @@ class RepeatedWarning:
     def __call__(
         self, kind: str, message: str, *values: object, extra: Callable[[], dict[str, Any]] | None = None
     ) -> None:
-        """Log `message % values` with the fields that `extra` gives, unless enough of its kind was logged just now."""
+        """Log `message % values` with the fields that `extra` returns, unless enough of its kind was logged lately."""
         now = time.monotonic()
         found = self._kinds.setdefault(kind, _Kind(now + EVERY))
         left_out = 0

@@ -1,4 +1,4 @@
-"""Telemetry records -> metrics, each record once, whatever its data look like."""
+"""Update metrics from telemetry records, once for each record, whatever its data are."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ CACHE_LATENCY: Final[tuple[Path, ...]] = (("latency_ms",), ("latencyMs",))
 class TelemetryMeter:
     """Updates metrics from the records of the telemetry topic.
 
-    A record that comes again (a replay, a second producer) is recognised by its run and its seq, and not counted; at
-    least the latest `remembered` records are. Data of the wrong shape are counted as malformed, and raise nothing.
+    A record that comes again (a replay, a second producer) is recognised by its run and its seq, and not counted again;
+    at least the latest `remembered` records are recognised. Data of the wrong shape are counted as malformed, and raise
+    nothing.
     """
 
     def __init__(self, metrics: Metrics, remembered: int = 100_000) -> None:
@@ -55,7 +56,7 @@ class TelemetryMeter:
 def _labels(record: TelemetryRecord, reading: Reading) -> Labels:
     """Return the labels.
 
-    Model and provider as the event names them for its response, else as the run did at its start.
+    Model and provider are those that the event names for its response, else those that the run named at its start.
     """
     found: dict[str, Any] = {
         "model": reading.text(MODEL) or record.get("model_name"),
@@ -97,7 +98,7 @@ def _turn(metrics: Metrics, reading: Reading, labels: Labels) -> None:
     reason = m.NO_REASON if status == "complete" else reading.text((("reason",),))
     outcome = {**labels, "status": status, "reason": reason}
     if reading.number((("revision",),)):
-        # What the turn did was counted when it first closed; counters can't be lowered.
+        # The turn was counted when it first closed, and counters can't be decreased.
         metrics.add(m.AGENT_TURNS_REVISED, **outcome)
         return
     metrics.add(m.AGENT_TURNS, **outcome)
@@ -121,20 +122,20 @@ COUNTED: Final[dict[str, Callable[[Metrics, Reading, Labels], None]]] = {
 
 
 class Seen:
-    """Recognises records that were counted before: the latest ones, between one and two times `records`.
+    """Recognises the latest records that were counted before, between one and two times `records`.
 
-    It holds 64 bits of hash for each, in two tables; when the newer one is full, the older one is dropped. Beside a
-    hundred thousand others, one record in 10^14 is taken for one of them.
+    It keeps a 64-bit hash of each in two tables; when the newer table is full, the older one is dropped. With a hundred
+    thousand records remembered, one new record in 10^14 is mistaken for one of them.
     """
 
     def __init__(self, records: int) -> None:
         self._records = records
-        self._size = 2 << records.bit_length()  # slots: never more than half are taken
+        self._size = 2 << records.bit_length()  # slots, of which at most half are used
         self._newer, self._older = array("q", bytes(8 * self._size)), array("q", bytes(8 * self._size))
         self._count = 0
 
     def first(self, record: TelemetryRecord) -> bool:
-        """Return True if this is the first time; a record without a proper seq can't be recognised and always is."""
+        """Return True for a record that was not seen before, or without a valid seq (it can't be recognised)."""
         seq = record.get("seq")
         if not isinstance(seq, int):
             return True
@@ -151,7 +152,7 @@ class Seen:
         return True
 
     def _slot(self, slots: array[int], known: int) -> int:
-        """Return the slot that holds it, or the free one where it belongs."""
+        """Return the slot with this hash, or the free slot for it."""
         slot = known & (self._size - 1)
         while slots[slot] not in (0, known):
             slot = (slot + 1) & (self._size - 1)

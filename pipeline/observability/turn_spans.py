@@ -1,8 +1,8 @@
-"""A turn record -> the span that traces it, with the attributes of OpenTelemetry's conventions. Pure.
+"""Make the span of a turn record, with the attributes of OpenTelemetry's conventions. Pure.
 
 An agent's turn is one span, from its first event to its last, linked to the publisher's span in which it took place.
-Trace id and span id follow from the tenant and the turn, so a replay gives the same span again. It holds nothing of the
-messages' content.
+Trace id and span id are derived from the tenant and the turn, so a replay makes the same span again. It has no content
+of messages.
 
 Generative AI: https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-agent-spans.md
 Messaging: https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
@@ -23,9 +23,9 @@ from turnmill import traceparent
 from turnmill.traceparent import TraceParent
 
 OPERATION: Final = "invoke_agent"
-CANCELLED: Final = "user_cancelled"  # the reason of an interruption that is no failure
+CANCELLED: Final = "user_cancelled"  # the reason of interruptions that are no failures
 MOST_REASONS: Final = 100
-LATEST: Final = 2**63 // 10**6 - 1  # epoch ms: spans count nanoseconds, in 64 bits
+LATEST: Final = 2**63 // 10**6 - 1  # epoch ms; the latest time of a span, which has nanoseconds in 64 bits
 TOKENS: Final = {
     "gen_ai.usage.input_tokens": "input_tokens",
     "gen_ai.usage.output_tokens": "output_tokens",
@@ -39,7 +39,7 @@ Attribute = str | int | float | list[str]
 
 @dataclass(frozen=True, slots=True)
 class TurnSpan:
-    """`start` and `end` are in epoch ms; `link`: the publisher's span; `error`: why the turn failed, if it did."""
+    """The span of a turn. `start`, `end`: epoch ms; `link`: the publisher's span; `error`: why it failed, if it did."""
 
     name: str
     trace_id: int
@@ -63,7 +63,7 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
     if failed:
         attributes["error.type"] = str(reason or "interrupted")
     tenant = record.get("tenant")
-    whose = f"{record['turn_id']}/{tenant}" if tenant else record["turn_id"]  # two tenants may have a turn of one id
+    whose = f"{record['turn_id']}/{tenant}" if tenant else record["turn_id"]  # two tenants may have the same turn_id
     facts = (whose, record["status"], record["revision"], record.get("events", 0))
     digest = sha256("/".join(map(str, facts)).encode("utf-8", "backslashreplace")).digest()
     return TurnSpan(
@@ -115,7 +115,7 @@ def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(value: Any) -> Any:
-    """Text in UTF-8 of a bounded length; anything else as it is."""
+    """Return a text as valid UTF-8 of a bounded length; return any other value unchanged."""
     return column_text(value) if isinstance(value, str) else value
 
 

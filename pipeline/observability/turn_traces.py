@@ -1,7 +1,7 @@
-"""Spans of turns on their way to a collector, by OTLP over HTTP; needs the extra `otlp`.
+"""Send spans of turns to a collector, by OTLP over HTTP; needs the extra `otlp`.
 
-The SDK's own thread sends them, in batches, out of a bounded queue: a collector that is slow or away costs spans, and
-nothing else. All options but the endpoint are OpenTelemetry's own variables: OTEL_EXPORTER_OTLP_HEADERS,
+The SDK's own thread sends them in batches from a bounded queue: if the collector is slow or away, spans are lost, with
+no other effect. All options except the endpoint are OpenTelemetry's own variables: OTEL_EXPORTER_OTLP_HEADERS,
 OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_MAX_QUEUE_SIZE, …
 """
 
@@ -31,13 +31,13 @@ from turnmill.traceparent import TraceParent
 log = logging.getLogger(__name__)
 
 PATH: Final = "/v1/traces"
-END_WITHIN: Final = 3.0  # seconds in which the last spans are sent
+END_WITHIN: Final = 3.0  # seconds for sending the last spans
 NANOSECONDS: Final = 1_000_000  # in a millisecond
-NO_PARENT: Final = Context()  # also where this process is in a span itself
+NO_PARENT: Final = Context()  # so that a current span of this process doesn't become the parent
 
 
 class GivenIds(IdGenerator):
-    """Gives the next span the ids that were set."""
+    """Returns ids that were set before, for the next span."""
 
     trace_id = span_id = 0
 
@@ -49,7 +49,7 @@ class GivenIds(IdGenerator):
 
 
 class CountingExporter(SpanExporter):
-    """Counts the spans that the collector has taken."""
+    """Counts the spans that the collector has accepted."""
 
     def __init__(self, exporter: SpanExporter, metrics: Metrics) -> None:
         self._exporter = exporter
@@ -69,7 +69,7 @@ class CountingExporter(SpanExporter):
 
 
 class TurnTraces:
-    """Sends a span for each turn record it is called with; `topic` is the one that their events were read from."""
+    """Sends a span for each turn record that it is called with; `topic`: the one from which their events were read."""
 
     def __init__(self, endpoint: str, topic: str, metrics: Metrics) -> None:
         self._topic = topic
@@ -94,7 +94,7 @@ class TurnTraces:
                 found = turn_span(record)
                 if found is not None:
                     self._trace(found, partition)
-            except Exception:  # a fault here must not hold up the turn
+            except Exception:  # a failure here must not delay the turn
                 self._metrics.add(m.SPANS_FAILED)
                 log.exception("turn %s has no span", record["turn_id"])
 
@@ -121,12 +121,12 @@ class TurnTraces:
         self._metrics.add(m.SPANS)
 
     def close(self) -> None:
-        """Send the spans that are left, for END_WITHIN seconds at most."""
+        """Send the remaining spans, for at most END_WITHIN seconds."""
         atexit.unregister(self.close)
         ending = Thread(target=self._provider.shutdown, daemon=True)
         ending.start()
         ending.join(END_WITHIN)
-        self._exporter.shutdown()  # else it would go on trying for half a minute
+        self._exporter.shutdown()  # else it would retry for half a minute
 
 
 def _context(span: TraceParent) -> SpanContext:

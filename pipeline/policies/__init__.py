@@ -1,1 +1,1 @@
-"""An operator's decisions as values: budgets, retention, webhooks, and the shares of tenants."""
+"""An operator's policies as values: budgets, retention, webhooks, and the shares of tenants."""

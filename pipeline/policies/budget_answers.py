@@ -1,7 +1,7 @@
-"""What people have answered to budgets that ask whether more may be used. Pure.
+"""People's answers to budgets that ask whether more may be used. Pure.
 
-The question is of a thread of its own, `budget:NAME`, so that all answers to it are in one partition of the control
-topic. The first one counts, for the rest of the budget's hour, day or month.
+The question belongs to a thread of its own, `budget:NAME`, so that all its answers are in one partition of the control
+topic. The first answer counts, for the rest of the budget's hour, day or month.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BudgetAnswers:
         self._first: dict[str, Command] = {}  # by the budget's name
 
     def take(self, command: Command, now: int) -> Command | None:
-        """Take an answer -> the one that counts: this one, or an earlier one; None: no budget asks that now."""
+        """Note an answer. Return the first answer to its question; None if no budget asks that now."""
         budget = self._of_thread.get((command.tenant, command.thread_id))
         if budget is None or command.payload["answer_id"] != budget.question(now):
             return None
@@ -42,7 +42,7 @@ class BudgetAnswers:
         return first
 
     def approved(self, budget: Budget, now: int) -> bool | None:
-        """Return the answer; None: nobody has answered, or the budget does not ask."""
+        """Return the answer; None if nobody has answered, or the budget does not ask."""
         first = self._first.get(budget.name)
         if first is None or first.payload["answer_id"] != budget.question(now):
             return None

@@ -1,4 +1,4 @@
-"""Budgets as values: what may be used of tokens or money, by whom, in which time. Pure."""
+"""Budgets as values: limits of tokens or money, for tenants, agents or models, in a time window. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, get_args
 from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
 from turnmill.limits import BUDGETS
 
-CLAIMED: Final = 0.5  # of a budget's limit
-LEVELS: Final = (80, 100)  # per cent of which a notice is given
+CLAIMED: Final = 0.5  # most of a budget's limit that one tenant's usage takes from the others
+LEVELS: Final = (80, 100)  # percent of the limit at which a notice is sent
 NANO: Final = 1_000_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 DATED: Final = re.compile(r"[-@](?:latest|[0-9][0-9-]{3,})")
@@ -22,8 +22,8 @@ KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per", "enfo
 
 Enforce = Literal["notice", "refuse", "stop", "ask"]
 ENFORCES: Final[tuple[Enforce, ...]] = get_args(Enforce)
-COMMANDS: Final = ("stop", "ask")  # those that need commands to runs
-ASKED_MS: Final = 14 * 86_400_000  # for which an answer counts: as long as the control topic keeps it
+COMMANDS: Final = ("stop", "ask")  # values of `enforce` that need commands to runs
+ASKED_MS: Final = 14 * 86_400_000  # for which an answer counts, since the control topic keeps it for that long
 Per = Literal["hour", "day", "month"]
 PERIODS: Final = ("hour", "day", "month")
 
@@ -32,8 +32,9 @@ PERIODS: Final = ("hour", "day", "month")
 class Budget:
     """A limit of `unit` (tokens, or nano_usd: 10⁻⁹ US dollars) in each hour, day or month of UTC.
 
-    `tenant` ("" for what has none), `agent` and `model`: what counts; None is all. `enforce`: what happens where it is
-    used up: a notice; and new calls of the proxy are refused; and open runs are stopped; or a person is asked first.
+    `tenant` ("" for usage without one), `agent` and `model`: whose usage counts; None: all. `enforce`: what happens if
+    it is used up: a notice is sent; also new calls of the proxy are refused; also open runs are stopped; or a person is
+    asked first.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Budget:
 
     @property
     def scope(self) -> str:
-        """A hash of what counts, and when: budgets that differ by name or limit alone have the same."""
+        """A hash of the fields that say which usage counts, and when; equal for budgets with other names or limits."""
         named = json.dumps([self.unit, self.per, self.tenant, self.agent, self.model])
         return sha256(named.encode()).hexdigest()[:32]
 
@@ -65,7 +66,7 @@ class Budget:
         return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
 
     def question(self, now: int) -> str:
-        """Return the id of the question whether more may be used: one in each window, in a month one each 14 days."""
+        """Return the id of the question whether more may be used: one for each window, in a month every 14 days."""
         start, _ = self.window(now)
         named = f"{self.name} {self.unit} {self.limit} {self.per} {start} {(now - start) // ASKED_MS}"
         return f"budget_{sha256(named.encode()).hexdigest()[:24]}"
@@ -73,7 +74,7 @@ class Budget:
     def counts(self, tenant: str | None, agent: str | None, model: str | None) -> bool:
         """Return True if a call of this agent to this model would count.
 
-        A model is asked for as `gpt-4o` and used as `gpt-4o-2024-08-06`: each stands for the other.
+        A model may be requested as `gpt-4o` and reported as `gpt-4o-2024-08-06`: both names are treated as equal.
         """
         return (
             self.tenant in (None, tenant or "")
@@ -86,8 +87,8 @@ class Budget:
 class State:
     """The used part of a budget in the window that began at `start` (epoch ms).
 
-    `by_tenant`: of a budget over several tenants, what each has used; "" has none, None are all those that have used
-    least.
+    `by_tenant`: for a budget over several tenants, the usage of each; "" is usage without a tenant, None is the sum of
+    the tenants with the least usage.
     """
 
     budget: Budget
@@ -98,14 +99,14 @@ class State:
 
     @property
     def ratio(self) -> float:
-        """Used of the limit, 1.0 is all."""
+        """The used part of the limit; 1.0 is all of it."""
         return self.used / self.budget.limit
 
     def exhausted(self, tenant: str | None) -> bool:
         """Return True if nothing is left for a tenant.
 
-        The usage of others is claimed by themselves: in a budget over several tenants each of them counts for at most
-        CLAIMED of the limit.
+        In a budget over several tenants, the usage of each other tenant counts for at most CLAIMED of the limit: then
+        one tenant alone can't use up the budget for all.
         """
         most, own = int(self.budget.limit * CLAIMED), tenant or ""
         parts = [used if name in (own, None) else min(used, most) for name, used in self.by_tenant.items()]
@@ -117,7 +118,7 @@ class State:
         return any(self.exhausted(one) for one in (self.budget.tenant, *self.by_tenant))
 
     def at_least(self, before: State | None) -> State:
-        """Return the state with no less used than in one before: of a run that is over, and not stored yet."""
+        """Return the state with at least an earlier state's usage, which may include runs that are not stored yet."""
         if before is None or before.start != self.start:
             return self
         by = dict(self.by_tenant)
@@ -127,7 +128,7 @@ class State:
         return replace(self, used=max(self.used, before.used), by_tenant=by)
 
     def with_more(self, more: Mapping[str, int]) -> State:
-        """Return the state with what tenants ("" for none) have used beside that."""
+        """Return the state with additional usage, by tenant ("" for none)."""
         by = {name: self.by_tenant.get(name, 0) + more.get(name or "", 0) for name in {*self.by_tenant, *more}}
         return replace(self, used=self.used + sum(more.values()), by_tenant=by if self.budget.tenant is None else {})
 
@@ -136,7 +137,7 @@ class State:
         return now >= self.end
 
     def notices(self, now: int) -> list[NoticeRecord]:
-        """Return a notice for each level that is reached: the same ids, whoever makes them and how often."""
+        """Return a notice for each level that is reached. Its id is the same each time it is made, by any process."""
         return [self._notice(level, now) for level in LEVELS if self.used * 100 >= self.budget.limit * level]
 
     def _notice(self, level: int, now: int) -> NoticeRecord:
@@ -173,7 +174,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to a call: allowed, or the budgets that are used up. `asks`: a person may still allow it."""
+    """The decision about a call: allowed, or the budgets that are used up. `asks`: a person may still allow it."""
 
     allowed: bool
     exhausted: tuple[State, ...] = ()
@@ -181,9 +182,9 @@ class Verdict:
 
 
 def parse(text: str, enforce: Enforce = "notice") -> tuple[Budget, ...]:
-    """Return the budgets of a JSON list of objects with KEYS, of which `name`, `per`, and `tokens` or `usd` are needed.
+    """Return the budgets of a JSON list of objects with KEYS; `name`, `per`, and `tokens` or `usd` are required.
 
-    `enforce`: of those that do not say it. Raises ValueError that names the entry.
+    `enforce`: the default for entries without it. Raises ValueError, which names the wrong entry.
     """
     try:
         rows = json.loads(text)
@@ -228,6 +229,6 @@ def _budget(row: Any, default: Enforce) -> Budget:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Return True if two names are of one model: equal, or one is the other with a date or `latest` behind it."""
+    """Return True if two names are of one model: equal, or one is the other followed by a date or `latest`."""
     short, long = sorted((one, other), key=len)
     return one == other or (long.startswith(short) and DATED.fullmatch(long, len(short)) is not None)

@@ -1,12 +1,12 @@
-"""What became of a command: a fold over what was heard of it. Pure.
+"""The state of a command, computed from the events about it. Pure.
 
     requested -> acknowledged -> ended
-              -> completed       the run was over before its program had heard of it
-              -> unanswered      for 30 s nobody has said that he heard; who says so later counts
+              -> completed       the run ended before its program received the command
+              -> unanswered      not acknowledged for 30 s; a later acknowledgement still counts
               -> refused         by the program, with its reason
 
-Only what somebody has said who could know moves a command on: its program, by an acknowledgement in the run; the end of
-the run; or a gateway that saw these, by a record of the control topic. The same again changes nothing.
+Only these events change the state: an acknowledgement in the run, by its program; the end of the run; and a record of
+the control topic, by a gateway that saw one of them. A repeated event changes nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Final, Literal, get_args
 State = Literal["requested", "acknowledged", "ended", "completed", "unanswered", "refused"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 FINAL: Final = frozenset({"ended", "completed", "refused"})
-TOLD: Final = frozenset(STATES) - {"requested"}  # a record of its own tells others
-PATIENCE_MS: Final = 30_000  # for an acknowledgement
+TOLD: Final = frozenset(STATES) - {"requested"}  # states that gateways publish; the command itself is the request
+PATIENCE_MS: Final = 30_000  # time to wait for an acknowledgement
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A command's state, since when (epoch ms), and why, where that is known."""
+    """A command's state, since when (epoch ms), and the reason, if that is known."""
 
     state: State
     at: int
@@ -36,7 +36,7 @@ def requested(at: int) -> Standing:
 
 
 def acknowledged(before: Standing, state: object, at: int, reason: str | None = None) -> Standing:
-    """Return the standing after the program has said something: acknowledged, completed or refused."""
+    """Return the standing after the program has published a state: acknowledged, completed or refused."""
     if before.state in FINAL or state not in ("acknowledged", "completed", "refused") or before.state == state:
         return before
     return Standing(state, at, reason)
@@ -50,7 +50,7 @@ def run_ended(before: Standing, end: str, at: int) -> Standing:
 
 
 def told(before: Standing, state: object, at: int, reason: str | None = None) -> Standing:
-    """Return the standing after a gateway's record; a final one stays."""
+    """Return the standing after a gateway's record; a final state is not changed."""
     behind = state == before.state or (state == "unanswered" and before.state != "requested")
     if before.state in FINAL or state not in TOLD or behind:
         return before
@@ -58,7 +58,7 @@ def told(before: Standing, state: object, at: int, reason: str | None = None) ->
 
 
 def waited(before: Standing, now: int) -> Standing:
-    """Return the standing at a time: nobody has answered for too long."""
+    """Return the standing at time `now`: unanswered, if there was no acknowledgement for too long."""
     if before.state != "requested" or now < before.at + PATIENCE_MS:
         return before
     return replace(before, state="unanswered", at=now)

@@ -1,7 +1,7 @@
-"""Every pool that the tenants of a gateway or a worker share, with its size. Each has a share for each of them.
+"""Every pool that the tenants of a gateway or a worker share, with its size. Each tenant has a share of each pool.
 
-A pool without shares is what one tenant uses up for all others. So what bounds something across tenants is listed here,
-and a test looks for such bounds in the code that are not.
+Without shares, one tenant could use up a pool for all others. So all bounds across tenants are listed here, and a test
+searches the code for bounds that are not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OLDEST_OF_MOST: Final = "where it is full, the oldest of the tenant that has mos
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """`used_by`: the module that holds it; `full`: what becomes of a tenant that has its share."""
+    """A pool. `used_by`: the module that implements it; `full`: what happens to a tenant that has its whole share."""
 
     name: str
     process: Literal["gateway", "worker"]
@@ -57,7 +57,7 @@ SPOOL: Final = Pool(
     "uploads while the broker is away",
     "gateway",
     "bytes",
-    536_870_912,  # or half of TURNMILL_SPOOL_BYTES: records take more than the bodies that they come from
+    536_870_912,  # or half of TURNMILL_SPOOL_BYTES, since records are larger than the bodies that they come from
     "pipeline.gateway.outage",
     LEFT_FREE,
     "its upload is answered 503 with Retry-After",
@@ -66,7 +66,7 @@ SEARCHES: Final = Pool(
     "searches, and lists that search or sift",
     "gateway",
     "slots",
-    4,  # the others wait, so that the store has connections left for all else
+    4,  # the others wait, so that connections to the store remain for everything else
     "pipeline.gateway.connections",
     LEFT_FREE,
     "its request waits",
@@ -75,7 +75,7 @@ ASIDE: Final = Pool(
     "threads for what would hold the event loop",
     "gateway",
     "slots",
-    2,  # so that large bodies are not unpacked side by side
+    2,  # so that not many large bodies are unpacked at the same time
     "pipeline.gateway.aside",
     LEFT_FREE,
     "its request waits",
@@ -84,7 +84,7 @@ READS: Final = Pool(
     "stored threads that are read",
     "gateway",
     "slots",
-    4,  # each holds all that the thread says
+    4,  # each holds a whole thread in memory
     "pipeline.gateway.connections",
     LEFT_FREE,
     "its request waits",
@@ -120,7 +120,7 @@ LETTERS: Final = Pool(
     "dead letters of webhooks that are made",
     "worker",
     "slots",
-    4,  # each holds a record of the turns topic
+    4,  # each holds a record of the turns topic in memory
     "pipeline.worker.webhook_delivery",
     LEFT_FREE,
     "its dead letter waits",

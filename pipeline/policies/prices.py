@@ -1,4 +1,4 @@
-"""Own prices: what tokens cost by model, provider, tenant and time, and discounts on what is found otherwise. Pure."""
+"""Own prices of tokens by model, provider, tenant and time, and factors (discounts) for other prices. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS: Final = (
     "output",
     "cache_read",
     "cache_write",
-)  # the last two cost what input does, unless they are said
+)  # the last two cost as much as input, unless they are given
 SCOPE: Final = ("model", "provider", "tenant", "from")
 REMEMBERED: Final = 4_096  # combinations of model, provider and tenant
 EXPECTED: Final = (
@@ -31,8 +31,8 @@ EXPECTED: Final = (
 class Price:
     """The price of calls from `since` (epoch ms) on.
 
-    `model` is a pattern, as `gpt-5*`; `provider`, `tenant` ("" for what has none): None is all. `rates`: US dollars a
-    token, in the order of KINDS; without them `times` is a factor of the cost that is found otherwise.
+    `model` is a pattern, as `gpt-5*`; `provider`, `tenant` ("" for calls without one): None is all. `rates`: US dollars
+    per token, in the order of KINDS; without `rates`, the cost found otherwise is multiplied by `times`.
     """
 
     model: str
@@ -44,21 +44,21 @@ class Price:
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int]:
-        """The order of prices for the same call: the highest holds."""
+        """The rank among prices for the same call; the highest applies."""
         return self.tenant is not None, self.provider is not None, "*" not in self.model, self.since
 
     def is_for(self, model: str, provider: str | None, tenant: str) -> bool:
-        """Return True if it holds for such calls at all."""
+        """Return True if the price applies to such calls, at any time."""
         return self.tenant in (None, tenant) and self.provider in (None, provider) and fnmatchcase(model, self.model)
 
     def is_twin(self, other: Price) -> bool:
-        """Return True if the other one is of the same kind, for the same calls, from the same time on."""
+        """Return True if the other price is also a price (or also a factor), for the same calls, from the same time."""
         own, its = ((one.model, one.provider, one.tenant, one.since, one.rates is None) for one in (self, other))
         return own == its
 
     @property
     def source(self) -> str:
-        """The name of the price beside a cost; a tenant's name is not in it, which may be erased."""
+        """The name of the price, stored with a cost. It has no tenant's name, since tenants may be erased."""
         at, of = f" at {self.provider}" if self.provider else "", "" if self.tenant is None else " of its tenant"
         since = datetime.fromtimestamp(self.since / 1000, UTC) if self.since else None
         return f"own price: {self.model}{at}{of}" + (since.strftime(" from %Y-%m-%dT%H:%M:%SZ") if since else "")
@@ -66,13 +66,13 @@ class Price:
 
 @dataclass(eq=False, slots=True)
 class Prices:
-    """All own prices, and which of them hold for calls that were seen."""
+    """All own prices, with a cache of those that apply to a model, provider and tenant."""
 
     all: tuple[Price, ...] = ()
     _found: dict[tuple[str, str | None, str], tuple[Price, ...]] = field(default_factory=dict)
 
     def of(self, model: str, provider: str | None, tenant: str | None, at: int) -> tuple[Price | None, Price | None]:
-        """Return the price and the factor of a call at this time (epoch ms)."""
+        """Return the price and the factor for a call at this time (epoch ms); each may be None."""
         if not self.all:
             return None, None
         call = model, provider, tenant or ""
@@ -89,7 +89,7 @@ NONE: Final = Prices()
 
 
 def cost(rates: tuple[Decimal, ...], counts: Mapping[str, int]) -> Decimal:
-    """Return what these counts cost, in US dollars; the input includes cached tokens."""
+    """Return the cost of these counts in US dollars; `input_tokens` includes cached tokens."""
     read, written = counts.get("cache_read_tokens", 0), counts.get("cache_write_tokens", 0)
     fresh = counts.get("input_tokens", 0) - read - written
     taken = fresh, counts.get("output_tokens", 0), read, written
@@ -97,7 +97,7 @@ def cost(rates: tuple[Decimal, ...], counts: Mapping[str, int]) -> Decimal:
 
 
 def parse(text: str) -> Prices:
-    """Return the prices of a JSON list. Raises ValueError that names the entry."""
+    """Return the prices of a JSON list. Raises ValueError, which names the wrong entry."""
     try:
         rows = json.loads(text, parse_float=Decimal, parse_int=Decimal)
     except ValueError as error:

@@ -14,14 +14,14 @@ DURATION: Final = re.compile(r"([0-9]{1,6})d")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """In ms, None: for ever. `tenants`: of those that have their own; the empty name is that of no tenant."""
+    """Retention in ms; None: for ever. `tenants`: for tenants with their own; the empty name stands for no tenant."""
 
     default: int | None = None
     tenants: Mapping[str, int | None] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the retention of a text. Raises ValueError that says what is wrong."""
+        """Parse a retention. Raises ValueError, which says what is wrong."""
         default: int | None = None
         tenants: dict[str, int | None] = {}
         for number, part in enumerate(one.strip() for one in text.split(",")):
@@ -46,12 +46,12 @@ class Retention:
         return self.tenants.get(tenant or "", self.default)
 
     def begin(self, tenant: str | None, now: int) -> int | None:
-        """Return the time before which turns have expired, in epoch ms; None where nothing expires."""
+        """Return the time before which turns have expired, in epoch ms; None if nothing expires."""
         kept = self.of(tenant)
         return None if kept is None else now - kept
 
     def expired(self, tenant: str | None, ended_at: int, now: int) -> bool:
-        """Return True if a turn that ended at `ended_at` has expired. One without a known time (0) never does."""
+        """Return True if a turn that ended at `ended_at` has expired. With an unknown time (0) it never expires."""
         begin = self.begin(tenant, now)
         return begin is not None and 0 < ended_at < begin
 

@@ -1,4 +1,4 @@
-"""Who may sign in: providers of OpenID Connect, and the rules that give people roles. Pure. Deny is the default."""
+"""Sign-in: providers of OpenID Connect, and the rules that give people roles. Pure. Access is denied by default."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL_TENANTS: Final = "*"
 
 
 def address(value: str) -> str:
-    """Return an address without its last slash. Raises ValueError; `http://` is for this machine alone."""
+    """Return an address without its last slash. Raises ValueError; `http://` is only allowed for this machine."""
     parts = urlsplit(value)
     local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not parts.hostname or parts.username or parts.query or parts.fragment or not (local or parts.scheme == "https"):
@@ -30,11 +30,11 @@ def address(value: str) -> str:
 
 
 class Provider(BaseModel):
-    """A provider of OpenID Connect; `name` is a part of our addresses, `title` what people read."""
+    """A provider of OpenID Connect; `name` is a part of our URLs, `title` is shown to people."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    issuer: Annotated[str, AfterValidator(lambda value: (address(value), value)[1])]  # compared as it is, slash or not
+    issuer: Annotated[str, AfterValidator(lambda value: (address(value), value)[1])]  # compared with its slash
     client_id: Annotated[str, Field(min_length=1)]
     client_secret: Annotated[SecretStr, Field(min_length=1)]
     name: Annotated[str, Field(pattern="^[a-z0-9-]{1,40}$")] = "provider"
@@ -42,9 +42,9 @@ class Provider(BaseModel):
 
 
 class Rule(BaseModel):
-    """A role for those who have a claim: `value`, or any value where none is given.
+    """A role for people who have a claim with `value`, or with any value if none is given.
 
-    Its tenant is named by `tenant` ("*": all tenants), or by another claim, `tenant_claim`.
+    The role's tenant is `tenant` ("*": all tenants), or the value of the claim `tenant_claim`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,7 +58,7 @@ class Rule(BaseModel):
 
     @property
     def text(self) -> str:
-        """The rule in words."""
+        """The rule as a sentence."""
         who = f"{self.claim} {'is there' if self.value is None else f'has {self.value!r}'}"
         whose = f"the tenant in {self.tenant_claim}" if self.tenant is None else f"tenant {self.tenant!r}"
         whose = "all tenants" if self.tenant == ALL_TENANTS else whose
@@ -74,7 +74,7 @@ class Grant:
 
 
 def providers(text: str, client_id: str | None, client_secret: SecretStr | None) -> tuple[Provider, ...]:
-    """Return the providers of a JSON list, or the one with this issuer. Raises ValueError that shows no secret."""
+    """Return the providers of a JSON list, or of one issuer's address. Raises ValueError, which shows no secret."""
     if text.lstrip().startswith("["):
         found = _parsed(TypeAdapter(tuple[Provider, ...]), json.loads(text))
     else:
@@ -87,7 +87,7 @@ def providers(text: str, client_id: str | None, client_secret: SecretStr | None)
 
 
 def rules(text: str) -> tuple[Rule, ...]:
-    """Return the rules of a JSON list. Raises ValueError that says which is wrong, and how."""
+    """Return the rules of a JSON list. Raises ValueError, which says which rule is wrong, and why."""
     found = _parsed(TypeAdapter(tuple[Rule, ...]), json.loads(text))
     for number, rule in enumerate(found, 1):
         if (rule.tenant is None) == (rule.tenant_claim is None):
@@ -96,7 +96,7 @@ def rules(text: str) -> tuple[Rule, ...]:
 
 
 def granted(claims: Mapping[str, Any], provider: str, among: Iterable[Rule]) -> Grant | None:
-    """Return what the first matching rule gives, None where no rule matches."""
+    """Return the grant of the first matching rule; None if no rule matches."""
     for rule in among:
         if rule.provider not in (None, provider) or not _has(_claim(claims, rule.claim), rule.value):
             continue
@@ -113,7 +113,7 @@ def _has(found: Any, wanted: str | None) -> bool:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """Return a claim; `realm_access.roles` is a member of another one, unless a claim has that name."""
+    """Return a claim; `realm_access.roles` is a member of the claim `realm_access`, unless a claim has that name."""
     if name in claims:
         return claims[name]
     found: Any = claims

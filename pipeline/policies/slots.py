@@ -1,4 +1,4 @@
-"""Slots for which callers wait: each tenant gets its share of them."""
+"""A pool of slots for which callers wait; each tenant gets its share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Waiting = asyncio.Future[None]
 class Slots:
     """A pool of `size` slots, shared by tenants.
 
-    A tenant leaves some free for the next one (`Shares.allows`); of tenants that wait, the one that holds the fewest
-    slots gets the next.
+    A tenant must leave some free for the next one (`Shares.allows`). Of the waiting tenants, the one that holds the
+    fewest slots gets the next.
     """
 
     def __init__(self, size: int) -> None:
@@ -45,13 +45,13 @@ class Slots:
             await self._turn(tenant)
 
     def give(self, tenant: str | None) -> None:
-        """Give a slot back: those that are free go to callers that wait."""
+        """Return a slot to the pool; free slots go to waiting callers."""
         self._shares.add(tenant, -1)
         while True:
             may = [one for one in self._waiting if self._shares.allows(one, 1, self._size)]
             if not may:
                 return
-            following = min(may, key=self._shares.held)  # of equals the first that came
+            following = min(may, key=self._shares.held)  # the first one if several hold as few
             those = self._waiting.pop(following)
             first = those.popleft()
             if those:

@@ -1,4 +1,4 @@
-"""Webhooks as values: who hears what, how that is written and signed. Pure.
+"""Webhooks as values: which events they receive, and how these are written and signed. Pure.
 
 The signature is that of Standard Webhooks: https://github.com/standard-webhooks/standard-webhooks (spec of 2024).
 """
@@ -36,15 +36,15 @@ DEFAULT: Final = (
     COMMAND_UNANSWERED,
     FEEDBACK_GIVEN,
 )
-EVENTS: Final = (*DEFAULT, AUDIT_RECORDED)  # the last only for who names it: it says who works with what
-SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the mark of a secret, and none itself
-SECRET_BYTES: Final = (24, 64)  # as the specification wants them
-MOST_SECRETS: Final = 2  # the newest first; both sign while receivers change over
+EVENTS: Final = (*DEFAULT, AUDIT_RECORDED)  # the last only on request, since it reports what people do
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of secrets, no secret itself
+SECRET_BYTES: Final = (24, 64)  # the bounds in the specification
+MOST_SECRETS: Final = 2  # the newest first; deliveries are signed with both during a rotation
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 LONGEST_URL: Final = 2000
-SETTING: Final = "setting:"  # how the ids of webhooks of the setting begin
+SETTING: Final = "setting:"  # the prefix of ids of webhooks from the setting
 NAT64: Final = ip_network("64:ff9b::/96")
-SITE_LOCAL: Final = ip_network("fec0::/10")  # deprecated, and routed inside of some networks all the same
+SITE_LOCAL: Final = ip_network("fec0::/10")  # deprecated, but still routed inside of some networks
 ISATAP: Final = (0x00005EFE, 0x02005EFE)  # before the IPv4 address, in the lower half (RFC 5214)
 
 Address = IPv4Address | IPv6Address
@@ -55,8 +55,8 @@ Network = IPv4Network | IPv6Network
 class Webhook:
     """An address and the events that it receives.
 
-    `tenant`: only its events, "" those without one; None: all. The secrets are whole keys as receivers have them, and
-    are in no text of it.
+    `tenant`: only its events are delivered, "": only those without a tenant, None: all. `secrets`: whole keys, as
+    receivers have them; they are not in its `repr`.
     """
 
     id: str
@@ -71,16 +71,16 @@ class Webhook:
 
     @property
     def host(self) -> str:
-        """The host of the address, for logs: path and query may hold a secret of the receiver's."""
+        """The host of the address, for logs: path and query may contain a secret of the receiver."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def owner(self) -> str:
-        """Whose share of the slots its deliveries take: its tenant's; an operator's webhook has one of its own."""
+        """The owner of the share of slots for its deliveries: its tenant, or itself if it is an operator's webhook."""
         return self.id if self.tenant is None or self.id.startswith(SETTING) else self.tenant
 
     def hears(self, event: Event) -> bool:
-        """Return True if an event is for it."""
+        """Return True if the webhook receives an event."""
         return event.type in self.events and self.tenant in (None, event.tenant or "")
 
 
@@ -88,8 +88,8 @@ class Webhook:
 class Event:
     """An event for webhooks.
 
-    `lane`: deliveries of one lane, its thread, come in order; `at` in epoch ms. `place`: topic, partition and offset of
-    the record that it comes from. `thread`: whose turn it reports, and with which it is erased.
+    `lane`: the hash of its thread; deliveries of one lane are in order. `at`: epoch ms. `place`: topic, partition and
+    offset of the record that it comes from. `thread`: the thread of its turn, with which it is erased.
     """
 
     id: str
@@ -105,20 +105,20 @@ class Event:
 def lane_of(tenant: str | None, of: str) -> str:
     """Return the lane of a thread, or a budget, as a hash.
 
-    A tenant's name may hold anything, and a column no NUL and no half of a surrogate pair.
+    It is a hash since a tenant's name may contain NUL and lone surrogates, which database columns can't.
     """
     return hashlib.sha256(f"{tenant or ''}\n{of}".encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def signature(secrets: Sequence[str], webhook_id: str, timestamp: int, body: bytes) -> str:
-    """Return the header webhook-signature: one `v1,…` of each secret. `timestamp` in epoch seconds."""
+    """Return the header webhook-signature: one `v1,…` for each secret. `timestamp` in epoch seconds."""
     signed = b"%s.%d.%s" % (webhook_id.encode(), timestamp, body)
     digests = [hmac.new(key_of(secret), signed, hashlib.sha256).digest() for secret in secrets]
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
 def key_of(secret: str) -> bytes:
-    """`whsec_…` -> the bytes of the key. Raises ValueError."""
+    """Return the bytes of the key in `whsec_…`. Raises ValueError."""
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -134,7 +134,7 @@ def secret_of(key: bytes) -> str:
 
 
 def checked_url(url: str) -> str:
-    """Return the same URL. Raises ValueError that says what is wrong, without the URL's path."""
+    """Return the same URL. Raises ValueError, which says what is wrong without showing the URL's path."""
     parts = urlsplit(url)
     try:
         port = parts.port
@@ -150,7 +150,7 @@ def checked_url(url: str) -> str:
 
 
 def checked_events(events: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the events, DEFAULT without any. Raises ValueError for an unknown one."""
+    """Return the events, or DEFAULT for None. Raises ValueError for an unknown event."""
     unknown = [name for name in events or () if name not in EVENTS]
     if unknown or events == []:
         raise ValueError(
@@ -162,7 +162,7 @@ def checked_events(events: Sequence[str] | None) -> tuple[str, ...]:
 def parse(text: str) -> tuple[Webhook, ...]:
     """Return the webhooks of a JSON list of {"name", "url", "secret" or "secrets", "events"?, "tenant"?}.
 
-    Raises ValueError that names the entry, and no secret.
+    Raises ValueError, which names the wrong entry, and shows no secret.
     """
     try:
         rows = json.loads(text)
@@ -203,15 +203,16 @@ def _webhook(row: Any) -> Webhook:
 
 
 def networks(text: str) -> tuple[Network, ...]:
-    """`10.0.0.0/8,::1` -> networks. Raises ValueError."""
+    """Return the networks of a text such as `10.0.0.0/8,::1`. Raises ValueError."""
     return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
 def reachable(address: str, scheme: str, allowed: Sequence[Network]) -> bool:
     """Return True if a webhook may be delivered to an IP address.
 
-    To a public one by https, to one of `allowed` by http, too. Loopback, private, link-local (of clouds' metadata),
-    shared, reserved and multicast addresses are not public; nor is an IPv6 address that carries such an IPv4 one.
+    To a public address only by https, to one of `allowed` also by http. Loopback, private, link-local (as of clouds'
+    metadata), shared, reserved and multicast addresses are not public; nor is an IPv6 address that embeds such an IPv4
+    address.
     """
     try:
         ip = ip_address(address.partition("%")[0])
@@ -228,7 +229,7 @@ def _is_public(ip: Address) -> bool:
 
 
 def _carried(ip: Address) -> tuple[IPv4Address, ...]:
-    """Return the IPv4 addresses that an IPv6 one stands for."""
+    """Return the IPv4 addresses that are embedded in an IPv6 address."""
     if isinstance(ip, IPv4Address):
         return ()
     if ip.ipv4_mapped is not None:
@@ -243,5 +244,5 @@ def _carried(ip: Address) -> tuple[IPv4Address, ...]:
 
 
 def body(kind: str, at_iso: str, data: Mapping[str, Any]) -> bytes:
-    """Return the JSON of an event, as the specification has it."""
+    """Return the JSON of an event in the specification's form."""
     return orjson.dumps({"type": kind, "timestamp": at_iso, "data": data})
