@@ -1,1 +1,1 @@
-"""Calls to the providers of models, captured as they pass by: `docs/capture.md`."""
+"""Capture a program's calls to model providers: `docs/capture.md`."""

@@ -8,14 +8,14 @@ from typing import Any, Final
 from turnmill.capture.normal import ASSISTANT, Said, assistant_blocks, merged, model_parts, response_item
 
 Fields = dict[str, Any]
-LONGEST: Final = 4_194_304  # characters that are remembered of one answer
+LONGEST: Final = 4_194_304  # most characters of one answer that are kept
 
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """One answer. `over`: the model has ended it, whatever the connection does then. `failed`: with an error.
+    """One answer. `over`: the model has ended it, whatever happens to the connection. `failed`: it ended with an error.
 
-    `response_id`: what the server calls it, for requests that go on from it.
+    `response_id`: the server's id, to which a following request may refer.
     """
 
     dialect: str
@@ -27,12 +27,12 @@ class Answer:
     _size: int = 0
 
     def take(self, event: Any) -> None:
-        """Take an event of the stream, or the whole answer; events may be any JSON object."""
+        """Add an event of the stream, or the whole answer; events may be any JSON object."""
         TAKE[self.dialect](self, event)
 
     @property
     def said(self) -> Said | None:
-        """In normal form; None where nothing was said."""
+        """The answer in normal form; None if it is empty."""
         found = merged([Said(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))])
         return found[0] if found else None
 
@@ -46,7 +46,7 @@ class Answer:
             self._calls[place] = call_id
 
     def _all(self, said: Said) -> None:
-        """All of the answer: what was heard of it before does not count."""
+        """Replace the content so far by the whole answer."""
         self._texts, self._size = [], 0
         self._calls.clear()
         self._add(said)
@@ -76,7 +76,7 @@ class Answer:
 
     def _chat_message(self, said: Fields) -> None:
         content, calls = said.get("content"), said.get("tool_calls")
-        if isinstance(content, list):  # Mistral's pieces
+        if isinstance(content, list):  # Mistral sends a list of pieces
             for piece in content:
                 if isinstance(piece, dict) and piece.get("type") != "thinking":
                     self._text(piece.get("text"))
@@ -91,7 +91,7 @@ class Answer:
             self._text(event.get("delta"))
         elif kind == "response.output_item.done" and isinstance(event.get("item"), dict):
             for said in response_item(event["item"]):
-                self._add(said._replace(text=""))  # the deltas were its text
+                self._add(said._replace(text=""))  # its text came in deltas
         elif kind == "error" or (kind is None and event.get("error")):
             self._end(failed=True)
         response = event if event.get("object") == "response" else event.get("response")
@@ -123,7 +123,7 @@ class Answer:
             self._text(event["delta"].get("text"))
 
     def _gemini(self, event: Fields) -> None:
-        if isinstance(event.get("response"), dict):  # as Code Assist wraps it
+        if isinstance(event.get("response"), dict):  # Code Assist wraps the response
             event = event["response"]
         feedback = event.get("promptFeedback")
         if isinstance(feedback, dict) and feedback.get("blockReason"):

@@ -1,4 +1,4 @@
-"""Captures the calls of a process: what passes by is queued, read in the publisher's loop, and published as runs.
+"""Capture the calls of a process: their data is queued, read in the publisher's loop, and published as runs.
 
     async with Publisher() as publisher, Capture(publisher, agent_id="weather") as capture:
         call = capture.begin(Call("openai", "openai-chat", "/v1/chat/completions", headers, body))
@@ -7,7 +7,7 @@
         call.finished()
 
 `begin` and the methods of a call may be called from any thread. They neither wait nor raise: they append to a queue of
-at most 32 MB, and what has no room there is left out of the run, which says so.
+at most 32 MB. Data for which it has no room is left out of the run, which records that.
 """
 
 from __future__ import annotations
@@ -37,24 +37,21 @@ from turnmill.published_run import PublishedRun
 from turnmill.publisher import Publisher
 from turnmill.wires import WIRES
 
-if TYPE_CHECKING:  # for those who are told
+if TYPE_CHECKING:  # only loaded if calls can be stopped
     from turnmill.control import Control
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 
 PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each chunk
-HELD: Final = 0.005  # seconds for which one call may hold the publisher's loop
-AGAIN_MS: Final = 2_000  # so long after a stop who says the same again makes another attempt, and is stopped, too
+HELD: Final = 0.005  # seconds for which one call may block the publisher's loop
+AGAIN_MS: Final = 2_000  # after a stop, an equal request within this time is another attempt, and is stopped, too
 
 log = logging.getLogger("turnmill.capture")
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state of one call; only the capture's loop reads it.
-
-    `same`: as of `_same`.
-    """
+    """The state of one call; only the capture's loop reads it. `same`: the result of `_same`."""
 
     exchange: Exchange
     asked: Asked
@@ -65,7 +62,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A run whose call failed, and may be tried again until the timer goes off."""
+    """A run whose call failed; the client may retry it until the timer fires."""
 
     state: _State
     verdict: Verdict
@@ -73,19 +70,19 @@ class _Held:
 
 
 def _same(call: Call, reading: Reading) -> object:
-    """Return what is equal where a client says the same again, in another request perhaps.
+    """Return a key that is equal if a client asks the same again, even by a different request.
 
-    Claude Code asks without streaming where a stream breaks off.
+    For example, when a stream breaks off, Claude Code asks again without streaming.
     """
     return call.client, call.dialect, tuple(reading.said) or reading.digest
 
 
 class Capture:
-    """One for a process, or for a gateway. It publishes inside of `async with`; what is begun before that waits.
+    """The capture of a process, or of a gateway. It publishes inside of `async with`; calls that begin earlier wait.
 
-    `tenant`: of all calls that `begin` names none for. `queue_bytes`: how much may wait to be read. `shared`: records
-    tell other processes what is known of a call (`turnmill.capture.shared_facts`). `control`: tells the calls to stop,
-    where the publisher's other runs are not for this process to stop.
+    `tenant`: the default for calls. `queue_bytes`: most bytes that wait to be read. `shared`: publish in headers how
+    other processes can recognize the conversation (`turnmill.capture.shared_facts`). `control`: receives the commands
+    to captured calls, for a publisher that also has runs which this process must not stop.
     """
 
     def __init__(
@@ -113,7 +110,7 @@ class Capture:
         self._task: asyncio.Task[None] | None = None
         self._open: dict[CapturedCall, _State] = {}
         self._held: dict[tuple[str, str, str], _Held] = {}
-        self._stopped: dict[object, tuple[Command, int]] = {}  # what was asked, and until when
+        self._stopped: dict[object, tuple[Command, int]] = {}  # by `_same`: the command, and until when (epoch ms)
         self._log = OwnFailures(log)
 
     async def __aenter__(self) -> Self:
@@ -129,7 +126,7 @@ class Capture:
         await self.close()
 
     async def close(self, within: float = 2.0) -> None:
-        """Publish what is queued, for at most `within` seconds, and end what is open: calls in progress as aborted."""
+        """Publish queued data, for at most `within` seconds, and end all open runs: calls in progress as aborted."""
         try:
             async with asyncio.timeout(within):
                 await self.read()
@@ -151,20 +148,20 @@ class Capture:
         self._loop = None
 
     async def read(self) -> None:
-        """Return when all that is queued is with the publisher."""
+        """Wait until the publisher has all queued data."""
         while self._passing or self._busy:
             self._idle.clear()
             self._more.set()
             await self._idle.wait()
 
     def shut(self) -> None:
-        """Take nothing more: there is no loop, and will be none."""
+        """Accept nothing more, since there is no event loop and will be none."""
         self._passing.shut()
 
     def begin(self, call: Call, reading: Reading | None = None, *, tenant: str | None = None) -> CapturedCall:
-        """Begin the capture of a request that goes out. Never raises.
+        """Begin the capture of an outgoing request. Never raises.
 
-        `reading`: of its body, where that is there already. A call whose wire is unknown is not published.
+        `reading`: of its body, if it was read already. A call whose wire is unknown is not published.
         """
         stop = Stop() if self._publisher.hears or self._control is not None else None
         captured = CapturedCall(self._passing, tenant, call.dialect, stop)
@@ -181,7 +178,7 @@ class Capture:
         return captured
 
     def _is_stopped(self, call: Call, reading: Reading | None, stop: Stop | None) -> bool:
-        """Return True for another attempt of what was stopped: it is told so before it is sent."""
+        """Return True for another attempt of a stopped call, which is stopped before it is sent."""
         if not self._stopped or stop is None:
             return False
         told, until = self._stopped.pop(_same(call, reading or read(call)), (None, 0))
@@ -235,10 +232,10 @@ class Capture:
         began = time.monotonic()
         for event in events:
             await self._send(state.run, event, note.at)
-            if time.monotonic() - began > HELD:  # a small chunk may hold many
+            if time.monotonic() - began > HELD:  # a small chunk may have many
                 await asyncio.sleep(0)
                 began = time.monotonic()
-        if exchange.is_over and not was_over:  # the next request may come before the connection is done with
+        if exchange.is_over and not was_over:  # the next request may come before the connection ends
             self._remember(state)
         if what == "stopped":
             await self._was_stopped(note, state)
@@ -255,7 +252,7 @@ class Capture:
         asked = Asked(scope, reading.said, said, attempt)
         same = _same(request, reading)
         told, until = self._stopped.get(same, (None, 0))
-        if told is not None and at < until and call.stop is not None:  # it was sent before that was known here
+        if told is not None and at < until and call.stop is not None:  # sent before we knew of the stop
             call.stop.tell_now(told)
             return
         place = self._conversations.place(asked, str(uuid4()))
@@ -297,7 +294,7 @@ class Capture:
         )
 
     async def _was_stopped(self, note: Note[CapturedCall], state: _State) -> None:
-        """End a call that was told to stop, and say so: unless its model has said all, which was faster."""
+        """End a call that was told to stop. Acknowledge the command, unless the model had ended its answer before."""
         verdict, command = state.exchange.verdict("cancelled"), state.run.stopped.command
         if verdict.end == "aborted" and command is not None:
             self._stopped = {one: known for one, known in list(self._stopped.items()) if known[1] > note.at}
@@ -307,7 +304,7 @@ class Capture:
         await self._over(note.call, verdict)
 
     async def _ended(self, call: CapturedCall, state: _State, verdict: Verdict) -> None:
-        """End a call. One that the client may retry is held open, so that all attempts are one run."""
+        """End a call. If the client may retry it, its run is kept open, so that all attempts are one run."""
         self._remember(state)
         if verdict.again_within <= 0 or self._loop is None:
             await self._over(call, verdict)
@@ -319,7 +316,7 @@ class Capture:
         self._held[key] = _Held(state, verdict, timer)
 
     async def _given_up(self, key: tuple[str, str, str]) -> None:
-        """Nobody tried again, or somebody has meanwhile."""
+        """End the run of a failed call that was not retried; do nothing if it was."""
         held = self._held.pop(key, None)
         if held is not None:
             self._conversations.given_up(held.state.place, held.state.asked)

@@ -1,7 +1,7 @@
 """HTTP clients whose model calls are published: `OpenAI(http_client=turnmill.client())`.
 
-They are clients of httpx2, or of httpx, as the SDK wants them; without the name of one it is the library that the
-program has imported.
+They are clients of httpx2 or of httpx, whichever the SDK requires; by default of the library that the program has
+imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from turnmill.capture.runtime import runtime
 from turnmill.errors import CallerError
 
 LIBRARIES: Final = ("httpx2", "httpx")
-MOST_CONNECTIONS: Final = {"max_connections": 1_000, "max_keepalive_connections": 100}  # as the SDKs have it
+MOST_CONNECTIONS: Final = {"max_connections": 1_000, "max_keepalive_connections": 100}  # the SDKs' own values
 
 
 def client(
@@ -27,8 +27,8 @@ def client(
 
     Args:
         library: "httpx2" or "httpx"; by default the one that is installed.
-        thread_id: The conversation of all calls by this client; a request's own headers come first.
-        agent_id: Likewise, the agent.
+        thread_id: The conversation of all calls by this client; a request's own headers take precedence.
+        agent_id: The agent of all calls by this client, likewise.
         options: Arguments of the client itself.
 
     Raises:
@@ -42,19 +42,19 @@ def client(
 def async_client(
     *, library: str | None = None, thread_id: str | None = None, agent_id: str | None = None, **options: Any
 ) -> Any:
-    """As `client`, an AsyncClient."""
+    """Return an `AsyncClient`; otherwise like `client`."""
     module = _library(library)
     made = module.AsyncClient(**_defaults(module, options))
     return _heard(made, _about(thread_id, agent_id))
 
 
 def transport(inner: Any, *, thread_id: str | None = None, agent_id: str | None = None) -> Any:
-    """Return a transport for a client of your own, which publishes what goes through `inner`.
+    """Return a transport for a client of your own; it publishes the calls that it sends through `inner`.
 
     Args:
         inner: A transport of httpx2 or httpx.
-        thread_id: The conversation of all its calls; a request's own headers come first.
-        agent_id: Likewise, the agent.
+        thread_id: The conversation of all its calls; a request's own headers take precedence.
+        agent_id: The agent of all its calls, likewise.
 
     Raises:
         CallerError: `inner` is no transport of either library.
@@ -66,7 +66,7 @@ def _transport(inner: Any, about: Mapping[str, str]) -> Any:
     for name in LIBRARIES:
         module = sys.modules.get(name)
         kinds = (module.BaseTransport, module.AsyncBaseTransport) if module is not None else ()
-        bases = tuple(kind for kind in kinds if isinstance(inner, kind))  # one for tests may be both
+        bases = tuple(kind for kind in kinds if isinstance(inner, kind))  # a transport for tests may be both
         if bases:
             runtime().prepare()
             return type("Publishing", bases, _methods(module, inner, about))()
@@ -75,7 +75,7 @@ def _transport(inner: Any, about: Mapping[str, str]) -> Any:
 
 def _heard(made: Any, about: Mapping[str, str]) -> Any:
     """Return the client with its transports wrapped: its own, and those for proxies of the environment."""
-    made._transport = _transport(made._transport, about)  # noqa: SLF001  # a client that is given one makes no others
+    made._transport = _transport(made._transport, about)  # noqa: SLF001  # a client given one makes no others
     mounts = made._mounts  # noqa: SLF001
     for pattern, mounted in mounts.items():
         mounts[pattern] = None if mounted is None else _transport(mounted, about)

@@ -1,15 +1,15 @@
 """The conversation that a model call belongs to, and the call that it follows or replaces. Pure: no I/O, no clock.
 
-The first of these rules that says something counts:
+The first of these rules that applies counts:
 
 1. A request that failed, and is sent again with the same body by the same client, is the same run.
-2. The thread that the request names (`turnmill.capture.told`); within it, 3 and 4 say what the call follows.
-3. `previous_response_id`: it follows the call that gave that response.
-4. Its history. A request that begins with the messages of a known call and with the answer to it follows that call;
-   the longest such beginning counts. Where several calls have it, the first that no other call has followed yet.
-5. A request without any of that begins a conversation, whose thread has the id of its first run.
+2. The thread that the request names (`turnmill.capture.told`); within it, 3 and 4 determine which call it follows.
+3. `previous_response_id`: it follows the call that returned that response.
+4. Its history. A request that begins with the messages of a known call and its answer follows that call; the longest
+   such beginning counts. If several calls have it, the first one counts that no other call has followed yet.
+5. Any other request begins a conversation, whose thread has the id of its first run.
 
-A call that follows one which another call has followed before is another version of the newest of these: a branch.
+If other calls already follow the same call, the new call replaces the newest of them: it is another version, a branch.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from turnmill.capture.remembered import Remembered
 from turnmill.capture.told import Told
 
 MOST: Final = 20_000  # answers that are remembered: about 10 MB
-ALIKE: Final = 8  # of those with the same history
-FAILED: Final = 1_000  # calls that may be tried again
+ALIKE: Final = 8  # answers with the same history that are remembered
+FAILED: Final = 1_000  # failed calls that may be retried
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, as far as its place depends on it.
+    """The facts about a request that determine its place.
 
-    `scope`: whose conversations it may belong to (a tenant). `attempt`: equal for equal requests of one client.
+    `scope`: the tenant, to whose conversations it must belong. `attempt`: equal for equal requests of one client.
     """
 
     scope: str
@@ -54,9 +54,9 @@ class CallPlace:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A call and its answer as other processes learn them.
+    """A call and its answer in the form that other processes receive.
 
-    The keys find it. `after`: the run that it follows.
+    `keys`: by which requests find it. `after`: the run that it follows.
     """
 
     scope: str
@@ -82,7 +82,7 @@ class Conversations:
     _known: Remembered[bytes | str, list[_Answered]] = field(default_factory=Remembered)
     _failed: Remembered[object, deque[CallPlace]] = field(default_factory=Remembered)
     _named: Remembered[tuple[str, str], int] = field(default_factory=Remembered)
-    _followers: Remembered[tuple[str, str], str] = field(default_factory=Remembered)  # run -> its newest
+    _followers: Remembered[tuple[str, str], str] = field(default_factory=Remembered)  # run -> its newest follower
 
     def __len__(self) -> int:
         return len(self._known)
@@ -104,7 +104,7 @@ class Conversations:
         return CallPlace(thread, run, before.run, replaces)
 
     def answered(self, place: CallPlace, asked: Asked, answer: Said | None, response_id: str | None = None) -> Fact:
-        """Remember what a call has answered -> the same, for other processes."""
+        """Remember the answer to a call. Return it as a fact for other processes."""
         keys: list[bytes | str] = []
         if answer is not None:
             *_, last = chain(merged([*asked.said, answer]))
@@ -116,7 +116,7 @@ class Conversations:
         return fact
 
     def learn(self, fact: Fact) -> None:
-        """Take over what this process or another one has found out; the same again changes nothing."""
+        """Remember a fact of this process or another one; a repeated fact changes nothing."""
         for key in fact.keys:
             alike = self._known.pop(fact.scope, key) or []
             if not any(one.run == fact.run and one.thread == fact.thread for one in alike):
@@ -157,13 +157,13 @@ class Conversations:
         return next(free, fit[-1])
 
     def _follow(self, scope: str, thread: str, before: str, run: str) -> str | None:
-        """Note that a run follows another one; return the one that followed it last until now."""
+        """Note that a run follows another one; return the run that was the newest follower until now."""
         newest = self._followers.pop(scope, (thread, before))
         self._followers.put(scope, (thread, before), run, self.most)
         return newest
 
     def _run(self, asked: Asked, thread: str, run_id: str) -> tuple[str, str | None]:
-        """Return the run's id, and the run that it follows by its name: a run that is named again goes on as NAME.2."""
+        """Return the run's id, and the run that it follows if the request reuses a run's name: then it is NAME.2."""
         named = asked.told.run
         if named is None:
             return run_id, None

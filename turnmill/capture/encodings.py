@@ -1,11 +1,11 @@
-"""Content encodings of HTTP -> the bytes behind them. Pure.
+"""Decode content encodings of HTTP. Pure.
 
-Answers are read piece by piece. gzip and deflate come with Python. br and zstd are read with the package that the
-program itself has for them: else it would not have asked the server for them. Requests are there as a whole, which is
-what cramjam reads, a dependency of ours; Codex sends them as zstd.
+Answers are decoded piece by piece: gzip and deflate by Python itself, br and zstd by the package that the program has
+for them, since without one it would not have requested them. Requests are complete, and decoded by cramjam, a
+dependency of ours, which needs the whole body; Codex sends them as zstd.
 
-A few bytes may stand for gigabytes: no step makes more than PIECE bytes at a time where its library can be told so, and
-is fed some bytes at a time where it can't.
+A few bytes may unpack to gigabytes. So no step makes more than PIECE bytes at a time if its library has such a limit;
+otherwise it gets only some bytes at a time.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from turnmill.limits import ENCODINGS
 Decode = Callable[[bytes], Iterator[bytes]]
 PIECE: Final = 65_536  # bytes
 FED: Final = (
-    32  # bytes, to a library whose output can't be bounded: a block of zstd has four at least, and makes 128 KB
+    32  # bytes at a time for a library without a limit: a block of zstd has at least four, and unpacks to 128 KB
 )
-FIRST_ROOM: Final = 64  # times the bytes of a body that come first: more is rarely behind it
+FIRST_ROOM: Final = 64  # times the size of a body is allocated first: few bodies unpack to more
 
 
 class Unreadable(ValueError):
@@ -90,7 +90,7 @@ def _whole(name: str, data: bytes, most: int) -> bytes:
 
 
 def _room(size: int) -> BytesIO:
-    """So many bytes, which are given back without a copy, which would be as large again."""
+    """Return a buffer of `size` bytes, from which the bytes are taken without a copy, which would double the memory."""
     room = BytesIO()
     room.seek(max(0, size - 1))
     room.write(b"\0"[:size])
@@ -123,7 +123,7 @@ def _step(name: str) -> Decode:
 
 
 def _deflate() -> Decode:
-    """Both forms that servers send under this name: zlib's, and the bare one."""
+    """Return a decoder for both forms that servers send under this name: with zlib's header, and without."""
     found: list[Decode] = []
 
     def decode(chunk: bytes) -> Iterator[bytes]:
@@ -142,7 +142,7 @@ def _deflate() -> Decode:
 def _inflating(name: str, decompressor: Any) -> Decode:
     def inflate(chunk: bytes) -> Iterator[bytes]:
         piece = b""
-        while chunk or len(piece) == PIECE:  # a full piece may not be all that was behind the bytes
+        while chunk or len(piece) == PIECE:  # after a full piece there may be more output
             try:
                 piece = decompressor.decompress(chunk, PIECE)
             except zlib.error as problem:

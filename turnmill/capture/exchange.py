@@ -1,11 +1,11 @@
-"""One request to a model and the answer to it -> the events of its wire. Pure: no I/O, no clock.
+"""Convert a request to a model and its answer into the events of its wire. Pure: no I/O, no clock.
 
     asked()                 `turnmill.request`, with the body
     answered(), data(), …   the answer's events: those of a stream as they come, a whole answer as one
-    finished(), failed()    what is left; `turnmill.error` where the server, or the connection, failed
+    finished(), failed()    the remaining events; `turnmill.error` if the server, or the connection, failed
 
-What can't be read, or is too large to travel, is told by an event `turnmill.left_out`. An exchange holds at most one
-event of a stream, or 8 MB of a whole answer.
+An event `turnmill.left_out` stands for data that can't be read, or is too large to be published. An exchange holds at
+most one event of a stream, or 8 MB of a whole answer.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_STREAM_BYTES
 from turnmill.wires import WIRES
 
 Fields = dict[str, Any]
-SMALL_BYTES: Final = 100_000  # of an event that travels however its JSON is written
-ERROR_BYTES: Final = 65_536  # of what a server says when it refuses
+SMALL_BYTES: Final = 100_000  # an event of this size as received always fits into a record
+ERROR_BYTES: Final = 65_536  # most bytes of a server's refusal that are kept
 LONGEST_ERROR: Final = 1_000  # characters
-NOTES: Final = 20  # of what was left out, in one exchange
-AGAIN: Final = frozenset({408, 409, 425, 429})  # statuses that clients answer with another attempt, beside all from 500
-AGAIN_WITHIN: Final = 30.0  # seconds in which a client tries again, beside what the server asks for
+NOTES: Final = 20  # most `left_out` events of one exchange
+AGAIN: Final = frozenset({408, 409, 425, 429})  # statuses after which clients retry, besides all from 500
+AGAIN_WITHIN: Final = 30.0  # seconds within which a client retries, plus the time that the server asks it to wait
 LONGEST_WAIT: Final = 120.0
 
 
@@ -42,7 +42,7 @@ class Verdict:
 
 
 class Exchange:
-    """`dialect` is one of those of `turnmill.capture.providers`; `body` (any JSON) and `headers` are the request's."""
+    """A request (`body` may be any JSON) and its answer. `dialect`: one of those of `turnmill.capture.providers`."""
 
     def __init__(self, dialect: str, body: Any, headers: Mapping[str, str] | None = None) -> None:
         self._streams = isinstance(body, dict) and body.get("stream") is True
@@ -59,15 +59,15 @@ class Exchange:
         self._whole: list[bytes] = []
         self._held = self._size = self._notes = 0
         self._has_whole = False  # an answer that is no stream was read
-        self._trouble: str | None = None  # why the answer, or our copy of it, is not whole
+        self._trouble: str | None = None  # why the answer, or our copy of it, is incomplete
 
     def asked(self) -> list[Fields]:
-        """Return the event that comes before those of the answer, once."""
+        """Return the event of the request, which precedes those of the answer. Call it once."""
         body, self._body = self._body, None
         return [self._event("request", request=body)]
 
     def answered(self, status: int, headers: Mapping[str, str]) -> list[Fields]:
-        """Note that the head of the answer has come; names of headers are in lower case."""
+        """Note status and headers of the answer; names of headers are in lower case."""
         self._status = status
         self._wait = AGAIN_WITHIN + _retry_after(headers)
         wire = WIRES[self._dialect]
@@ -97,7 +97,7 @@ class Exchange:
         if self._stream is not None:
             yield from self._close()
         elif self._trouble is not None:
-            pass  # it was said
+            pass  # it was reported already
         elif not self._is_good:
             body = without_secrets(b"".join(self._whole).decode("utf-8", "replace"), self._secrets)
             value = json_of(body.encode())
@@ -130,18 +130,18 @@ class Exchange:
             yield from self.finished()
 
     def gap(self, lost: int) -> list[Fields]:
-        """So many bytes of the answer were lost on our way: what comes behind them can't be read."""
+        """Return the event for bytes of the answer that our queue has lost; the bytes after them can't be decoded."""
         self._decode = self._stream = None
         self._trouble = "lost"
         return self._left_out(lost, "there was no room for them: the publisher could not keep up")
 
     @property
     def is_over(self) -> bool:
-        """True if the model has ended its answer, whatever the connection does then."""
+        """True if the model has ended its answer, whatever happens to the connection."""
         return self.answer.over and not self.answer.failed
 
     def verdict(self, how: str) -> Verdict:
-        """`how` it ended: finished, failed or cancelled."""
+        """Return the verdict for an exchange that has ended in this way: finished, failed or cancelled."""
         if self.is_over:
             return Verdict("complete")
         if self._status and not self._is_good:
@@ -152,7 +152,7 @@ class Exchange:
         if self.answer.failed or not self._status:
             return Verdict("error", self._wait)
         if how == "finished" and self._trouble is not None:
-            return Verdict("error")  # the program has its answer, and won't ask again
+            return Verdict("error")  # the program has its answer, and won't retry
         return Verdict("complete") if self._has_whole else Verdict("disconnected", self._wait)
 
     @property
@@ -168,7 +168,7 @@ class Exchange:
             self._held += len(piece)
 
     def _framed(self, piece: bytes) -> Iterator[Fields]:
-        assert self._stream is not None  # its caller has looked
+        assert self._stream is not None  # the caller has checked
         for framed in self._stream.feed(piece):
             if framed.event is not None:
                 yield from self._said(framed.event, len(framed.raw))
@@ -184,7 +184,7 @@ class Exchange:
     def _read(self) -> Iterator[Fields]:
         """Yield the events of a whole answer.
 
-        JSON, an array of events as Google sends it, or a stream under another name.
+        It is JSON, an array of events as Google sends it, or a stream with another content type.
         """
         data = b"".join(self._whole)
         value = json_of(data)
@@ -198,7 +198,7 @@ class Exchange:
             yield from self._framed(data + b"\n\n")
 
     def _said(self, event: Fields, size: int) -> Iterator[Fields]:
-        """`size`: of its bytes as they came; few of them need no second look at what they make."""
+        """Yield an event in publishable form. `size`: its bytes as received; a small one is not measured again."""
         self.answer.take(event)
         event = self._masked(event)
         small = event if size <= SMALL_BYTES else fitted(_without_repeats(event))
@@ -207,7 +207,7 @@ class Exchange:
             yield from self._left_out(0, "an event was too large: long texts in it are cut")
 
     def _masked(self, event: Fields) -> Fields:
-        """Return an event without credentials, where it reports a server's failure or repeats the request."""
+        """Return an event; mask credentials if it reports a server's failure or repeats the request."""
         response = event.get("response")
         if isinstance(response, dict):
             event = {**event, "response": masked_settings(self._dialect, response)[0]}
@@ -239,7 +239,7 @@ def _is_stream(content_type: str, *, asked: bool) -> bool:
 
 
 def _without_repeats(event: Fields) -> Fields:
-    """Return an event without its copy of the whole answer, where that is too large to travel: the deltas have it."""
+    """Return an event; if it is too large, without its copy of the whole answer, which the deltas contain."""
     response = event.get("response")
     if not isinstance(response, dict) or not response.get("output") or fitted(event) is event:
         return event
@@ -247,7 +247,7 @@ def _without_repeats(event: Fields) -> Fields:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that the server asks a client to wait."""
+    """Return the seconds that the server asks a client to wait."""
     try:
         if "retry-after-ms" in headers:
             seconds = float(headers["retry-after-ms"]) / 1_000

@@ -1,4 +1,4 @@
-"""Bodies and events made small enough to travel, with a note of what was left out. Pure."""
+"""Shorten bodies and events until they fit into a record, with a note of what was left out. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Fields = dict[str, Any]
 EVENT_BYTES: Final = 800_000  # of one event: a record holds 900,000
 BODY_BYTES: Final = 262_144  # of a request that is published whole
 CONFIGURING: Final = ("system", "developer")
-STEPS: Final = (65_536, 8_192, 1_024, 128)  # characters that are left of long texts, until all fits
+STEPS: Final = (65_536, 8_192, 1_024, 128)  # characters to which long texts are cut, one step after the other
 
 
 def request_body(dialect: str, body: Any) -> Any:
-    """Return a request's body as it travels: above 256 KB its history begins with the model's last words.
+    """Return a request's body for publishing: above 256 KB, its history begins with the model's last message.
 
-    The pipeline has the history already; what the model was asked beside it, it stores. So texts of the history are
-    cut first where the body is still too large for an event.
+    The pipeline already has the earlier history, but stores the other fields of the body. So if the body is still too
+    large for an event, texts of the history are cut first.
     """
     if not isinstance(body, dict) or len(encode(body)) <= BODY_BYTES:
         return body
@@ -38,7 +38,7 @@ def request_body(dialect: str, body: Any) -> Any:
 
 
 def fitted(event: Any, limit: int = EVENT_BYTES) -> Any:
-    """JSON of at most `limit` bytes: long texts in it are cut, and say by how much. Without texts to cut it is gone."""
+    """Return JSON of at most `limit` bytes: long texts are cut, and note by how much; if that isn't enough, a note."""
     for longest in (None, *STEPS):
         small = event if longest is None else _cut(event, longest)
         if len(encode({"event": small})) <= limit:
@@ -47,7 +47,7 @@ def fitted(event: Any, limit: int = EVENT_BYTES) -> Any:
 
 
 def json_of(data: bytes) -> Any:
-    """Bytes -> the JSON value; None where they are none."""
+    """Return the JSON value in bytes; None if they are not JSON."""
     try:
         return loads(data)
     except InvalidRecord:
@@ -55,7 +55,7 @@ def json_of(data: bytes) -> Any:
 
 
 def _newest(history: list[Any]) -> int:
-    """Return the index where the model's last words begin; 0 where it has said nothing."""
+    """Return the index where the model's last message begins; 0 if it has said nothing."""
     at = len(history)
     while at and not _is_own(history[at - 1]):
         at -= 1

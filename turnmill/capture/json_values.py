@@ -1,4 +1,4 @@
-"""The number of values in a JSON text, counted before they are made: three bytes may become a list of 64. Pure."""
+"""Count the values in a JSON text before parsing it: three bytes may become a list of 64. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Final
 
 from turnmill.limits import JSON_VALUES
 
-PART: Final = 1_048_576  # bytes that are counted at a time, so that what has far too many is not read to its end
+PART: Final = 1_048_576  # bytes that are counted at a time, so that counting stops early if there are far too many
 
 
 def too_many_values(data: bytes) -> bool:
-    """Return True if JSON has more than JSON_VALUES arrays, objects and members. For other bytes it may say so, too."""
+    """Return True if JSON has more than JSON_VALUES arrays, objects and members. For other bytes it means nothing."""
     if not _more(data):
         return False
-    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")  # structure in texts doesn't count
-    if unescaped.count(b'"') > 4 * JSON_VALUES:  # those of keys and texts
+    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")  # brackets and commas in strings don't count
+    if unescaped.count(b'"') > 4 * JSON_VALUES:  # the quotes of keys and strings
         return True
     return _more(b"".join(unescaped.split(b'"')[::2]))
 

@@ -1,8 +1,8 @@
 """Messages of any provider in one normal form, by which conversations are compared. Pure.
 
-Left out is what clients change or drop when they send a history again: system prompts, thoughts, the server's own
-tools, marks for caches, white space around texts, and how a text is cut into blocks. Messages of one role in a row are
-one: APIs differ in how many they make of calls and results.
+The form lacks everything that clients change or drop when they send a history again: system prompts, thoughts, the
+server's own tools, marks for caches, white space around texts, and the splitting of a text into blocks. Consecutive
+messages of one role are merged, since APIs differ in how they split calls and results into messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNMARKED: Final = frozenset({"cache_control"})  # moves from message to message 
 
 
 class Said(NamedTuple):
-    """One message: who says what; the ids of the calls that it makes, or that it answers."""
+    """One message: its role and text, and the ids of the tool calls that it makes or answers."""
 
     role: str
     text: str
@@ -31,13 +31,13 @@ class Said(NamedTuple):
 
 
 def messages(dialect: str, body: Any) -> list[Said]:
-    """Return the conversation in a request body; bodies may be any JSON, and nothing is raised."""
+    """Return the conversation in a request body. The body may be any JSON; nothing is raised."""
     read = READERS.get(dialect)
     return merged(read(body)) if read is not None and isinstance(body, dict) else []
 
 
 def merged(said: Iterable[Said]) -> list[Said]:
-    """Messages of one role in a row as one, and texts without the white space around them; empty ones are left out."""
+    """Return messages with consecutive ones of one role merged, texts stripped, and empty ones left out."""
     found: list[Said] = []
     for one in said:
         before = found.pop() if found and found[-1].role == one.role else Said(one.role, "")
@@ -47,7 +47,7 @@ def merged(said: Iterable[Said]) -> list[Said]:
 
 
 def chain(said: Iterable[Said]) -> Iterator[bytes]:
-    """For each message, a hash of it and of all before it."""
+    """Yield for each message a hash of it and of all messages before it."""
     before = b""
     for one in said:
         now = hashlib.sha256(before)
@@ -153,7 +153,7 @@ def _ids(values: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _text(content: Any) -> str:
-    """Return the texts of a content, however it is cut; thoughts are left out."""
+    """Return the joined texts of a content without thoughts."""
     if isinstance(content, str):
         return content
     pieces = (block.get("text") for block in _objects(content) if block.get("type") != "thinking")
@@ -161,7 +161,7 @@ def _text(content: Any) -> str:
 
 
 def _content(content: Any) -> str:
-    """Return the texts of a content, and hashes of all else in it."""
+    """Return the texts of a content, and hashes of everything else in it."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -1,4 +1,4 @@
-"""Failures of ours beside a program: each kind is logged once, for the program's log is not ours."""
+"""Log our own failures in a program's process: each kind once, since the program's log is not ours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 class OwnFailures:
-    """Our own failures in one reader of passing traffic. Call it where the exception is handled."""
+    """A log of failures in one part of the capture. Call it in the handler of the exception."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Captured calls and runs from any thread, noted in a bounded queue from which the publisher's loop takes them."""
+"""The bounded queue of captured calls and runs: any thread adds notes, and the publisher's loop takes them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PER_NOTE: Final = 200  # bytes of an entry of the queue beside its chunk
 class Call:
     """One HTTP request to a model.
 
-    `provider`: a name of PROVIDERS, or of a setting. `path`: without the query. `headers`: names in lower case; those
-    that tell of the conversation are read, and none is published. `client`: tells clients apart that may send the same
-    request, so that none is taken for another attempt of another's.
+    `provider`: a name from PROVIDERS, or from a setting. `path`: without the query. `headers`: names in lower case;
+    those that name the conversation are read, and none is published. `client`: identifies the client, so that equal
+    requests of two clients are not taken for two attempts of one.
     """
 
     provider: str
@@ -40,10 +40,10 @@ class Call:
 
 
 class CapturedCall:
-    """One call on its way. None of its methods waits or raises; after the first end the others do nothing.
+    """One call that is being captured. Its methods don't wait, and only `check` raises. After its end they do nothing.
 
     `thread_id`, `run_id`: where it is published; empty until its request was read, a moment later. `dialect`: its wire.
-    `stop`: what it may be told from elsewhere; None where nobody listens.
+    `stop`: receives a command to stop; None if no commands are received.
     """
 
     __slots__ = ("_lost", "_passing", "_tenant", "dialect", "ended", "run_id", "stop", "thread_id")
@@ -61,7 +61,7 @@ class CapturedCall:
         self.run_id = ""
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """Note the head of the answer; names of headers are in lower case."""
+        """Note status and headers of the answer; names of headers are in lower case."""
         if not self.ended:
             self._passing.put(self, "answered", (status, dict(headers)), 0, self._tenant)
 
@@ -77,7 +77,7 @@ class CapturedCall:
         self._end("finished", None)
 
     def failed(self, error: BaseException | str) -> None:
-        """Note that the connection failed: no answer came, or a part of one."""
+        """Note that the connection failed, before the answer or within it."""
         self._end("failed", error if isinstance(error, str) else f"{type(error).__name__}: {error}")
 
     def cancelled(self) -> None:
@@ -86,16 +86,16 @@ class CapturedCall:
 
     @property
     def told(self) -> RunStopped | None:
-        """The exception that stops it now, where it was told to."""
+        """The exception that stops the call now; None if it was not told to stop."""
         return None if self.stop is None else self.stop.error
 
     def check(self) -> None:
-        """Raise it."""
+        """Raise the exception that stops the call now, if there is one."""
         if self.stop is not None and (stopped := self.stop.error) is not None:
             raise stopped
 
     def stopped(self) -> None:
-        """Note that it was stopped, as it was told: its connection is closed, or will be before anything else."""
+        """Note that the call was stopped by command: its connection is closed, or will be next."""
         self._end("stopped", None)
 
     def _end(self, how: str, error: str | None) -> None:
@@ -122,7 +122,7 @@ class Note(NamedTuple, Generic[Subject]):
 class Passing(Generic[Subject]):
     """The queue of a process, of at most `room` bytes, of which each tenant has a share.
 
-    A process of one tenant notes everything as None, which has the whole of it: nobody else needs room.
+    A process of one tenant uses None as the tenant, which may use all of it, since nobody else needs room.
 
     `wake` is called when the first note comes into an idle queue.
     """
@@ -131,7 +131,7 @@ class Passing(Generic[Subject]):
         self._shares = Shares()
         self.wake: Callable[[], None] | None = None
         self._room = room
-        self._lock = RLock()  # a collected answer notes its end, perhaps while another note is made
+        self._lock = RLock()  # reentrant: garbage collection may end a call while a note is added
         self._notes: deque[Note[Subject]] = deque()
         self._woken = False
 
@@ -139,7 +139,7 @@ class Passing(Generic[Subject]):
         return len(self._notes)
 
     def wake_by(self, more: asyncio.Event) -> None:
-        """Set this event, now and when a note comes into an idle queue, in the loop that runs now."""
+        """Set this event of the running loop, now and whenever a note comes into an idle queue."""
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
@@ -153,13 +153,13 @@ class Passing(Generic[Subject]):
 
     @property
     def size(self) -> int:
-        """Bytes in the queue."""
+        """The number of bytes in the queue."""
         return self._shares.total
 
     def put(
         self, call: Subject, what: str, value: Any, size: int, tenant: str | None = None, *, always: bool = False
     ) -> bool:
-        """Note what happened to a call or a run -> whether there was room; `always`: there is."""
+        """Add a note about a call or a run. Return False if there is no room; with `always`, it is added anyway."""
         size += PER_NOTE
         with self._lock:
             if self._room < 0 or not (always or self._has_room(tenant, size)):
@@ -177,13 +177,13 @@ class Passing(Generic[Subject]):
         return self._shares.allows(tenant, size, self._room)
 
     def shut(self) -> None:
-        """Take nothing more. In a process that was forked, whose other threads are gone, the lock may be held."""
+        """Accept nothing more. The lock is replaced: after a fork, a thread that no longer exists may hold it."""
         self._lock = RLock()
         self._room, self.wake = -1, None
         self._notes.clear()
 
     def attend(self) -> None:
-        """Begin to take notes: the reader is woken again for what comes from now on."""
+        """Note that the reader starts to take notes, so that notes added from now on wake it again."""
         with self._lock:
             self._woken = False
 

@@ -1,7 +1,7 @@
-"""The ways in which a process ends: what it has said is published before each that Python sees.
+"""Publish captured calls before the process exits, on every exit path that Python can observe.
 
-At a SIGTERM Python dies without a word to the functions of `atexit`, and so do servers such as uvicorn, which send
-themselves the same signal once they have stopped. Children of multiprocessing, and workers of Celery, leave them out.
+On SIGTERM, Python exits without calling the functions of `atexit`; so do servers such as uvicorn, which send themselves
+the same signal after they have stopped. Children of multiprocessing, and workers of Celery, don't call them either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RUNTIME: Final = "turnmill.capture.runtime"  # not loaded here: most programs of
 
 
 def before_exit(stop: Callable[[], None]) -> None:
-    """Have `stop` called where this process ends by itself."""
+    """Call `stop` when this process exits by itself, not by a signal."""
     atexit.register(stop)
     if "multiprocessing.util" in sys.modules:
         from multiprocessing.util import Finalize  # noqa: PLC0415  # for those who use it
@@ -33,8 +33,8 @@ def before_exit(stop: Callable[[], None]) -> None:
 def listen() -> None:
     """Publish captured calls before a signal ends this process.
 
-    Handlers of the program are left alone, and may take the place of ours at any time. Does nothing in a thread other
-    than the main one.
+    Handlers of the program are not changed, and may replace ours at any time. Does nothing in other threads than the
+    main one.
     """
     with suppress(ValueError):
         for name in NAMES:
@@ -44,9 +44,9 @@ def listen() -> None:
 
 
 def publish_and_die(number: int, frame: FrameType | None) -> None:
-    """Handle a signal as Python does without a handler, after publishing.
+    """Publish, then handle the signal as Python does without a handler.
 
-    A handler of the program's own may call the one that it replaced; then nothing is done, since there was none.
+    If the program's own handler calls this one, which it has replaced, do nothing: without us, none was there to call.
     """
     if signal.getsignal(number) is not publish_and_die:
         return

@@ -1,4 +1,4 @@
-"""Programs that are Python, and the environment in which they capture their model calls."""
+"""Recognize Python programs, and make the environment in which they capture their model calls."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_python(program: Path) -> bool:
-    """Return True for a Python, and for a script that one runs."""
+    """Return True for a Python interpreter, and for a script that is run by one."""
     if program.resolve().name.startswith(("python", "pypy")):
         return True
     try:
         with program.open("rb") as file:
             first, second, *_ = [*file.read(HEAD).split(b"\n"), b"", b""]
-    except OSError:  # it can be run, and not read
+    except OSError:  # executable, but not readable
         return False
-    # The second line is that of installers, where the path of a Python is too long for the first.
+    # Installers use the second line if the path of Python is too long for the first.
     return first.startswith(b"#!") and (b"python" in first or second.startswith(b"'''exec'"))

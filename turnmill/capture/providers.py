@@ -1,7 +1,7 @@
 """The providers whose APIs are captured: their hosts, and the paths on which a model answers, with their dialects.
 
-Only `POST` requests to such a host and path are looked at. A host of one's own is named by TURNMILL_CAPTURE_HOSTS;
-all of the paths below count there.
+Only `POST` requests to such a host and path are captured. TURNMILL_CAPTURE_HOSTS adds hosts, for which all of the paths
+below count.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MESSAGES: Final = Api(
 )
 GENERATE: Final = Api(re.compile(r"/models/[^/]+:(?:generateContent|streamGenerateContent)\Z"), "gemini")
 APIS: Final = (RESPONSES, CHAT, MESSAGES, GENERATE)
-MODEL: Final = re.compile(r"/(?:deployments|models)/([^/:]+)(?=[/:])")  # in a path, where the body names none
+MODEL: Final = re.compile(r"/(?:deployments|models)/([^/:]+)(?=[/:])")  # in a path; some bodies have none
 
 PROVIDERS: Final[dict[str, Provider]] = {
     "anthropic": Provider(("api.anthropic.com",), (MESSAGES, CHAT)),
@@ -73,7 +73,7 @@ HOSTS: Final = tuple(
 
 
 def more_hosts(setting: str) -> dict[str, str]:
-    """`host[:port][=provider],…` -> {host[:port]: provider}; without a name, the provider is the host itself.
+    """Parse `host[:port][=provider],…` to {host[:port]: provider}; without a name, the provider is the host itself.
 
     Raises CallerError.
     """
@@ -88,7 +88,7 @@ def more_hosts(setting: str) -> dict[str, str]:
 
 
 class Providers:
-    """Tells the requests to providers from all others; those to a host that is none cost one look into a dict."""
+    """Recognizes requests to providers; a request to any other host costs one lookup in a dict."""
 
     def __init__(self, more: Mapping[str, str] | None = None) -> None:
         """`more`: hosts of one's own, as `more_hosts` gives them."""
@@ -103,7 +103,7 @@ class Providers:
         try:
             at = self._by_host[address]
         except KeyError:
-            if len(self._by_host) > 10_000:  # a crawler's
+            if len(self._by_host) > 10_000:  # as in a crawler
                 self._by_host.clear()
             at = self._by_host[address] = self._of_host(host.lower().rstrip("."), port)
         if at is None:

@@ -1,4 +1,4 @@
-"""A request to a model, read: all that is made of its bytes, which takes time for a large one. Pure."""
+"""Read a request to a model: everything that is computed from its bytes, which takes time for a large one. Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ UTF_8: Final = ("utf-8", "utf8", "us-ascii")
 class Reading:
     """The body of a request, read.
 
-    `digest`: of the body as it came. `models`: every name that a server may take for the model's, the likeliest first.
-    `problem`: why the body can't be read as its server will read it, or is too large to be captured; None: it is
-    captured as it is.
+    `digest`: of the original body. `models`: all names that a server may take for the model's, the likeliest first.
+    `problem`: why the body can't be read in the way its server reads it, or is too large to be captured; else None.
     """
 
     exchange: Exchange
@@ -41,7 +40,7 @@ class Reading:
 
 
 def read(call: Call) -> Reading:
-    """Bodies may be any bytes, and nothing is raised."""
+    """Read the body of a request, which may be any bytes. Raises nothing."""
     value, problem = _value(call.headers, call.body)
     return Reading(
         exchange=Exchange(call.dialect, {} if value is None else value, call.headers),
@@ -78,7 +77,7 @@ def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
 
 
 def _models(path: str, body: Any) -> tuple[str, ...]:
-    """Return the names of models; a path that names one comes first. Some servers read keys in any case."""
+    """Return the names of models, that of the path first. Some servers ignore the case of keys."""
     said = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
     found = [model_in(path), *said]
     return tuple(dict.fromkeys(name for name in found if isinstance(name, str)))

@@ -1,4 +1,4 @@
-"""The words with which a call that was stopped is answered, in those of its wire. Pure."""
+"""The response to a call that was stopped, in the form of its wire. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-# No client tries it again: Codex does so for all others of 4xx, and the SDKs of OpenAI for 408, 409 and 429.
+# No client retries after this status: Codex retries after all other 4xx, and OpenAI's SDKs after 408, 409 and 429.
 STATUS: Final = 400
 HEADERS: Final = {"content-type": "application/json", "x-should-retry": "false"}
 CODE: Final = "run_stopped"
@@ -18,9 +18,9 @@ def whole(dialect: str, why: str) -> bytes:
 
 
 def at_end(dialect: str, why: str, headers: Mapping[str, str], newest: bytes) -> bytes | None:
-    """Return the last event of an answer with these headers; None where it has no place for one, and breaks off.
+    """Return a last event for an answer with these headers; None if it can't get one, and must be cut off.
 
-    It has none if it is no stream of events, is encoded, or stands in the midst of an event. `newest`: its last bytes.
+    It can't if it is no stream of events, is encoded, or ends within an event. `newest`: its last bytes.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     encoding = headers.get("content-encoding", "identity")

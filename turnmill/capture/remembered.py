@@ -23,16 +23,16 @@ class Remembered(Generic[Key, Value]):
         return self._shares.total
 
     def get(self, scope: str, key: Key) -> Value | None:
-        """Return a value; None where it is not known."""
+        """Return a value; None if it is not known."""
         mine = self._of.get(scope)
         return None if mine is None else mine.get(key)
 
     def touch(self, scope: str, key: Key) -> None:
-        """Make a value that is known the one that was used last."""
+        """Mark a known value as the last used one."""
         self._of[scope].move_to_end(key)
 
     def pop(self, scope: str, key: Key) -> Value | None:
-        """Forget a value, and return it; None where it is not known."""
+        """Forget a value and return it; None if it is not known."""
         mine = self._of.get(scope, OrderedDict())
         if key not in mine:
             return None
@@ -41,7 +41,7 @@ class Remembered(Generic[Key, Value]):
         return value
 
     def put(self, scope: str, key: Key, value: Value, most: int) -> None:
-        """Remember a new value. Where there are more than `most`, the oldest of the scope that has most goes."""
+        """Remember a new value. If there are more than `most`, forget the oldest of the scope that has most."""
         self._of.setdefault(scope, OrderedDict())[key] = value
         self._shares.add(scope, 1)
         while self._shares.total > most:

@@ -1,10 +1,11 @@
-"""Runs whose events a framework hands over, from any thread of its own: queued, and published in the publisher's loop.
+"""Runs whose events come from a framework, in any of its threads: queued, and published in the publisher's loop.
 
     run = runtime().run(thread_id="chat-42", agent_id="weather", dialect="langgraph")
     run.send(event)
     run.end("complete")
 
-Neither waits nor raises, for what fails here is not the program's: it is logged, and the run does not end as complete.
+Neither waits nor raises, since failures here must not affect the program: they are logged, and the run does not end as
+complete.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ from turnmill.stopping import RunStopped
 from turnmill.wires import WIRES, Wire
 
 PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each event
-END_WITHIN: Final = 2.0  # seconds, for what is queued at the end
-LACKING: Final = "error"  # how a run ends that lacks events: it is never shown as complete
+END_WITHIN: Final = 2.0  # seconds for publishing queued events at the end
+LACKING: Final = "error"  # the end of a run that lacks events, so that it is never shown as complete
 
 log = logging.getLogger("turnmill.publisher")
 
 
 class PassingRun:
-    """One run on its way out. After its end it takes nothing more.
+    """One run that is being published. After its end it accepts nothing more.
 
-    `stop`: what it may be told from elsewhere; None where nobody listens.
+    `stop`: receives a command to stop; None if no commands are received.
     """
 
     __slots__ = ("_passing", "_wire", "ended", "lacking", "run_id", "stop", "thread_id")
@@ -50,11 +51,11 @@ class PassingRun:
         self.thread_id, self.run_id = str(identity.get("thread_id")), str(identity.get("run_id"))
         self._wire: Wire | None = WIRES.get(identity.get("dialect", ""))
         self._passing = passing
-        self.lacking = False  # it lacks events that did not travel
+        self.lacking = False  # some of its events could not be published
         self.ended = passing is None or not passing.put(self, "begin", identity, _size(identity.get("info")))
 
     def send(self, event: Any) -> None:
-        """Publish one event, a dict or an object of the SDK, as it is now."""
+        """Publish one event, a dict or an object of the SDK, in its present state: it may change later."""
         if self.ended or self._passing is None:
             return
         try:
@@ -64,34 +65,34 @@ class PassingRun:
             if not self._passing.put(self, "event", travels, _size(travels)) and not self.lacking:
                 self.lacking = True
                 log.warning("run %s: the publisher does not keep up: the run lacks events", self.run_id)
-        except Exception as error:  # whatever it is, it is no failure of the program's
+        except Exception as error:  # no failure here may affect the program
             self.lacking = True
             log.warning("run %s: an event was not published: %s", self.run_id, error)
 
     @property
     def told(self) -> RunStopped | None:
-        """The exception that stops it now, where it was told to."""
+        """The exception that stops the run now; None if it was not told to stop."""
         return None if self.stop is None else self.stop.error
 
     def heard(self) -> None:
-        """Say that the program stops, as it was told; the run's end follows."""
+        """Publish that the program follows the command to stop; the run's end comes after this."""
         if not self.ended and self._passing is not None:
             self._passing.put(self, "heard", None, 0, always=True)
 
     def stopped(self) -> None:
-        """Say the same, and end the run."""
+        """Publish that the program follows the command to stop, and end the run."""
         self.heard()
         self.end("aborted")
 
     def end(self, end: str = "complete") -> None:
-        """Say how the run ended, once: one of complete, aborted, error, disconnected."""
+        """End the run as complete, aborted, error or disconnected. Only the first call counts."""
         if not self.ended and self._passing is not None:
             self.ended = True
             self._passing.put(self, "end", end if end in ENDS else LACKING, 0, always=True)
 
 
 def _size(value: Any) -> int:
-    """About how many bytes a value takes as JSON; what is none is refused later."""
+    """Return the approximate size of a value as JSON in bytes; a value that is not JSON is refused later."""
     if value is None:
         return 0
     try:
@@ -120,11 +121,11 @@ class Runs:
         return PassingRun(self._passing, identity, Stop() if self._publisher.hears else None)
 
     def shut(self) -> None:
-        """Take nothing more: there is no loop, and will be none."""
+        """Accept nothing more, since there is no event loop and will be none."""
         self._passing.shut()
 
     async def read(self) -> None:
-        """Return when all that is queued is with the publisher."""
+        """Wait until the publisher has all queued events."""
         while self._passing or self._busy:
             self._idle.clear()
             self._more.set()
@@ -138,7 +139,7 @@ class Runs:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        """Publish what is queued, for at most END_WITHIN; runs that are open end as aborted, as their program does."""
+        """Publish queued events, for at most END_WITHIN; open runs end as aborted, since their program ends."""
         self._ending = True
         self._more.set()
         if self._task is not None:
@@ -149,7 +150,7 @@ class Runs:
         for run in self._open.values():
             try:
                 await run.end("aborted")
-            except Exception:  # the others are to end, too
+            except Exception:  # the other runs must end, too
                 self._log("the end of a run is not published")
         self._open.clear()
 

@@ -1,7 +1,7 @@
 """The publishing thread of a whole process, for hooks, transports and helpers of frameworks.
 
-The thread starts with the first call or run, and ends with the program, after at most some seconds. A process that was
-forked begins anew. Nothing here raises into the program: what fails is logged, and the call or run is not published.
+The thread starts with the first call or run, and ends with the program, after at most some seconds. A forked process
+gets a new one. Nothing here raises into the program: failures are logged, and the call or run is not published.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:  # loaded before the first call
     from turnmill.publisher import Publisher
     from turnmill.settings import ClientSettings
 
-LOADED: Final = ("turnmill.delivery", "turnmill.run_info", "turnmill.spool")  # what a publisher loads later
-END_WITHIN: Final = 6.0  # seconds, when the program ends
-KEEP_AFTER: Final = 2.0  # seconds of these for the broker, until what is left stays in the spool
+LOADED: Final = ("turnmill.delivery", "turnmill.run_info", "turnmill.spool")  # modules that a publisher loads later
+END_WITHIN: Final = 6.0  # seconds for publishing when the program ends
+KEEP_AFTER: Final = 2.0  # of these, seconds to wait for the broker; then the rest stays in the spool
 
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ log = logging.getLogger("turnmill.capture")
 
 
 class Runtime:
-    """One for a process. `settings`: by default what the environment says, read when the first client is made."""
+    """The runtime of a process. `settings`: by default read from the environment when the first client is made."""
 
     def __init__(self, settings: ClientSettings | None = None) -> None:
         self._settings = settings
@@ -54,9 +54,9 @@ class Runtime:
         self._broken = False
 
     def prepare(self) -> None:
-        """Load what publishing needs, and read the settings; once.
+        """Load the modules for publishing, and read the settings; only once.
 
-        A program does this when it makes a client, so that its first call is not slower for it.
+        A program does this when it makes a client, so that its first call isn't slower.
         """
         if self._providers is not None or self._broken:
             return
@@ -78,7 +78,7 @@ class Runtime:
         from turnmill.publisher import Publisher  # noqa: PLC0415
 
         settings = self._settings or load_settings()
-        # Where the program sets up no log, ours says once what the Kafka client would say again and again.
+        # If the program configures no logging, aiokafka's repeated messages are dropped; ours reports the same once.
         logging.getLogger("aiokafka").addHandler(logging.NullHandler())
         import_module("turnmill.kafka.producer" if settings.publish_url is None else "turnmill.gateway_producer")
         self._publisher = Publisher(settings, keep_after=KEEP_AFTER)
@@ -126,7 +126,7 @@ class Runtime:
         return PassingRun(None, identity)
 
     def capture(self, known: Known, path: str, headers: Mapping[str, str], body: bytes) -> CapturedCall | None:
-        """Begin the capture of a request of this provider and wire; None where nothing is captured any more."""
+        """Begin the capture of a request of this provider and wire; return None if nothing is captured any more."""
         if self._capture is None or self._broken:
             return None
         if self._thread is None:
@@ -164,7 +164,7 @@ class Runtime:
             await self._ending.wait()
 
     def stop(self, within: float = END_WITHIN) -> None:
-        """Publish what there is, for at most `within` seconds, and end the thread. A later call is not captured."""
+        """Publish everything so far, for at most `within` seconds, and end the thread. Later calls are not captured."""
         self._broken = True
         if self._thread is None or not self._thread.is_alive():
             return
@@ -196,7 +196,7 @@ class Runtime:
         await self._publisher.kept(within)
 
     def abandon(self) -> None:
-        """Take nothing more: the thread has ended, or this process was forked from the one that had it."""
+        """Accept nothing more, since the thread has ended, or belongs to the process that this one was forked from."""
         if self._capture is not None:
             self._capture.shut()
         if self._runs is not None:
@@ -204,7 +204,7 @@ class Runtime:
 
 
 class _Here(ThreadPoolExecutor):
-    """Runs at once what our loop hands out to threads: while a program ends, none can be started."""
+    """An executor for our loop that runs calls at once in its own thread: while a program ends, no thread can start."""
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         done: Future[Result] = Future()
@@ -224,7 +224,7 @@ def runtime() -> Runtime:
 
 
 def flush(within: float = END_WITHIN) -> None:
-    """Return when the broker or the spool has all that was captured so far, or after `within` seconds.
+    """Wait until the broker or the spool has everything captured so far, for at most `within` seconds.
 
     For a server that is about to end, and for a function that is frozen between two requests.
     """
@@ -232,7 +232,7 @@ def flush(within: float = END_WITHIN) -> None:
 
 
 def restart(settings: ClientSettings | None = None) -> Runtime:
-    """End the one of this process, and begin another -> it."""
+    """End the runtime of this process, and begin another. Return the new one."""
     _of_process[0].stop()
     _of_process[0] = Runtime(settings)
     return _of_process[0]

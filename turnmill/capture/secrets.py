@@ -1,6 +1,6 @@
-"""Credentials of a request to a model, and texts and bodies without them. Pure.
+"""Find the credentials in a request to a model, and mask them in texts and bodies. Pure.
 
-Servers repeat credentials in what they refuse. Bodies may hold some, too: for servers of tools (MCP), and for the
+Servers repeat credentials in error messages. Bodies may contain some, too: for servers of tools (MCP), and for the
 indexes that a model searches.
 """
 
@@ -17,7 +17,7 @@ MASK: Final = "***"
 SHORTEST: Final = 8  # characters; a shorter value, such as the `EMPTY` of servers without keys, may be any word
 SECRET_NAME: Final = re.compile("auth|key|token|cookie|secret|pass|sig|cred|code", re.IGNORECASE)
 BETWEEN: Final = re.compile(r"[\s;,]+")
-ADDRESS: Final = re.compile(r"(?<=://)[^\s/@'\"]*@|\?[^\s'\"]*")  # the user and the query of an address, in a text
+ADDRESS: Final = re.compile(r"(?<=://)[^\s/@'\"]*@|\?[^\s'\"]*")  # user and query of URLs in a text
 
 HISTORIES: Final = {
     "anthropic": "messages",
@@ -35,13 +35,13 @@ ADDRESSES: Final = frozenset({"server_url", "url"})
 
 
 def hidden(query: str, *more: str | None) -> dict[str, str]:
-    """Return the credentials of an address's query, and `more`, as headers that `credentials` finds."""
+    """Return the credentials of a URL's query, and `more`, as headers that `credentials` finds."""
     found = [value for name, value in parse_qsl(query) if SECRET_NAME.search(name)]
     return {f"secret-{number}": value for number, value in enumerate((*found, *filter(None, more)))}
 
 
 def credentials(headers: Mapping[str, str]) -> frozenset[str]:
-    """Return the values in a request's headers that are no others' business, each of at least 8 characters."""
+    """Return the confidential values in a request's headers, those of at least 8 characters."""
     return frozenset(
         piece
         for name, value in headers.items()
@@ -52,7 +52,7 @@ def credentials(headers: Mapping[str, str]) -> frozenset[str]:
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which each secret is `***`, also as it stands in JSON and in addresses."""
+    """Return a text with each secret replaced by `***`, also in its escaped forms in JSON and URLs."""
     for secret in sorted(secrets, key=len, reverse=True):
         for form in dict.fromkeys((secret, json.dumps(secret)[1:-1], quote(secret, safe=""))):
             text = text.replace(form, MASK)
@@ -60,14 +60,14 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def without_addresses(text: str) -> str:
-    """Return a text whose addresses have neither a user nor a query."""
+    """Return a text with users and queries removed from its URLs."""
     return ADDRESS.sub("", text)
 
 
 def masked_settings(dialect: str, body: Any) -> tuple[Any, frozenset[str]]:
     """Return a body with `***` for credentials in its settings, and the values that were masked.
 
-    `body` is a request's, or the response that repeats it. The conversation is left as it is.
+    `body` is a request's, or a response that repeats it. The conversation is not changed.
     """
     if not isinstance(body, dict):
         return body, frozenset()
@@ -81,7 +81,7 @@ def masked_settings(dialect: str, body: Any) -> tuple[Any, frozenset[str]]:
 
 
 def _pieces(value: str) -> Iterator[str]:
-    """`Bearer KEY`, `Basic USER:PASSWORD` in base64, cookies, signatures of several parts -> what may be a secret."""
+    """Yield the possible secrets in `Bearer KEY`, `Basic` with base64, cookies, and signatures of several parts."""
     scheme, _, rest = value.partition(" ")
     if scheme.lower() == "basic":
         decoded = base64.b64decode(rest + "==").decode("utf-8", "replace") if _is_base64(rest) else ""
@@ -126,7 +126,7 @@ def _masked(name: str, value: Any, found: set[str], *, is_tool: bool) -> Any:
 
 
 def _all_masked(value: Any, found: set[str]) -> Any:
-    """All texts below, but for those that say of which kind something is."""
+    """Return a value with all texts in it masked, except those that name a type."""
     if isinstance(value, str):
         found.update(_pieces(value))
         return MASK

@@ -1,8 +1,8 @@
-"""A call's keys in the headers of the record that ends it, by which other processes know its conversation.
+"""A call's keys in the headers of its run's last record, by which other processes recognize its conversation.
 
     turnmill-answered    {"thread": …, "run": …, "keys": [hash or id of the response, …], "after": …}
 
-A hash is of what was said so far, and tells nothing of it. Whose it is, the record itself says, and nobody else.
+A hash is made of the conversation so far, and reveals nothing of it. Only the record itself determines the tenant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEYS: Final = 4
 
 
 def headers(fact: Fact) -> list[tuple[str, bytes]]:
-    """Return the headers of a record; none where a request could be known by nothing."""
+    """Return the headers for a record; none if there are no keys by which to recognize a request."""
     keys = [{"hash": key.hex()} if isinstance(key, bytes) else {"response": key} for key in fact.keys]
     if not keys:
         return []
@@ -29,7 +29,7 @@ def headers(fact: Fact) -> list[tuple[str, bytes]]:
 
 
 def fact_of(found: Sequence[tuple[str, bytes | None]], scope: str) -> Fact | None:
-    """Return the fact in a record's headers; None where there is none. `scope`: the tenant that the record names."""
+    """Return the fact in a record's headers; None if there is none. `scope`: the tenant that the record names."""
     value = next((value for name, value in found if name == HEADER), None)
     if value is None or len(value) > LONGEST:
         return None

@@ -1,4 +1,4 @@
-"""A call or run that its program's threads may be told to stop, by the thread that publishes it."""
+"""Pass a command to stop from the publishing thread to the program's threads that make a call or run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("turnmill.capture")
 
 
 class Stop:
-    """The command to stop that one call or run was given, and what the program does about it."""
+    """The command to stop that one call or run has received, and the action that follows it."""
 
     __slots__ = ("_lock", "_then", "command")
 
@@ -25,12 +25,12 @@ class Stop:
 
     @property
     def error(self) -> RunStopped | None:
-        """Return the exception that stops the program now; None: it goes on."""
+        """Return the exception that stops the program now; None if it may go on."""
         command = self.command
         return None if command is None or command.mode == AFTER_TURN else RunStopped(command)
 
     def tell_now(self, command: Command) -> None:
-        """Tell it to stop, but for one that may end its turn: the call of a model is a part of one. Never raises."""
+        """Tell it to stop, except after the turn, since the call of a model is part of a turn. Never raises."""
         if command.mode != AFTER_TURN:
             self.tell(command)
 
@@ -44,9 +44,9 @@ class Stop:
             _do(then, command)
 
     def then(self, do: Callable[[Command], object]) -> None:
-        """Call this with the command, in whichever thread tells it: at once where it was told already.
+        """Register a callback for the command, called in the thread that calls `tell`; at once if it has come already.
 
-        It is kept for as long as the call is open, so it must not hold an answer that nobody else holds.
+        It is kept while the call is open, so it must not refer to the answer, or an abandoned answer would stay alive.
         """
         with self._lock:
             self._then, command = do, self.command
@@ -54,12 +54,12 @@ class Stop:
             _do(do, command)
 
     def over(self) -> None:
-        """Do nothing any more: its connection may be another call's soon."""
+        """Drop the callback, since another call may use the connection soon."""
         with self._lock:
             self._then = None
 
     def in_loop(self, do: Callable[[Command], object]) -> None:
-        """As `then`, in the loop that runs; one that is not of asyncio calls nothing, and its next step is told."""
+        """Register a callback like `then`, called in the running loop; without asyncio's loop, do nothing."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -68,11 +68,11 @@ class Stop:
 
 
 def stopping(stop: Stop | None) -> Stopping:
-    """Return what the loop that runs hears of a stop; None: nothing."""
+    """Return a `Stopping` for the running loop that receives the command of `stop`, if that is not None."""
     found = Stopping()
     if stop is not None:
         stop.in_loop(found.tell)
-        if stop.command is not None:  # at once, before anything is sent
+        if stop.command is not None:  # at once, not by the loop's next step
             found.tell(stop.command)
     return found
 
@@ -80,5 +80,5 @@ def stopping(stop: Stop | None) -> Stopping:
 def _do(what: Callable[[Command], object], command: Command) -> None:
     try:
         what(command)
-    except Exception:  # a loop that is closed, a library of other insides: the next step of the program is told
+    except Exception:  # a closed loop, or changed internals of a library: the next step stops instead
         log.debug("a run could not be stopped at once", exc_info=True)

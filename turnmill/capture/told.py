@@ -1,6 +1,6 @@
-"""The conversation that a request names: in our headers, in its API, or as known clients do. Pure.
+"""The conversation that a request names: in our headers, in its API, or in the way of known clients. Pure.
 
-Read are, the first that says something:
+The first of these that is present counts:
 
 1. `Turnmill-Thread`, `-Run`, `-Agent`, `-Parent` (a run, or THREAD/RUN)
 2. `conversation` of the Responses API
@@ -35,7 +35,7 @@ CLAUDE_CODE: Final = re.compile(r"_session_([0-9a-fA-F-]{36})\Z")  # user_…_ac
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The names in a request; None where it has none. `response`: the one that it continues."""
+    """The names in a request; None for those that it lacks. `response`: the id of the response that it continues."""
 
     thread: str | None = None
     run: str | None = None
@@ -46,7 +46,7 @@ class Told:
 
 
 def told(headers: Mapping[str, str], body: Any) -> Told:
-    """`headers`: names in lower case. `body`: any JSON. -> what they say."""
+    """Return the names in a request. `headers`: names in lower case. `body`: any JSON."""
     body = body if isinstance(body, dict) else {}
     parent = _id(headers.get("turnmill-parent"))
     thread, _, run = (parent or "").rpartition("/")
@@ -75,7 +75,7 @@ def _threads(headers: Mapping[str, str], body: Mapping[str, Any]) -> Iterator[st
 
 
 def _session(user_id: Any) -> str | None:
-    """Claude Code's session: at the end of its user's id, or in the JSON that newer ones write there."""
+    """Return Claude Code's session: from the end of the user's id, or from the JSON that newer versions write there."""
     if not isinstance(user_id, str):
         return None
     found = CLAUDE_CODE.search(user_id)

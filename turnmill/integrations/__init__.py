@@ -1,1 +1,1 @@
-"""Publishing from where agents already stream, or let others listen: ASGI servers, and frameworks for agents."""
+"""Publish from places where agents already stream or offer callbacks: ASGI servers, and frameworks for agents."""

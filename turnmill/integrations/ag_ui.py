@@ -1,6 +1,6 @@
-"""AG-UI's runs, published as a server makes them, without a web framework. None of its packages is imported here.
+"""Publish AG-UI's runs while a server makes them, without a web framework. None of AG-UI's packages is imported here.
 
-The middleware of `turnmill.integrations.asgi` publishes what a web application answers; this one takes the events.
+The middleware of `turnmill.integrations.asgi` publishes responses of a web application; this function takes the events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def ag_ui_events(
 
     Args:
         publisher: An open publisher.
-        run_input: The RunAgentInput that is answered, or its JSON; thread, run and the user's words come from it.
+        run_input: The RunAgentInput of the request, or its JSON; thread, run and the user's messages are read from it.
         events: The run's events.
         agent_id: The agent.
         thread_id: The thread, where the client doesn't choose it.

@@ -1,9 +1,9 @@
-"""Event streams of a web application are published as they pass: Starlette, FastAPI, anything that speaks ASGI 3.
+"""Publish the event streams of a web application as they pass: Starlette, FastAPI, any application of ASGI 3.
 
     app.add_middleware(PublishStreams, agent_id="weather")
 
-The client comes first: each chunk is sent on, the same object, before it is read here, and whatever goes wrong with
-publishing is logged and does not reach the response.
+The client comes first: each chunk is passed on unchanged before it is read here, and failures of publishing are logged
+and don't affect the response.
 
 ASGI: https://asgi.readthedocs.io/en/latest/specs/www.html
 """
@@ -26,7 +26,7 @@ from turnmill.published_run import PublishedRun
 from turnmill.publisher import Publisher
 from turnmill.stopping import RunStopped, Stopping
 
-BODY_BYTES: Final = 4 * 1024 * 1024  # of a request that are looked at
+BODY_BYTES: Final = 4 * 1024 * 1024  # a larger request body is not read
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -39,10 +39,10 @@ log = logging.getLogger(__name__)
 class PublishStreams:
     """ASGI middleware: responses of `text/event-stream` are published, as runs of `dialect` and `agent_id`.
 
-    `identify` says which run a stream is, from its request; None: it is not published. It runs when the response
-    starts, in the server's event loop. By default it is `from_request`; for `ag-ui` RunInputs, which knows its runs.
-    Without a `publisher` it has one of its own, open for the application's lifespan: where the server runs none, as for
-    an application that is mounted in another, give one.
+    `identify` returns the run of a stream from its request, or None if it is not to be published. It is called when the
+    response starts, in the server's event loop. The default is `from_request`; for `ag-ui` it is a RunInputs. Without a
+    `publisher`, the middleware has its own, open for the application's lifespan. Pass one if the server runs no
+    lifespan, as for an application that is mounted in another.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PublishStreams:
         self.identify = identify or (RunInputs() if dialect == "ag-ui" else from_request)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection."""
+        """Serve one connection."""
         if scope["type"] != "http":
             if scope["type"] != "lifespan" or not self._is_ours:
                 await self.app(scope, receive, send)
@@ -80,7 +80,7 @@ class PublishStreams:
         await exchange.end("aborted")  # unless it was complete
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application's lifespan with a publisher; it starts and stops whatever is wrong with publishing."""
+        """Run the application's lifespan with a publisher; failures of publishing don't affect its start and stop."""
         stack = AsyncExitStack()
 
         async def close() -> None:
@@ -90,7 +90,7 @@ class PublishStreams:
                 log.exception("the end of some streams may be lost")
 
         async def closing(message: Message) -> None:
-            """Publish the rest before a server hears of the end, since it ends its process then."""
+            """Publish the rest before the server is told of the end, since it then ends its process."""
             if message["type"].startswith(("lifespan.shutdown.", "lifespan.startup.failed")):
                 await close()
             await send(message)
@@ -129,7 +129,7 @@ class PublishStreams:
 
 
 class _Exchange:
-    """One request and its response, on their way through."""
+    """One request and its response, as they pass."""
 
     def __init__(self, middleware: PublishStreams, scope: Scope, receive: Receive, send: Send) -> None:
         self._middleware = middleware

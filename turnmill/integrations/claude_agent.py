@@ -1,11 +1,11 @@
-"""Runs of the Claude Agent SDK, published as the wire `claude-code`: `query()`, and clients that hold a conversation.
+"""Publish runs of the Claude Agent SDK in the wire `claude-code`: of `query()`, and of clients with a conversation.
 
     async for message in turnmill.claude_query(prompt="What's the weather?", options=options):
         ...
     async with turnmill.claude_client(ClaudeSDKClient(options)) as client:
         ...  # client.query(…), client.receive_response(), as ever
 
-Each prompt and what follows it up to its `ResultMessage` is a run. The SDK is imported when `claude_query` is called.
+Each prompt with all messages up to its `ResultMessage` is a run. The SDK is imported when `claude_query` is called.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def claude_query(
 
     Args:
         prompt: A text, or an asynchronous iterable of messages.
-        thread_id: By default the session's id, which stays the same where a session is resumed.
+        thread_id: By default the session's id, which stays the same when a session is resumed.
         agent_id: The agent.
         tenant: The tenant.
         options: Arguments of the SDK's `query`.
@@ -65,7 +65,7 @@ async def claude_query(
     except (asyncio.CancelledError, GeneratorExit):
         spoken.end("aborted")
         raise
-    spoken.end("complete")  # a run without a result is interrupted all the same
+    spoken.end("complete")  # without a result it counts as interrupted anyway
 
 
 def claude_client(
@@ -86,11 +86,11 @@ def claude_client(
 
 
 class _Spoken:
-    """One conversation: prompts that wait for an answer, and the run that is open. Nothing of it raises."""
+    """One conversation: the prompts that wait for an answer, and the open run. Its methods raise nothing."""
 
     def __init__(self, thread_id: str | None, agent_id: str, tenant: str | None) -> None:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
-        self._asked: deque[Any] = deque()  # lines of prompts
+        self._asked: deque[Any] = deque()  # lines of prompts that wait
         self._run: PassingRun | None = None
         self.stopping = Stopping()  # of a query
         self.interrupt: Callable[[], Awaitable[None]] | None = None  # of a client
@@ -98,7 +98,7 @@ class _Spoken:
         runtime().prepare()
 
     def noted(self, prompt: Any) -> Any:
-        """Return the same prompt, noted; each of several messages is noted when the SDK takes it."""
+        """Note a prompt and return it; each of several messages is noted when the SDK takes it."""
         if isinstance(prompt, AsyncIterable):
             return self._each(prompt)
         if isinstance(prompt, str):
@@ -119,7 +119,7 @@ class _Spoken:
         return asked
 
     def heard(self, method: Callable[[], AsyncIterator[Any]]) -> Callable[[], AsyncIterator[Any]]:
-        """Wrap a method that returns messages; a reader that stops early may go on later."""
+        """Wrap a method that returns messages; a reader that stops early may continue later."""
 
         @functools.wraps(method)
         async def messages() -> AsyncIterator[Any]:
@@ -146,7 +146,7 @@ class _Spoken:
         return disconnected
 
     def hear(self, message: Any) -> None:
-        """Publish a message of the SDK's."""
+        """Publish a message of the SDK."""
         try:
             run = self._run or self._begun(message)
             run.send(message)
@@ -155,7 +155,7 @@ class _Spoken:
                     self.stopped()
                 else:
                     self.end("error" if getattr(message, "is_error", False) else "complete")
-        except Exception:  # what fails here is not the program's
+        except Exception:  # failures here must not affect the program
             log.exception("a run of the Claude Agent SDK is not published as a whole")
 
     def end(self, end: str) -> None:
@@ -165,13 +165,13 @@ class _Spoken:
             run.end(end)
 
     def stopped(self) -> None:
-        """Say that the open run stops, as it was told, and end it."""
+        """Publish that the open run follows the command to stop, and end it."""
         run, self._run = self._run, None
         if run is not None:
             run.stopped()
 
     def _told(self, command: Command) -> None:
-        """Stop what runs: a query's messages end, a client's program is interrupted, and says itself when it is."""
+        """Stop the open run: end a query's messages, or interrupt a client's program, which reports its own end."""
         if self.interrupt is None:
             self.stopping.tell(command)
         elif command.mode != AFTER_TURN:

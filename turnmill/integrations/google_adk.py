@@ -1,10 +1,10 @@
-"""A plugin for Google's ADK: what its runners say is published as it happens.
+"""A plugin for Google's ADK that publishes the events of its runners while they run.
 
     Runner(…, plugins=[AdkPlugin()])        # or App(…, plugins=[AdkPlugin()])
     adk web --extra_plugins turnmill.AdkPlugin
 
-One invocation of a runner is a run, of the dialect `google-adk`. Nothing is published where the runner lives: its
-events go to a thread with the publisher, so nothing here waits or raises. ADK 1.7 and newer.
+One invocation of a runner is a run, of the dialect `google-adk`. Its events are passed to a thread with the publisher,
+so that nothing here waits or raises in the runner's own thread. ADK 1.7 and newer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from turnmill.stopping import RunStopped
 
 try:
     _Base: Any = import_module("google.adk.plugins.base_plugin").BasePlugin
-except ImportError:  # who makes a plugin without it is told
+except ImportError:  # making a plugin then raises CallerError
     _Base = None
 
 DIALECT: Final = "google-adk"
@@ -42,7 +42,7 @@ Callback = Callable[..., Awaitable[None]]
 
 log = logging.getLogger("turnmill.publisher")
 
-# The call in which an agent may run as a tool, in a session of its own; each call has a context of its own.
+# (thread, run) of the current tool call, in which an agent may run in its own session; each call has its own context.
 calling: ContextVar[tuple[str, str] | None] = ContextVar("turnmill_calling", default=None)
 
 
@@ -51,7 +51,7 @@ class _Open:
     """An open invocation.
 
     `answered`: its newest event was an answer that may be the last; `failed`: a model or a tool has raised, which ends
-    the invocation unless another plugin helps.
+    the invocation unless another plugin handles it.
     """
 
     run: PassingRun
@@ -63,8 +63,8 @@ class _Open:
 def from_session(invocation_context: Any) -> RunIdentity:
     """Return the session as thread, the root agent as agent.
 
-    The thread is the session's id where that is a UUID, as ADK makes them, else APP:USER:SESSION, since ids that people
-    choose are unique for one user of one app only.
+    The thread is the session's id if that is a UUID, as ADK makes them, else APP:USER:SESSION, since ids that people
+    choose are only unique for one user of one app.
     """
     session = invocation_context.session
     agent = invocation_context.agent
@@ -93,10 +93,10 @@ def _quiet(callback: Callback) -> Callback:
     return quiet
 
 
-class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK may look at the class
-    """The plugin. `identify` says which run an invocation is, None: it is not published; `name` as plugins have one.
+class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists without ADK, too
+    """The plugin. `identify` returns the run of an invocation, None: it is not published; `name`: the plugin's name.
 
-    Put it first in the list: ADK does not ask plugins behind one that changes an event. Raises CallerError where ADK is
+    Put it first in the list: ADK does not call plugins after one that changes an event. Raises CallerError if ADK is
     not installed.
     """
 
@@ -112,7 +112,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
 
     @_quiet
     async def before_run_callback(self, *, invocation_context: Any) -> None:
-        """Begin an invocation: the user's message is in its session."""
+        """Begin an invocation, whose session has the user's message already."""
         identity = self._identify(invocation_context)
         if identity is None:
             return
@@ -126,11 +126,11 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
             info={**self._parent(), **_asked(invocation_context), **identity.info},
         )
         self._open[key] = _Open(run)
-        # A task that is cancelled calls no plugin, nor does a failure in ADK before 2: then its context goes away.
+        # No callback comes if a task is cancelled, or, before ADK 2, fails. Then the context is garbage-collected.
         weakref.finalize(invocation_context, self._gone, key, run).atexit = False
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
-        """Publish an event, before it is kept and handed out. Raises RunStopped where the run is told to stop now."""
+        """Publish an event before ADK stores and yields it. Raises RunStopped if the run is told to stop now."""
         await self._publish(invocation_context=invocation_context, event=event)
         found = self._open.get(invocation_context.invocation_id)
         command = None if found is None or found.run.stop is None else found.run.stop.command
@@ -162,10 +162,10 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
 
     @_quiet
     async def after_run_callback(self, *, invocation_context: Any) -> None:
-        """End a run: it is complete, or nobody reads on, which ADK takes for the same.
+        """End a run that is complete, or whose reader has stopped early: ADK calls this in both cases.
 
-        A reader that stops behind an answer has all of it; behind anything else the run was given up. Only the
-        exception that is under way tells the two apart.
+        If the reader stops after an answer, the run is complete; after anything else it was abandoned. Only the
+        exception that is being handled shows whether the reader has stopped.
         """
         found = self._open.pop(invocation_context.invocation_id, None)
         if found is not None:
@@ -174,12 +174,12 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
             found.run.end("aborted" if given_up else "complete")
 
     async def close(self) -> None:
-        """Publish the rest: the runner is closed, as by a server that is about to end by a signal."""
+        """Publish the rest when the runner is closed, as by a server that is ending by a signal."""
         await asyncio.to_thread(runtime().flush, CLOSED_WITHIN)
 
     @_quiet
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
-        """End a run that failed; the program sees the exception."""
+        """End a run that failed; the program gets the exception."""
         found = self._open.pop(invocation_context.invocation_id, None)
         if found is not None:
             _fail(found.run, str(error) or type(error).__name__)
@@ -212,7 +212,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
             found.failed = str(error) or type(error).__name__
 
     def _parent(self) -> Mapping[str, Any]:
-        """Return the run whose tool call this invocation is, where it is one."""
+        """Return the run whose tool call started this invocation, if there is one."""
         parent = calling.get()
         return {} if parent is None else {"parent_thread_id": parent[0], "parent_run_id": parent[1]}
 
@@ -234,7 +234,7 @@ def _fail(run: PassingRun, why: str) -> None:
 
 
 def _asked(context: Any) -> Mapping[str, Any]:
-    """Return the user's words, as the body that ADK's server is called with; a resumed invocation may have none."""
+    """Return the user's message in the form of a request to ADK's server; a resumed invocation may have none."""
     newest = context.session.events[-1] if context.session.events else None
     if newest is None or newest.author != USER or newest.invocation_id != context.invocation_id:
         return {}

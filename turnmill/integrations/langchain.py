@@ -1,10 +1,10 @@
-"""Runs of LangChain and LangGraph, published by a callback handler: chains, models and graphs, synchronous or not.
+"""Publish runs of LangChain and LangGraph by a callback handler: chains, models and graphs, synchronous or not.
 
     chain.invoke("What's the weather?", config={"callbacks": [turnmill.langchain_handler()]})
 
-Each call of the outermost Runnable is a run of the wire `langgraph`, in the form of its platform: what models stream is
-`messages`, what nodes write `updates`, the state before and after the run `values`. A chain has no state: there the
-first prompt is the state before the run, and each answer of a model and each result of a tool is an update.
+Each call of the outermost Runnable is a run of the wire `langgraph`, in the form of its platform: streams of models are
+`messages`, writes of nodes are `updates`, the state before and after the run is `values`. A chain has no state: there,
+the first prompt is the state before the run, and each answer of a model and each result of a tool is an update.
 
 Source: langchain_core/callbacks/base.py; langgraph/pregel. LangChain is imported when a handler is made.
 """
@@ -52,8 +52,8 @@ def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = No
     """Return a `BaseCallbackHandler` for `config={"callbacks": [...]}`; one serves any number of runs at once.
 
     Args:
-        thread_id: The thread, where the config names none, under `configurable` or in its metadata.
-        agent_id: By default the agent's name, or what LangChain calls the run (`run_name`).
+        thread_id: The thread, if the config names none under `configurable` or in its metadata.
+        agent_id: By default the agent's name, or LangChain's name of the run (`run_name`).
         tenant: The tenant.
 
     Raises:
@@ -66,18 +66,18 @@ def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = No
     runtime().prepare()
     publishing = _Publishing(thread_id, agent_id, tenant)
     methods: Fields = {name: _guarded(publishing, name) for name in HEARD}
-    # An error of ours is never raised, but for the one that stops the run.
+    # `raise_error` only concerns the exception that stops a run: all others of ours are caught.
     return type("TurnmillHandler", (base,), {**methods, "run_inline": True, "raise_error": True})()
 
 
 def _guarded(publishing: _Publishing, name: str) -> Callable[..., None]:
-    """Wrap a callback as a method that raises nothing but RunStopped, where a step begins or goes on."""
+    """Wrap a callback as a method that raises only RunStopped, when a step begins or continues."""
     hear = getattr(publishing, name)
 
     def heard(_: Any, *arguments: Any, **named: Any) -> None:
         try:
             hear(*arguments, **named)
-        except Exception:  # what fails here is not the program's
+        except Exception:  # failures here must not affect the program
             log.exception("a run of LangChain is not published as a whole")
         if name in STEPS:
             publishing.check(named.get("run_id"), is_new=name != NEXT_PIECE)
@@ -86,7 +86,7 @@ def _guarded(publishing: _Publishing, name: str) -> Callable[..., None]:
 
 
 class _Publishing:
-    """The state behind a handler. Its methods may be called from any thread."""
+    """The state of a handler. Its methods may be called from any thread."""
 
     def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
@@ -94,7 +94,7 @@ class _Publishing:
         self._lock = Lock()
 
     def check(self, run_id: Any, *, is_new: bool) -> None:
-        """Raise RunStopped where the run was told to stop now, or after the turn, and a step of it begins."""
+        """Raise RunStopped if the run was told to stop now; at the beginning of a step also if after the turn."""
         call = self._calls.get(run_id)
         stop = None if call is None or call.root.run is None else call.root.run.stop
         if stop is not None and stop.command is not None and (is_new or stop.error is not None):
@@ -135,11 +135,11 @@ class _Publishing:
         self._over(call, error)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **more: Any) -> None:
-        """Note the messages that a chat model is asked."""
+        """Note the messages to a chat model."""
         self._asked(self._begun(run_id, serialized, None, more), messages[0])
 
     def on_llm_start(self, serialized: Any, prompts: Sequence[str], *, run_id: Any, **more: Any) -> None:
-        """Note the prompt that a text model is asked."""
+        """Note the prompt to a text model."""
         self._asked(self._begun(run_id, serialized, None, more), [{"type": "human", "content": prompts[0]}])
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: Any, **_: Any) -> None:
@@ -150,7 +150,7 @@ class _Publishing:
             self._send(call.root, f"messages{call.namespace}", [message, told_with(call, run_id)])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
-        """Publish a whole answer. In a graph its node writes it into the state, or doesn't."""
+        """Publish a whole answer. In a graph, its node decides whether to write it into the state."""
         call = self._calls.pop(run_id, None)
         if call is None:
             return
@@ -164,7 +164,7 @@ class _Publishing:
         self._over(call)
 
     def on_llm_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """No answer."""
+        """End a model's call that failed."""
         self.on_chain_error(error, run_id=run_id)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, inputs: Any = None, **more: Any) -> None:
@@ -172,7 +172,7 @@ class _Publishing:
         self._begun(run_id, serialized, inputs, more)
 
     def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
-        """Publish a tool's result. In a graph the state has it."""
+        """Publish a tool's result. In a graph, the state contains it."""
         call = self._calls.pop(run_id, None)
         if call is None:
             return
@@ -182,21 +182,21 @@ class _Publishing:
         self._over(call)
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """End a tool's call that failed; its caller decides what becomes of that."""
+        """End a tool's call that failed; its caller handles the error."""
         self.on_chain_error(error, run_id=run_id)
 
     def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
-        """Documents are looked for, perhaps with a model's help."""
+        """Begin a search for documents, which may call a model."""
         self._begun(run_id, serialized, query, more)
 
     def on_retriever_end(self, documents: Any, *, run_id: Any, **_: Any) -> None:
-        """They were found."""
+        """End a search for documents."""
         call = self._calls.pop(run_id, None)
         if call is not None:
             self._over(call)
 
     def on_retriever_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """They were not."""
+        """End a search for documents that failed."""
         self.on_chain_error(error, run_id=run_id)
 
     def on_custom_event(self, name: str, data: Any, *, run_id: Any, **_: Any) -> None:
@@ -223,8 +223,8 @@ class _Publishing:
     def _asked(self, call: Call, prompt: Any) -> None:
         """Publish the messages of a prompt.
 
-        The first prompt is the state before the run, where no state has messages. Later ones contain the results of a
-        program's own tools.
+        The first prompt is the state before the run, if no state has messages. Later prompts contain the results of
+        tools that the program runs itself.
         """
         root = call.root
         for message in () if root.has_state else prompt:
@@ -244,7 +244,7 @@ class _Publishing:
         self._send(root, "values", {"messages": list(messages)})
 
     def _tell_new(self, call: Call, messages: Sequence[Any]) -> None:
-        """Messages of a graph inside that no model has said: what its nodes were given has ids by now."""
+        """Publish messages of an inner graph that are not from a model. The input of its nodes has ids by now."""
         for message in messages:
             identity = getattr(message, "id", None)
             if isinstance(identity, str) and identity not in call.root.seen:
@@ -257,7 +257,7 @@ class _Publishing:
         run.send({"event": mode, "data": data})
 
     def _opened(self, root: Root) -> PassingRun:
-        with self._lock:  # nodes of a graph may begin at once
+        with self._lock:  # nodes of a graph may begin at the same time
             if root.run is None:
                 root.run = runtime().run(
                     thread_id=root.thread_id or self._thread_id or str(uuid4()),
@@ -285,7 +285,7 @@ class _Publishing:
         else:
             end = "error"
             asked = messages_of(root.inputs)
-            if root.run is None and not asked:  # nobody has said anything
+            if root.run is None and not asked:  # no message at all
                 return
             if root.run is None:
                 self._base(root, asked)

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from turnmill.capture.runs import PassingRun
 
-NODE: Final = "langgraph_node"  # of the metadata: which node of a graph it is
-TASK: Final = "langgraph_checkpoint_ns"  # which of its tasks, and of which graph
-TOLD: Final = (NODE, TASK, "langgraph_step", "langgraph_path", "checkpoint_id")  # what the wire reads of the metadata
+NODE: Final = "langgraph_node"  # key in the metadata: the node of a graph
+TASK: Final = "langgraph_checkpoint_ns"  # key in the metadata: the node's task, with its graph
+TOLD: Final = (NODE, TASK, "langgraph_step", "langgraph_path", "checkpoint_id")  # keys that the wire reads
 THREADS: Final = ("thread_id", "session_id", "conversation_id")  # by which LangSmith's metadata name a thread
 
 Fields = dict[str, Any]
@@ -35,13 +35,13 @@ class Root:
     is_graph: bool = False
     has_state: bool = False
     stops: bool = False
-    seen: set[str] = field(default_factory=set)  # ids of messages given to graphs inside, that are published
-    calls: list[Fields] = field(default_factory=list)  # of tools, that wait for a result
+    seen: set[str] = field(default_factory=set)  # ids of published messages that inner graphs got as input
+    calls: list[Fields] = field(default_factory=list)  # calls of tools that wait for a result
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call inside: of a chain, a model or a tool. `task`: which task of a graph makes it; empty outside of any."""
+    """An inner call of a chain, a model or a tool. `task`: the graph's task that makes it; empty outside of graphs."""
 
     root: Root
     name: str
@@ -55,13 +55,13 @@ class Call:
 
     @property
     def is_function(self) -> bool:
-        """True if it is in a `@task` of an `@entrypoint`: no graph, whatever its task says."""
+        """True if it is in a `@task` of an `@entrypoint`, which is no graph although `task` looks like one."""
         path: Any = self.metadata.get("langgraph_path") or ()
         return len(path) > 1 and not isinstance(path[1], str | int) and self.task.count("|") == 1
 
     @property
     def namespace(self) -> str:
-        """The graph inside which it is, as the platform writes it behind a mode."""
+        """The inner graph that it belongs to, in the platform's form after a mode; empty for the outermost graph."""
         inner = "" if self.is_function else self.task.rpartition("|")[0]
         return f"|{inner}" if inner else ""
 
@@ -71,7 +71,7 @@ class Call:
 
 
 def messages_of(given: Any) -> Sequence[Any]:
-    """Return the messages of a state, of an input, or of a prompt; none where there are none."""
+    """Return the messages of a state, of an input, or of a prompt; empty if there are none."""
     if isinstance(given, dict):
         given = given.get("messages")
     if isinstance(given, str):
@@ -98,7 +98,7 @@ def thread_named(metadata: Mapping[str, Any]) -> str | None:
 
 
 def thread_configured() -> str | None:
-    """Return the thread of the config that is current inside of a chain.
+    """Return the thread of the config that is current within a chain.
 
     Later releases don't copy it to the metadata.
     """
@@ -110,12 +110,12 @@ def thread_configured() -> str | None:
 
 
 def told_with(call: Call, run_id: Any) -> Fields:
-    """Return the metadata of a message. Its task, or else the model's call, tells which pieces make one message."""
+    """Return the metadata of a message. Pieces with the same task, or else of the same call, make one message."""
     return call.metadata if call.task else {TASK: f"{call.name}:{run_id}"}
 
 
 def whole(message: Any) -> Any:
-    """Return an answer as one message, also one that was added up of chunks."""
+    """Return an answer as one message, also if it is a sum of chunks."""
     if not hasattr(message, "model_dump"):
         return message
     fields = message.model_dump(mode="json", warnings=False)
@@ -125,7 +125,7 @@ def whole(message: Any) -> Any:
 def result_of(call: Call, output: Any) -> Any:
     """Return a tool's message, matched to its call.
 
-    For a tool that was given no call id, the oldest call that it may answer is taken.
+    If the tool got no call id, the oldest call that it may answer is used.
     """
     waiting = call.root.calls
     identity = getattr(output, "tool_call_id", None)

@@ -1,10 +1,10 @@
-"""Runs of OpenAI's Agents SDK, published by a tracing processor: `Runner.run`, `run_sync` and `run_streamed` alike.
+"""Publish runs of OpenAI's Agents SDK by a tracing processor: of `Runner.run`, `run_sync` and `run_streamed` alike.
 
     agents.add_trace_processor(turnmill.openai_agents_processor())
 
-A trace tells of each run what its models were asked and answered, and what its tools returned. These become the events
-that the SDK streams (wire `openai-agents`), with whole answers. Of agents in tools and in guardrails it is the result
-that counts, as in the SDK's own items.
+A trace contains, for each run, the requests to its models, their answers, and the results of its tools. They become the
+events that the SDK streams (wire `openai-agents`), with whole answers. Of agents in tools and in guardrails, only the
+result is published, as in the SDK's own items.
 
 Source: openai-agents, src/agents/tracing. The SDK is not imported here.
 """
@@ -23,8 +23,8 @@ from turnmill.capture.runtime import runtime
 from turnmill.control_record import AFTER_TURN, Command
 from turnmill.integrations.openai_agents_items import Fields, output_of, raw, reason_of, response_of, short, state_of
 
-MODELS: Final = ("response", "generation")  # types of spans: of the Responses API, of any other
-INSIDE: Final = ("function", "guardrail")  # what runs within them is no part of the conversation
+MODELS: Final = ("response", "generation")  # types of spans of model calls: by the Responses API, by any other
+INSIDE: Final = ("function", "guardrail")  # types of spans in which runs are no part of the conversation
 THREADS: Final = ("thread_id", "session_id", "conversation_id")
 FAILED: Final = "a run of the Agents SDK is not published as a whole"
 
@@ -37,7 +37,7 @@ def openai_agents_processor(
     """Return a `TracingProcessor` for `agents.add_trace_processor` or `set_trace_processors`.
 
     Args:
-        thread_id: The thread, where neither the trace's `group_id` nor its metadata name one; else a trace is a thread.
+        thread_id: The thread, if neither the trace's `group_id` nor its metadata name one; by default, the trace.
         agent_id: By default the name of the run's first agent.
         tenant: The tenant.
     """
@@ -47,7 +47,7 @@ def openai_agents_processor(
 
 @dataclass(slots=True, eq=False)
 class _Told:
-    """One run of the SDK's. `calls`: by id, those without a result; `results`: what they gave that is no text."""
+    """One run of the SDK. `calls`: by id, tool calls without a result; `results`: results of tools other than texts."""
 
     run_id: str
     thread_id: str
@@ -64,7 +64,7 @@ class _Told:
 
 @dataclass(slots=True, eq=False)
 class _Trace:
-    """`spans`: those that are open, by id -> the run that they belong to; None: to none."""
+    """A trace. `spans`: its open spans, by id, with the run that they belong to, or None."""
 
     thread_id: str
     told: dict[str, _Told] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class _Trace:
 class _Processor:
     """The processor of traces.
 
-    The SDK calls it from any of its threads, for one trace from one at a time. Never raises.
+    The SDK calls it from any of its threads, but for one trace only from one thread at a time. Never raises.
     """
 
     def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
@@ -83,7 +83,7 @@ class _Processor:
         self._results: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by trace
 
     def stoppable(self, result: Any) -> Any:
-        """Return the same result of `Runner.run_streamed`, which is cancelled where its run is told to stop."""
+        """Return the same result of `Runner.run_streamed`; from now on it is cancelled if its run is told to stop."""
         trace = getattr(result, "trace", None)
         if trace is not None:
             self._results[trace.trace_id] = result
@@ -96,11 +96,11 @@ class _Processor:
             named = (metadata.get(key) for key in THREADS) if isinstance(metadata, Mapping) else ()
             thread = getattr(trace, "group_id", None) or next(filter(None, named), None) or self._thread_id
             self._traces[trace.trace_id] = _Trace(str(thread or trace.trace_id))
-        except Exception:  # what fails here is not the program's
+        except Exception:  # failures here must not affect the program
             log.exception(FAILED)
 
     def on_trace_end(self, trace: Any) -> None:
-        """End the runs of releases that mark no end of a run."""
+        """End the runs that are still open: some releases of the SDK don't mark the end of a run."""
         try:
             known = self._traces.pop(trace.trace_id, None)
             for told in list(known.told.values()) if known is not None else ():
@@ -143,11 +143,11 @@ class _Processor:
             log.exception(FAILED)
 
     def shutdown(self) -> None:
-        """Publish the rest: the SDK's tracing ends."""
+        """Publish the rest when the SDK's tracing ends."""
         runtime().flush()
 
     def force_flush(self) -> None:
-        """Return when what was told is published, or kept on disk; after some seconds anyway."""
+        """Wait until all events so far are published, or kept on disk; for some seconds at most."""
         runtime().flush()
 
     def _owner(self, trace: _Trace, span: Any, kind: str) -> _Told | None:
@@ -160,7 +160,7 @@ class _Processor:
         return owner
 
     def _answered(self, told: _Told, span: Any) -> None:
-        """Publish a model's answer. Its input contains the results of tools as the model has seen them."""
+        """Publish a model's answer, and the results of tools from its input, in the form that the model has seen."""
         data = span.span_data
         response = response_of(data)
         asked = [item for item in data.input if isinstance(item, dict)] if isinstance(data.input, list) else data.input
@@ -215,7 +215,7 @@ class _Processor:
         return told.run
 
     def _over(self, told: _Told) -> None:
-        """End a run. Where no model was reported, tracing leaves contents out, and there is no run."""
+        """End a run. If no model call was reported, since tracing leaves contents out, nothing is published."""
         run = told.run or (self._begin(told, None) if told.failed else None)
         if run is None:
             return
@@ -228,7 +228,7 @@ class _Processor:
 
 
 def _cancel(told: _Told, result: Any, command: Command) -> None:
-    """Cancel a run the SDK's own way; what it has said so far can still be read."""
+    """Cancel a run by the SDK's own method; its output so far can still be read."""
     if told.run is None:
         return
     told.stopped = True

@@ -1,4 +1,4 @@
-"""Spans of OpenAI's Agents SDK as events of the wire `openai-agents`. Pure.
+"""Convert spans of OpenAI's Agents SDK to events of the wire `openai-agents`. Pure.
 
 Source: openai-agents, src/agents/tracing/span_data.py; src/agents/models/chatcmpl_converter.py.
 """
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-REQUEST_BYTES: Final = 262_144  # of a run's input; of a longer one only what is new
-FAKE_ID: Final = "__fake_id__"  # as the SDK calls what has none
+REQUEST_BYTES: Final = 262_144  # of a run's input; of a longer one, only new messages are published
+FAKE_ID: Final = "__fake_id__"  # the SDK's id for items without one
 
 Fields = dict[str, Any]
 
@@ -22,7 +22,7 @@ def raw(kind: str, response: Fields) -> Fields:
 
 
 def state_of(response: Fields) -> str:
-    """Return how a response ended, as its last event is called."""
+    """Return how a response ended, in the form used in the name of its last event."""
     return "incomplete" if response.get("status") == "incomplete" else "completed"
 
 
@@ -74,7 +74,7 @@ def output_of(item: Fields) -> Fields | None:
 
 
 def short(asked: Any) -> Any:
-    """Return a run's input; a long one from the model's last words on, None where that is long, too."""
+    """Return a run's input; of a long one, the messages from the model's last one on; None if these are long, too."""
     if not isinstance(asked, list) or _fits(asked):
         return asked if _fits(asked) else None
     spoken = [n for n, item in enumerate(asked) if item.get("role") == "assistant" or item.get("type") == "reasoning"]

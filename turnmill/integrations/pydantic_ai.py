@@ -1,4 +1,4 @@
-"""Pydantic AI's runs, published as they stream. Any release from 1.20 on; none is imported here."""
+"""Publish Pydantic AI's runs as they stream. Works with releases from 1.20 on; Pydantic AI is not imported here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def agent_events(
 
     The last event holds the run's result.
     """
-    # The provider is left out: the run's result names it where the SDK's own messages do.
+    # The provider is left out, since the run's result contains it if the SDK's own messages name it.
     info = {"agent_name": agent.name, "model_name": getattr(getattr(agent, "model", None), "model_name", None)}
     run = publisher.run(
         thread_id=thread_id,
@@ -67,8 +67,8 @@ def published_response(
 ) -> Any:
     """Return the same streaming response of Starlette, published as it streams, as the UI adapters return it.
 
-    `info` may hold the body of the request (`request`), from which the user's words are read. Where the server gives up
-    the response, the run ends as disconnected.
+    `info` may contain the body of the request (`request`), from which the user's messages are read. If the server
+    abandons the response, the run ends as disconnected.
     """
     run = publisher.run(
         thread_id=thread_id, agent_id=agent_id, dialect=dialect, run_id=run_id, tenant=tenant, info=info
@@ -83,7 +83,7 @@ def published_response(
             except RunStopped as stopped:
                 await run.end("aborted")
                 yield stopped_end(dialect, str(stopped))
-            except (asyncio.CancelledError, GeneratorExit):  # a server does this when the client has gone
+            except (asyncio.CancelledError, GeneratorExit):  # a server does this if the client disconnects
                 await run.end("disconnected")
                 raise
 

@@ -1,4 +1,4 @@
-"""The run of an event stream, from the request that it answers; and that request as a run's first record holds it."""
+"""Find the run of an event stream from its request, and shorten that request for the run's first record."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import orjson
 
-REQUEST_BYTES: Final = 256 * 1024  # of a request that go into a run's first record
-BESIDE_BYTES: Final = 4 * 1024  # of each field beside the messages, where a request is too large
+REQUEST_BYTES: Final = 256 * 1024  # most bytes of a request in a run's first record
+BESIDE_BYTES: Final = 4 * 1024  # most bytes of each other field besides the messages, if a request is too large
 MOST: Final = 20_000  # runs that are remembered
 
 Scope = MutableMapping[str, Any]
@@ -19,7 +19,7 @@ Scope = MutableMapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StreamRequest:
-    """The request that an event stream answers: ASGI scope, headers by lower-case name, body if it was small JSON."""
+    """The request of an event stream: ASGI scope, headers by lower-case name, body if it was small JSON."""
 
     scope: Scope
     headers: Mapping[str, str]
@@ -28,7 +28,7 @@ class StreamRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """The run that an event stream is; `info` as in RunInfo. `dialect` and `agent_id`: the middleware's, if None."""
+    """The run of an event stream; `info` as in RunInfo. `dialect`, `agent_id`: None stands for the middleware's."""
 
     thread_id: str
     run_id: str | None = None
@@ -42,9 +42,9 @@ Identify = Callable[[StreamRequest], RunIdentity | None]
 
 
 def from_request(request: StreamRequest) -> RunIdentity:
-    """Return the thread that the header X-Thread-Id names, or the body's `id` (as `useChat` sends it), or a new one.
+    """Return the thread named by the header X-Thread-Id or the body (`id`, as `useChat` sends it), or a new one.
 
-    Both come from the client: an application with more than one user passes a function of its own, which checks them.
+    Both come from the client: an application with several users must pass a function of its own that checks them.
     """
     body = request.body if isinstance(request.body, dict) else {}
     named = (request.headers.get("x-thread-id"), body.get("thread_id"), body.get("threadId"), body.get("id"))
@@ -55,8 +55,8 @@ def from_request(request: StreamRequest) -> RunIdentity:
 class RunInputs:
     """The run of an AG-UI request: the RunAgentInput's `runId`, which clients make anew for each run.
 
-    One that comes again in its thread becomes RUN.2, RUN.3, as otherwise its events would be taken for known ones. The
-    newest 20,000 runs are remembered.
+    An id that comes again in its thread becomes RUN.2, RUN.3, since otherwise its events would be taken for duplicates.
+    The newest 20,000 runs are remembered.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -67,7 +67,7 @@ class RunInputs:
         return self.named(from_request(request), request.body)
 
     def named(self, found: RunIdentity, run_input: Any) -> RunIdentity:
-        """Return the same thread, with the run that the input names, where it names one."""
+        """Return the same thread, with the run that the input names, if it names one."""
         body = run_input if isinstance(run_input, dict) else {}
         named = next((name for name in (body.get("runId"), body.get("run_id")) if isinstance(name, str) and name), None)
         return found if named is None else replace(found, run_id=self._fresh(found, named))
@@ -81,10 +81,10 @@ class RunInputs:
 
 
 def kept(body: Any) -> Any:
-    """Return a request as a run's first record holds it.
+    """Return a request in the form for a run's first record.
 
-    Of a large one: the messages from the assistant's last one on, and what is short beside them; None where that is too
-    long, too.
+    A large one is reduced to the messages from the assistant's last one on, and other short fields; None if that is
+    still too large.
     """
     if len(orjson.dumps(body)) <= REQUEST_BYTES:
         return body

@@ -1,6 +1,6 @@
-"""aiohttp's client: its sessions, and the readers of their responses, as bytes are fed to them.
+"""The hook for aiohttp's client: its sessions, and the readers of their responses when they receive bytes.
 
-aiohttp decodes answers as it receives them, so that is what we hear; and a program that never reads one loses nothing.
+aiohttp decodes answers as it receives them, so we capture decoded bytes, even if the program never reads the answer.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from turnmill.capture.secrets import hidden
 from turnmill.capture.stop import stopping
 from turnmill.stopping import RunStopped
 
-CLOSED: Final = "Connection closed"  # what a response that is closed early tells its reader
+CLOSED: Final = "Connection closed"  # the exception's text in a reader whose response was closed early
 
-_heard: dict[int, CapturedCall] = {}  # the calls of readers, which have no room for one
+_heard: dict[int, CapturedCall] = {}  # by the id() of readers, which can't have a further attribute
 
 
 def install(module: ModuleType) -> None:
-    """Let this module's sessions tell us; once more changes nothing."""
+    """Install the hook in this module's sessions; a second call changes nothing."""
     patch(module.ClientSession, "__init__", _prepared)
     patch(module.ClientSession, "_request", lambda original: _request(original, module))
 
 
 def _prepared(original: Callable[..., None]) -> Callable[..., None]:
     @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it takes its place
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
         original(self, *args, **kwargs)
         runtime().prepare()
 
@@ -50,7 +50,7 @@ def _request(original: Callable[..., Any], module: ModuleType) -> Callable[..., 
         try:
             response = await (send() if heard is None else heard.during(send))
         except BaseException as error:
-            refusal = getattr(error, "status", None)  # of a session that raises for a status
+            refusal = getattr(error, "status", None)  # the session may raise for a status
             if isinstance(refusal, int) and refusal:
                 call.answered(refusal, {})
                 call.finished()
@@ -69,7 +69,7 @@ def _begin(
     session: Any, method: str, address: Any, kwargs: Mapping[str, Any], module: ModuleType
 ) -> CapturedCall | None:
     try:
-        url = session._build_url(address)  # noqa: SLF001  # what aiohttp itself asks
+        url = session._build_url(address)  # noqa: SLF001  # aiohttp itself calls it
         host, port, path = url.host or "", url.explicit_port, url.path
     except Exception:
         return None
@@ -77,7 +77,7 @@ def _begin(
 
 
 def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers that the program sets; those that the session makes of other arguments are in `hidden`."""
+    """Return the headers that the program sets, and the credentials in its other arguments (see `hidden`)."""
     auth = kwargs.get("auth") or session.auth
     cookies = (*session.cookie_jar.filter_cookies(url).values(), *dict(kwargs.get("cookies") or {}).values())
     texts = (str(getattr(cookie, "value", cookie)) for cookie in cookies)
@@ -89,7 +89,7 @@ def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str
 
 
 def _body(session: Any, kwargs: Mapping[str, Any]) -> bytes:
-    """Return the body, where it is at hand: JSON, bytes or text."""
+    """Return the body if it is JSON, bytes or text; else nothing."""
     data = kwargs.get("data")
     if kwargs.get("json") is not None:
         data = json.dumps(kwargs["json"])
@@ -105,7 +105,7 @@ def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
         headers.pop("content-encoding", None)
     call.answered(response.status, headers)
     reader = response.content
-    for chunk in getattr(reader, "_buffer", ()):  # what had come with the head
+    for chunk in getattr(reader, "_buffer", ()):  # received with the headers
         call.data(chunk)
     if reader.exception() is not None:
         gone(call, reader.exception())
@@ -115,7 +115,7 @@ def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
         _heard[id(reader)] = call
         reader.__class__ = _reader(module)
         if call.stop is not None and response.connection is not None:
-            # Its reader is told why; the response itself may be forgotten meanwhile.
+            # The reader reports why. Only the connection is kept here, since the response may be dropped meanwhile.
             connection = response.connection.transport
             call.stop.in_loop(lambda _: connection.abort())
 
@@ -162,7 +162,7 @@ def _reader(module: ModuleType) -> type[Any]:
 def _broken(reader: Any, call: CapturedCall, error: Any) -> RunStopped | None:
     """Report a reader's exception: the connection broke, or the program closed its response.
 
-    Returns what its program is told instead, where the call was stopped.
+    Return the exception to raise in the program instead, if the call was stopped.
     """
     if (stopped := call.told) is not None:
         gone(call, stopped)

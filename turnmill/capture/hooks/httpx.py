@@ -1,7 +1,7 @@
-"""httpx, and httpx2, which the SDKs of OpenAI, Anthropic, Mistral and Google use today: their transports.
+"""The hooks for transports of httpx and httpx2, which the SDKs of OpenAI, Anthropic, Mistral and Google use today.
 
-Below the clients, so that what they do (retries, redirects, decoding) stays theirs. What is passed on is the same
-response, with its stream inside of another one that tells us what it hands out.
+Transports are below the clients, so retries, redirects and decoding are not affected. The program gets the same
+response, with its stream wrapped in another one that reports its chunks to us.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from turnmill.capture.secrets import hidden
 from turnmill.capture.stop import stopping
 from turnmill.stopping import RunStopped, Stopping
 
-# Whether the request at hand is heard further up already, by a transport of ours.
+# Whether an outer transport of ours captures the current request already.
 inside: ContextVar[bool] = ContextVar("turnmill_capture_inside", default=False)
 
 
 def install(module: ModuleType) -> None:
-    """Let the transports of this module tell us; once more changes nothing."""
+    """Install the hook in this module's transports; a second call changes nothing."""
     sync, asynchronous = module.HTTPTransport, module.AsyncHTTPTransport
     for transport in (sync, asynchronous):
         patch(transport, "__init__", _prepared)
@@ -38,7 +38,7 @@ def install(module: ModuleType) -> None:
 def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall | None:
     """Begin the capture of an httpx request; return None if it goes to no model.
 
-    `about`: facts about the call, used as if its headers named them.
+    `about`: facts about the call, treated like headers of the request.
     """
     if inside.get():
         return None
@@ -53,7 +53,7 @@ def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall 
 
 
 def gone(call: CapturedCall, error: BaseException) -> None:
-    """End a call because of an exception, or the end of its task. Raises RunStopped where it was told to stop."""
+    """End a call because of an exception, or the end of its task. Raises RunStopped if it was told to stop."""
     if not isinstance(error, Exception):
         call.cancelled()
     elif isinstance(error, RunStopped):
@@ -66,7 +66,7 @@ def gone(call: CapturedCall, error: BaseException) -> None:
 
 
 def sent(call: CapturedCall, send: Callable[[], Any], transport: Any, request: Any, module: ModuleType) -> Any:
-    """Send a request whose call has begun -> its response, which tells the call what it hands out."""
+    """Send the request of a call. Return its response, whose stream reports its chunks to the call."""
     if call.stop is not None:
         call.stop.then(lambda _: shut(of_pool(transport, request.extensions)))
     try:
@@ -79,7 +79,7 @@ def sent(call: CapturedCall, send: Callable[[], Any], transport: Any, request: A
 
 
 async def sent_async(call: CapturedCall, send: Callable[[], Awaitable[Any]], module: ModuleType) -> Any:
-    """As `sent`, in a loop."""
+    """Do the same as `sent`, asynchronously."""
     heard = None if call.stop is None else stopping(call.stop)
     try:
         with _reported(call):
@@ -100,14 +100,14 @@ def _reported(call: CapturedCall) -> Iterator[None]:
 
 
 def _refused(module: Any, call: CapturedCall, stopped: RunStopped) -> Any:
-    """Return a response for a call that was stopped before it had one; for an exception, SDKs would try again."""
+    """Return a response for a call that was stopped before it had one; after an exception, SDKs would retry."""
     return module.Response(refusal.STATUS, headers=refusal.HEADERS, content=refusal.whole(call.dialect, str(stopped)))
 
 
 def _answered(response: Any, call: CapturedCall, module: Any, heard: Callable[[Any, CapturedCall], Any]) -> Any:
-    """Return the same response; its stream reports to the call what it hands out."""
+    """Return the same response; its stream reports its chunks to the call."""
     call.answered(response.status_code, _lower(response.headers))
-    if isinstance(response.stream, module.ByteStream):  # its body is there: a transport for tests, or a cache, made it
+    if isinstance(response.stream, module.ByteStream):  # complete already: made by a transport for tests, or a cache
         call.data(b"".join(response.stream))
         call.finished()
         return response
@@ -117,7 +117,7 @@ def _answered(response: Any, call: CapturedCall, module: Any, heard: Callable[[A
 
 def _prepared(original: Callable[..., None]) -> Callable[..., None]:
     @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it takes its place
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
         original(self, *args, **kwargs)
         runtime().prepare()
 
@@ -164,7 +164,7 @@ def _body(request: Any) -> bytes:
 
 @cache
 def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
-    """Streams of this module that tell a call what they hand out; the client wants them to be its own classes."""
+    """Return stream classes that report chunks to a call; they derive from the module's, as its client requires."""
 
     class Heard(module.SyncByteStream):  # type: ignore[misc, name-defined]  # a class of whichever module it is
         def __init__(self, stream: Any, call: CapturedCall) -> None:
@@ -177,7 +177,7 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
                     call.data(chunk)
                     yield chunk
                     call.check()
-                call.check()  # an answer without a length ends with its connection
+                call.check()  # without a length, a closed connection looks like the end
             except BaseException as error:
                 gone(call, error)
                 raise

@@ -1,4 +1,4 @@
-"""Installs the hooks of the libraries that a program imports: at once where it has, else when it does."""
+"""Install the hooks of HTTP libraries: at once if the program has imported a library, else when it does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Final
 
-HOOKS: Final = {  # library -> the module that knows it
+HOOKS: Final = {  # library -> the module with its hook
     "aiohttp": "turnmill.capture.hooks.aiohttp",
     "httpx": "turnmill.capture.hooks.httpx",
     "httpx2": "turnmill.capture.hooks.httpx",
@@ -23,7 +23,7 @@ log = logging.getLogger("turnmill.capture")
 
 
 def install() -> None:
-    """Install hooks into the libraries that are imported, and those that will be; a second call changes nothing."""
+    """Install hooks in libraries that are imported, or will be; a second call changes nothing."""
     for name in HOOKS:
         module = sys.modules.get(name)
         if module is not None:
@@ -33,7 +33,7 @@ def install() -> None:
 
 
 def hook(name: str, module: ModuleType) -> None:
-    """Install the hook of a library; a release of it that has other insides is left as it is."""
+    """Install the hook of a library; a release with different internals is left unchanged."""
     try:
         import_module(HOOKS[name]).install(module)
     except Exception:
@@ -41,7 +41,7 @@ def hook(name: str, module: ModuleType) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds nothing itself: it lets the others find a library, and hooks it when it has been executed."""
+    """Lets the other finders find a library, and hooks the library after it was executed."""
 
     def __init__(self) -> None:
         self._finding: set[str] = set()
@@ -62,7 +62,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Hooking(Loader):
-    """A library's own loader, and then our hook. The module keeps its own loader."""
+    """Runs a library's own loader, then our hook. The module keeps its own loader."""
 
     def __init__(self, name: str, loader: Loader) -> None:
         self._name, self._loader = name, loader

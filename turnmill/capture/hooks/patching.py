@@ -1,4 +1,4 @@
-"""Replaces methods of other people's classes, once each."""
+"""Replace methods of other libraries' classes, once each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OURS: Final = "_turnmill_capture"
 
 
 def patch(owner: type[Any], name: str, around: Callable[[Any], Any]) -> None:
-    """Put `around(original)` in a method's place; one of ours stays."""
+    """Replace a method by `around(original)`, unless it was replaced before."""
     original = getattr(owner, name)
     if not getattr(original, OURS, False):
         replacement = around(original)

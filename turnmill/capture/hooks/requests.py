@@ -1,4 +1,4 @@
-"""requests: its adapter, and what is read of the raw response below the one that programs see."""
+"""The hook for requests: its adapter, and reads of the raw response below the one that programs use."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
 
-# The call whose answer is waited for, so that its connection is known.
+# The call that waits for its answer, so that `_waiting` finds its connection.
 sending: ContextVar[CapturedCall | None] = ContextVar("turnmill_capture_sending", default=None)
 
 
 def install(module: ModuleType) -> None:
-    """Let this module's adapters tell us; once more changes nothing."""
+    """Install the hook in this module's adapters; a second call changes nothing."""
     patch(module.adapters.HTTPAdapter, "__init__", _prepared)
     patch(module.adapters.HTTPAdapter, "send", _send)
     patch(import_module("urllib3.connection").HTTPConnection, "getresponse", _waiting)
@@ -31,7 +31,7 @@ def install(module: ModuleType) -> None:
 
 def _prepared(original: Callable[..., None]) -> Callable[..., None]:
     @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it takes its place
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
         original(self, *args, **kwargs)
         runtime().prepare()
 
@@ -100,7 +100,7 @@ def _lower(headers: Any) -> dict[str, str]:
 
 
 def _listen(response: Any, call: CapturedCall) -> None:
-    """Hear what the raw response hands out. Its methods call each other: the outermost one counts."""
+    """Report the data that the raw response returns. Its methods call each other: only the outermost call counts."""
     raw = response.raw
     heard = _Heard(call, response.status_code, _lower(response.headers))
     stream, read, close = raw.stream, raw.read, raw.close
@@ -123,7 +123,7 @@ def _listen(response: Any, call: CapturedCall) -> None:
         try:
             return close(*args, **kwargs)
         finally:
-            if not heard.inside:  # else it is closed because reading it has failed
+            if not heard.inside:  # otherwise it is closed because a read has failed
                 call.cancelled()
 
     raw.stream, raw.read, raw.close = streamed, a_read, closed
@@ -131,7 +131,7 @@ def _listen(response: Any, call: CapturedCall) -> None:
 
 
 class _Heard:
-    """Tells a call what is read. Whether it is decoded is known when the first piece is."""
+    """Reports read data to a call. Only the first read shows whether the data is decoded."""
 
     def __init__(self, call: CapturedCall, status: int, headers: dict[str, str]) -> None:
         self._call, self._status, self._headers = call, status, headers
@@ -152,7 +152,7 @@ class _Heard:
                 self._tell(chunk, decoded)
                 yield chunk
                 self._call.check()
-            self._call.check()  # an answer without a length ends with its connection
+            self._call.check()  # without a length, a closed connection looks like the end
         except BaseException as error:
             gone(self._call, error)
             raise

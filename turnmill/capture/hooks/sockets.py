@@ -1,4 +1,4 @@
-"""Ends the wait of another thread for an answer: its socket is shut down, which wakes it."""
+"""End another thread's wait for an answer by shutting down its socket."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 def shut(found: Any) -> None:
-    """Shut a socket down, if there is one. TLS says nothing any more: the thread that reads sees the end."""
+    """Shut down a socket, if there is one, without TLS's closing message: the thread that reads sees the end."""
     if isinstance(found, socket.socket):
         with suppress(OSError):
             socket.socket.shutdown(found, socket.SHUT_RDWR)
 
 
 def of_pool(transport: Any, extensions: Any) -> Any:
-    """Return the socket of a request that httpcore sends, known by its extensions; None where others share it (HTTP/2).
+    """Return the socket of a request in httpcore, found by its extensions; None if others share it (HTTP/2).
 
-    What httpcore calls its parts is its own affair: where they are others, the next piece of the answer is told.
+    The attributes of httpcore are private. If they change, the stop takes effect at the answer's next piece instead.
     """
-    for sent in list(transport._pool._requests):  # noqa: SLF001  # nothing public knows the socket before the answer
+    for sent in list(transport._pool._requests):  # noqa: SLF001  # before the answer, the socket isn't public
         connection: Any = sent.connection if sent.request.extensions is extensions else None
         while getattr(connection, "_connection", None) is not None:
             connection = connection._connection  # noqa: SLF001
