@@ -239,7 +239,7 @@ class Settings(ClientSettings):
     archive_bytes: Count = Field(
         33_554_432, description="A segment of the archive, one of each partition, is written at this many bytes."
     )
-    archive_age: Seconds = Field(600.0, description="The time after which a segment of the archive is written.")
+    archive_age: Seconds = Field(600.0, description="The longest time until a segment of the archive is written.")
     redact: str | None = Field(
         None,
         description="What is replaced in finished turns: names of built-in rules (`secrets`, `email`, …) and files of "
@@ -403,8 +403,10 @@ class Settings(ClientSettings):
     )
     reopen_window: Seconds = Field(3600.0, description="Time in which a late event reopens an interrupted turn.")
     dedupe_window: Seconds = Field(86_400.0, description="Time for which closed turns are remembered.")
-    window_events: Count = Field(10_000, description="Events of one run that wait for missing earlier ones.")
-    window_bytes: Count = Field(8_388_608, description="Bytes of records of one run that wait for earlier ones.")
+    window_events: Count = Field(10_000, description="Most events of one run that wait for missing earlier ones.")
+    window_bytes: Count = Field(
+        8_388_608, description="Most bytes of records of one run that wait for missing earlier ones."
+    )
     run_bytes: Count = Field(
         536_870_912,
         description="The most memory for the records of one run: their bytes, and the overhead of many small values. "
