@@ -21,7 +21,7 @@ WITHIN: Final = 15.0  # seconds to wait for the broker
 
 
 def answers(thread_id: str, *, tenant: str | None = None, settings: ClientSettings | None = None) -> list[Answer]:
-    """Return the answers of the last 14 days to a thread's questions that no run has taken up, oldest first.
+    """Return a thread's answers of the last 14 days that no run has taken up, oldest first.
 
     The run that uses an answer acknowledges it with `await run.acknowledge(answer)`. Until then it is returned again.
 

@@ -3,7 +3,7 @@
     POST /v1/records, application/x-ndjson: a record a line, as `turnmill.envelope` describes it, except that
     `thread_id` may be any name. -> {"records": 2, "refusals": [{"line": 1, "reason": "too_large", "detail": "…"}]}
 
-The gateway answers when all records are safe. The token determines the tenant of the records.
+The gateway answers when all records are safe. Only the token determines the tenant of the records.
 """
 
 from __future__ import annotations

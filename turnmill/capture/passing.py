@@ -40,7 +40,7 @@ class Call:
 
 
 class CapturedCall:
-    """One call that is being captured. Its methods don't wait, and only `check` raises. After its end they do nothing.
+    """One call that is being captured. Its methods don't wait, and only `check` raises. Only its first end counts.
 
     `thread_id`, `run_id`: where it is published; empty until its request was read, a moment later. `dialect`: its wire.
     `stop`: receives a command to stop; None if no commands are received.

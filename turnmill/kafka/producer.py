@@ -24,7 +24,7 @@ from turnmill.kafka.refusal import refusal
 from turnmill.settings import ClientSettings
 
 CONNECT_WITHIN: Final = 10.0  # seconds
-TOPIC_WITHIN: Final = 3.0  # seconds until each broker knows a topic that has just been created
+TOPIC_WITHIN: Final = 3.0  # seconds until the queried broker knows a topic that has just been created
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 512 * 1024  # of one partition's batch in a produce request
 REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # permanent: a retry would fail again
