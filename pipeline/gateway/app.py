@@ -1,4 +1,4 @@
-"""The gateway as an ASGI app: its routes, and what is around them."""
+"""The gateway as an ASGI app: its routes, middleware and error handlers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class App(FastAPI):
 def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
     """Return the app; it connects to broker and store when they are first needed. Raises CallerError for bad settings.
 
-    `dev`: the folder of `turnmill dev`, in the gateway that it starts.
+    `dev`: the folder of `turnmill dev`; set only in the gateway that this command starts.
     """
     gateway = Gateway(settings)
     proxy = commands = None

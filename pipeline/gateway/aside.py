@@ -1,4 +1,4 @@
-"""Threads for what would hold the event loop, and all callers with it, for more than some milliseconds."""
+"""Worker threads for calls that would block the event loop, and so all callers, for more than a few milliseconds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final, ParamSpec, TypeVar
 from pipeline.policies.pools import ASIDE
 from pipeline.policies.slots import Slots
 
-SMALL: Final = 16_384  # bytes that are read in the loop
+SMALL: Final = 16_384  # bytes; bodies up to this size are parsed in the event loop
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 class Aside:
-    """Each tenant has its share of the threads. What waits is bounded by the requests that a caller may have open."""
+    """Runs calls in threads, of which each tenant has a share. The limit of open requests bounds the waiting calls."""
 
     def __init__(self) -> None:
         self._slots = Slots(ASIDE.size)
@@ -24,6 +24,6 @@ class Aside:
     async def run(
         self, tenant: str | None, call: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Call in a thread, once it is the tenant's turn."""
+        """Call in a thread as soon as the tenant's share of the threads allows it."""
         async with self._slots.taken(tenant):
             return await asyncio.to_thread(call, *args, **kwargs)

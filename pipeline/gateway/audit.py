@@ -1,4 +1,4 @@
-"""The audit log over HTTP: who changed something or read it out."""
+"""The audit log over HTTP: who changed or exported something."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Recorded(BaseModel):
     """An action: ids and names, never contents."""
 
     at: int = Field(description="Epoch milliseconds.")
-    who: str = Field(description="The token's name, or the person's; empty of somebody unknown.")
-    token: str = Field(description="The id of the token or the session; empty for one of the settings.")
+    who: str = Field(description="Name of the token or person; empty if unknown.")
+    token: str = Field(description="Id of the token or session; empty for a token of the settings.")
     address: str = Field(description="Where the request came from.")
     action: str
-    subject: str = Field(description="The id of what it was done to.")
-    tenant: str | None = Field(description="Whose that is; null for what is of all.")
+    subject: str = Field(description="Id of the object that was changed or read.")
+    tenant: str | None = Field(description="The object's tenant; null if it belongs to all tenants.")
     outcome: str = Field(description="`done`, `failed` or `refused`.")
 
 
 class Page(BaseModel):
-    """Entries, the newest first; `next` asks for more."""
+    """Entries, newest first; pass `next` as `cursor` for the next page."""
 
     records: list[Recorded]
     next: str | None
@@ -46,14 +46,14 @@ async def read_audit(
     principal: Admin,
     response: Response,
     tenant: Tenant = None,
-    who: Annotated[str | None, Query(max_length=500, description="Only of this name.")] = None,
-    what: Annotated[str | None, Query(max_length=100, description="Only this action; `token`: all of tokens.")] = None,
-    since: Annotated[Moment | None, Query(description="Then or later.")] = None,
-    until: Annotated[Moment | None, Query(description="Before then.")] = None,
+    who: Annotated[str | None, Query(max_length=500, description="Only actions of this name.")] = None,
+    what: Annotated[str | None, Query(max_length=100, description="This action; `token`: all on tokens.")] = None,
+    since: Annotated[Moment | None, Query(description="At or after this time.")] = None,
+    until: Annotated[Moment | None, Query(description="Before this time.")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST, description="Entries on a page.")] = 100,
-    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the previous page.")] = None,
 ) -> Page:
-    """Return what people and tokens changed or read out, the newest first; an action is here within seconds."""
+    """Return what people and tokens changed or exported, newest first. Actions appear here within seconds."""
     if gateway.trail is None:
         raise Problem("conflict", "TURNMILL_AUDIT_RETENTION is 0: only the log has who did what")
     wanted = AuditQuery(principal.bounded(tenant), who, what, since, until)

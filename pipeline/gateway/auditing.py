@@ -1,6 +1,6 @@
-"""What the gateway tells the audit log beside what routes change: who was refused, and who read something out.
+"""Audit entries that the gateway writes for refused requests and for exports; routes write those of changes.
 
-Both are told once a minute for the same caller and place, and only where the store keeps entries.
+Both are logged once a minute for the same caller and place, and only if the store keeps entries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from turnmill.clock import now_ms
 
 
 def refused(request: Request) -> None:
-    """Tell that a request was refused; nothing of one that names nobody: each page begins with such a request."""
+    """Log a refused request. One without credentials is not logged: each page load begins with such a request."""
     gateway: Gateway = request.app.state.gateway
     actor, people = acting.get(), gateway.authenticator.people
     named = "authorization" in request.headers or (people is not None and people.cookie in request.cookies)
@@ -28,7 +28,7 @@ def refused(request: Request) -> None:
 
 
 def begun(gateway: Gateway, request: Request, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
-    """Return who acts from now on in this request, where no token says it."""
+    """Set and return the actor of this request, where no token identifies one."""
     keep = None if gateway.trail is None else gateway.trail.keep
     actor = Actor(name, token, request.client.host if request.client else "", tenant, keep)
     acting.set(actor)
@@ -36,7 +36,7 @@ def begun(gateway: Gateway, request: Request, name: str = "", token: str = "", t
 
 
 def read_out(gateway: Gateway, action: str, subject: str, tenant: str | None) -> None:
-    """Tell that the caller has read out something that is to leave the gateway."""
+    """Log that the caller exported data from the gateway."""
     actor = acting.get()
     if gateway.trail is not None and actor is not None and gateway.trail.is_new(now_ms(), (actor, action, subject)):
         audit.info("%s of %r, by %r", action, subject, actor.name, extra=of(action, subject, tenant))

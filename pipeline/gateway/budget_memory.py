@@ -1,4 +1,4 @@
-"""The used part of the budgets in the gateway's memory, so that a check costs no query."""
+"""What is used of each budget, held in the gateway's memory so that a check costs no query."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.waiting import Waiting, WaitingWanted
 from turnmill.clock import now_ms
 
-EVERY: Final = 5.0  # seconds between two looks at the store
+EVERY: Final = 5.0  # seconds between two queries of the store
 
 log = logging.getLogger(__name__)
 
 
 class Budgets:
-    """The used part of the budgets, some seconds old.
+    """What is used of each budget, as of some seconds ago.
 
     While the store is away, the last known numbers count; a budget that was never known refuses nothing.
 
-    `answers`: to those that ask; `asked`: the questions that were open at the last look, since when (epoch ms).
-    `open_use`: what open runs have used of a budget beside that, by tenant, where somebody counts it.
+    `answers`: people's answers to budgets that ask; `asked`: since when each open question is open (epoch ms), as of
+    the last query. `open_use`: returns what open runs have used of a budget in addition, by tenant; None: not counted.
     """
 
     def __init__(self, budgets: tuple[Budget, ...], store: Callable[[], Awaitable[ThreadStore]]) -> None:
         self.budgets = budgets
         self.states: dict[str, State] = {}
-        self.at = 0  # epoch ms of the last look
+        self.at = 0  # epoch ms of the last query
         self.answers = BudgetAnswers(budgets)
         self.asked: dict[str, int] = {}
         self.open_use: Callable[[Budget], Mapping[str, int]] | None = None
@@ -43,25 +43,25 @@ class Budgets:
         self._warn = RepeatedWarning(log)
 
     def start(self) -> None:
-        """Look every few seconds from now on; nothing where there are no budgets."""
+        """Start to query the store every few seconds; do nothing if there are no budgets."""
         if self.budgets and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop querying the store."""
         running = [task for task in (self._looking, self._asked) if task is not None]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
     async def known(self) -> None:
-        """Return when the store was asked once. Raises StoreError."""
+        """Return once the store has been queried at least once. Raises StoreError."""
         self.start()
         if self.budgets and not self.at:
             await self.renew()
 
     async def renew(self) -> None:
-        """Ask the store; who asks while an answer is on its way waits for the same one. Raises StoreError."""
+        """Query the store; concurrent callers share one query. Raises StoreError."""
         if self._asked is None or self._asked.done():
             self._asked = asyncio.create_task(self._ask())
         await asyncio.shield(self._asked)
@@ -79,18 +79,18 @@ class Budgets:
         return stored.with_more(self.open_use(stored.budget)).at_least(self.states.get(stored.budget.name))
 
     def _asks(self, state: State) -> bool:
-        """Return True where a person may still answer."""
+        """Return True if the budget asks and a person may still answer or approve."""
         now = now_ms()
         is_open = state.budget.enforce == "ask" and not state.over(now)
         return is_open and self.answers.approved(state.budget, now) is None
 
     def stops(self, state: State) -> bool:
-        """Return True where the open runs of a budget that is used up are to stop."""
+        """Return True if this budget stops its open runs once it is used up."""
         enforce = state.budget.enforce
         return enforce == "stop" or (enforce == "ask" and self.answers.approved(state.budget, now_ms()) is False)
 
     def waiting(self, wanted: WaitingWanted) -> list[Waiting]:
-        """Return the open questions, each as a thread of its own that waits."""
+        """Return the open questions of budgets, each as a waiting thread of its own."""
         now = now_ms()
         questions = [(one, one.budget.question(now)) for one in self.states.values() if self._asks(one)]
         found = [_waiting(one, name, self.asked[name]) for one, name in questions if name in self.asked]
@@ -115,7 +115,7 @@ class Budgets:
         return tuple(filter(counts, self.budgets))
 
     def verdict(self, tenant: str | None, budgets: Collection[Budget]) -> Verdict:
-        """Return whether these budgets allow a tenant's call; answered from memory."""
+        """Return whether these budgets allow a tenant's call, from memory."""
         now = now_ms()
         known = (self.states.get(one.name) for one in budgets)
         exhausted = tuple(
@@ -126,7 +126,7 @@ class Budgets:
         return Verdict(not exhausted, exhausted, bool(exhausted) and all(map(self._asks, exhausted)))
 
     def allowed(self, tenant: str | None, agent: str | None = None, model: str | None = None) -> Verdict:
-        """Return the same by the names of agent and model."""
+        """Return the verdict of the budgets that count a call of this agent to this model."""
         return self.verdict(tenant, self.counting(tenant, agent, () if model is None else (model,)))
 
     async def _look(self) -> None:
@@ -141,7 +141,7 @@ class Budgets:
 
 
 def _waiting(state: State, answer_id: str, since: int) -> Waiting:
-    """Return the question of a budget as a row of what waits: there is no turn and no run behind it."""
+    """Return the question of a budget as a row of the waiting threads; it has no turn and no run."""
     budget, (thread_id, name) = state.budget, thread_of(state.budget)
     unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("US dollars", NANO)
     used, most = (f"{amount / scale:,.10g}" for amount in (state.used, budget.limit))

@@ -1,6 +1,6 @@
-"""Stops the open runs of budgets that are used up, or has people asked about them.
+"""Stops the open runs of used-up budgets, or has people asked whether more may be used.
 
-What open runs have used already is a part of what is used.
+What open runs have used so far counts as used.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from turnmill.limits import LISTED_RUNS
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
 
-EVERY: Final = 0.5  # seconds between two looks at the store
-BACK: Final = 3_600.0  # seconds: what runs have used that began before this gateway
+EVERY: Final = 0.5  # seconds between two queries of the store
+BACK: Final = 3_600.0  # seconds of telemetry to read at the start, for runs that began before this gateway
 COUNTED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ Used = dict[str | None, Counter[str]]  # by model: tokens, nano_usd
 
 
 class OpenUse:
-    """What open runs have used, as their streams or workers say while they go on. A listener of the follower."""
+    """What open runs have used so far, as reported by their streams and by workers. A listener of the follower."""
 
     name = "what open runs have used"
     topics = (TELEMETRY,)
@@ -60,23 +60,23 @@ class OpenUse:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._seen = Seen(LISTED_RUNS)
-        self.used: dict[RunKey, Used] = {}  # as their streams say it
-        self.told: dict[RunKey, Used] = {}  # as workers do
+        self.used: dict[RunKey, Used] = {}  # as reported by their streams
+        self.told: dict[RunKey, Used] = {}  # as reported by workers
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
         """Return where the reading begins."""
         return await offsets_since(self._settings, consumer, self.topics, BACK)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
-        """Take records of the telemetry topic; malformed ones are others' affair."""
+        """Take records of the telemetry topic; malformed ones are skipped, since other readers report them."""
         for record in records:
             with suppress(InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
                 self.add(telemetry.decode(record.value))
 
     def add(self, record: TelemetryRecord) -> None:
-        """Add what a response has used, or take what a worker tells of all finished ones: the newest record counts.
+        """Add the usage of a response, or replace a worker's report on all finished responses by a newer one.
 
-        What is derived at the end of a run is stored in the same moment.
+        Derived usage is skipped: it is sent at the end of a run, and stored at the same moment.
         """
         key, data = RunKey(record.get("tenant"), record["thread_id"], record["run_id"]), record["data"]
         if record["type"] == OPEN_USAGE:
@@ -97,9 +97,9 @@ class OpenUse:
         used.setdefault(model, Counter()).update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
 
     def of(self, budget: Budget, runs: Iterable[ListedRun]) -> Counter[str]:
-        """Return what these runs have used of a budget, by tenant: of each the more of what was said and told.
+        """Return what these runs have used of a budget, by tenant; per run, the larger of the two reports counts.
 
-        Some streams say at their end once more what their responses have used.
+        Some streams repeat at their end what their responses have used.
         """
         found = Counter[str]()
         for run in runs:
@@ -108,7 +108,7 @@ class OpenUse:
         return found
 
     def keep(self, runs: Iterable[RunKey]) -> None:
-        """Forget the runs that are not open any more: the store has them, or will."""
+        """Forget all other runs: those no longer open are in the store, or soon will be."""
         still = {*runs}
         self.used = {key: used for key, used in self.used.items() if key in still}
         self.told = {key: used for key, used in self.told.items() if key in still}
@@ -120,7 +120,7 @@ def _of_budget(budget: Budget, run: ListedRun, used: Used) -> int:
 
 
 def to_stop(states: Iterable[State], runs: Sequence[ListedRun], now: int) -> list[tuple[State, ListedRun]]:
-    """Return the open runs of budgets that are used up. Pure."""
+    """Return the used-up budgets with their open runs. Pure."""
     return [
         (state, run)
         for state in states
@@ -133,25 +133,25 @@ def to_stop(states: Iterable[State], runs: Sequence[ListedRun], now: int) -> lis
 
 
 class BudgetStops:
-    """Looks at the budgets that stop, and at those that ask, twice a second."""
+    """Checks the budgets that stop runs, and those that ask people, twice a second."""
 
     def __init__(self, gateway: Gateway, commands: Commands) -> None:
         self._gateway = gateway
         self._commands = commands
         self._open_use = OpenUse(gateway.settings)
-        self._stopped: set[str] = set()  # commands
-        self._told: set[str] = set()  # questions
+        self._stopped: set[str] = set()  # ids of commands
+        self._told: set[str] = set()  # ids of questions
         self._task: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
 
     def start(self) -> None:
-        """Look from now on."""
+        """Start checking."""
         self._gateway.follower.listen(self._open_use)
         self._gateway.budgets.open_use = lambda budget: self._open_use.of(budget, self._gateway.follower.runs)
         self._task = asyncio.create_task(self._watch(), name="budgets that stop")
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._task is not None:
             await ended(self._task)
 
@@ -179,11 +179,11 @@ class BudgetStops:
                 self._stopped.add(command.id)
                 said = about(run.thread)
                 audit.info("run %s is told to stop, by budget %s", run.key.run_id, state.budget.name, extra=said)
-        if len(self._stopped) > LISTED_RUNS:  # a command that is given again is the same one
+        if len(self._stopped) > LISTED_RUNS:  # harmless: a command that is given again has the same id
             self._stopped.clear()
 
     async def _tell(self, state: State) -> None:
-        """Say that a budget asks, where it has begun to; workers would say the same later."""
+        """Add the notice of a budget that has begun to ask; workers would add the same one later."""
         budgets, now = self._gateway.budgets, now_ms()
         question = state.budget.question(now)
         if question not in self._told and budgets.asked.get(question) and (notices := state.notices(now)):
@@ -193,7 +193,7 @@ class BudgetStops:
 
 
 def _command(state: State, run: ListedRun) -> Command:
-    """Return the command to stop a run: the same one, whichever gateway gives it."""
+    """Return the command to stop a run; its id is the same from every gateway."""
     tenant, thread_id, run_id = run.key
     named = uuid5(NAMESPACE_URL, f"{state.budget.name} {state.start} {tenant or ''} {thread_id} {run_id}")
     now = now_ms()

@@ -1,4 +1,4 @@
-"""Budgets over HTTP: what is used of them, and whether a program may begin."""
+"""Budgets over HTTP: how much is used, and whether a program may start a run."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ router = APIRouter(prefix="/v1/budgets", tags=["budgets"])
 
 
 class BudgetState(BaseModel):
-    """A budget, and what is used of it."""
+    """A budget, and how much of it is used."""
 
     name: str
-    tenant: str | None = Field(description="Whose use counts; null: everybody's.")
+    tenant: str | None = Field(description="The tenant whose use counts; null: all tenants.")
     agent: str | None
     model: str | None
     unit: str = Field(description="`tokens` or `usd`.")
     per: str = Field(description="`hour`, `day` or `month`, of UTC.")
     limit: float
     used: float
-    ratio: float = Field(description="Used of the limit; 1 is all.")
+    ratio: float = Field(description="Used share of the limit; 1: used up.")
     start: str
     end: str
 
@@ -37,13 +37,13 @@ class Listed(BaseModel):
     """The budgets that the caller may see."""
 
     budgets: list[BudgetState]
-    as_of: str | None = Field(description="When the store was asked.")
+    as_of: str | None = Field(description="When the store was queried.")
 
 
 class Answer(BaseModel):
     """The answer of a check.
 
-    `allowed`: no budget that would count is used up; `exhausted`: those that are, as far as the caller may see them.
+    `allowed`: no budget that counts this call is used up; `exhausted`: the used-up ones that the caller may see.
     """
 
     allowed: bool
@@ -54,7 +54,7 @@ class Answer(BaseModel):
 Name = Annotated[str | None, Query(max_length=500)]
 
 
-@router.get("", summary="Budgets, and what is used of them", responses=documented("forbidden"))
+@router.get("", summary="Budgets, and how much of each is used", responses=documented("forbidden"))
 async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = None) -> Listed:
     """List the budgets. A token that is bound to a tenant sees the budgets of that tenant alone."""
     bound = principal.bounded(tenant)
@@ -65,14 +65,14 @@ async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = 
 
 @router.get(
     "/check",
-    summary="Whether a program may begin",
+    summary="Whether a program may start a run",
     responses=documented("forbidden"),
     openapi_extra=alternatives("read", "publish"),
 )
 async def check_budgets(
     gateway: TheGateway, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
 ) -> Answer:
-    """From memory: what was used some seconds ago. Ask before a run begins; what runs already goes on."""
+    """Check before a run starts; runs under way go on. Answered from memory, some seconds old."""
     bound = principal.bounded(tenant)
     await gateway.budgets.known()
     verdict = gateway.budgets.allowed(bound, agent, model)

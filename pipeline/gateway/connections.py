@@ -49,11 +49,11 @@ from turnmill.feedback_record import TOPIC as FEEDBACK
 from turnmill.publisher import Publisher
 
 AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
-ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
-ERASED_AT_ONCE: Final = 500  # threads that the store is asked for together
-ERASED_KNOWN: Final = 10_000  # threads
-NOTICE_KNOWN_MS: Final = 86_400_000  # in which other gateways leave the same one
-TENANTS_NAMED: Final = 20  # of those that have the thread
+ERASED_HOLDS: Final = 5.0  # seconds for which the answer that a thread was not deleted is reused
+ERASED_AT_ONCE: Final = 500  # threads in one query of the store
+ERASED_KNOWN: Final = 10_000  # threads that are remembered
+NOTICE_KNOWN_MS: Final = 86_400_000  # within which other gateways may add the same notice
+TENANTS_NAMED: Final = 20  # in an error, of the tenants that have the thread
 
 T = TypeVar("T")
 
@@ -85,9 +85,9 @@ class Opened(Generic[T]):
 
 @dataclass(slots=True)
 class Erasure:
-    """The gateway's knowledge of a thread's deletion.
+    """Whether a thread was deleted, as far as the gateway knows.
 
-    `asked`: when it asked the store last; `wanted`: when a reader needed the answer last (times of time.monotonic()).
+    `asked`: when the store was last queried; `wanted`: when a reader last needed the answer (by time.monotonic()).
     """
 
     asked: float = -math.inf
@@ -98,22 +98,22 @@ class Erasure:
 class Erased:
     """The deleted threads, as far as live streams and figures need them.
 
-    Each is asked for every few seconds at most, together with all others that are soon due.
+    The store is queried for each every few seconds at most, together with all others that are soon due.
     """
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
         self._store = store
-        self._known: OrderedDict[ThreadKey, Erasure] = OrderedDict()  # asked for the longest ago first
+        self._known: OrderedDict[ThreadKey, Erasure] = OrderedDict()  # longest since its query first
 
     async def among(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
-        """Return the deleted ones of these threads; while the store is away, those that are known to be."""
+        """Return the deleted ones of these threads; while the store is away, those known so far."""
         now = time.monotonic()
         for one in threads:
             self._known.setdefault(one, Erasure()).wanted = now
         unsure = [one for one in threads if self._is_unsure(one, now - ERASED_HOLDS)]
         if unsure:
             unsure += self._soon_unsure(now, {*unsure})
-            for one in unsure:  # before it is asked for: one of many readers asks, the others go on with what is known
+            for one in unsure:  # set before the query: one of many readers asks, the others use what is known
                 self._known[one].asked = now
                 self._known.move_to_end(one)
             with suppress(StoreError):
@@ -127,12 +127,12 @@ class Erased:
 
     def _is_unsure(self, thread: ThreadKey, late: float) -> bool:
         known = self._known[thread]
-        return known.asked <= late and not known.erased  # it stays so
+        return known.asked <= late and not known.erased  # a deletion is final
 
     def _soon_unsure(self, now: float, but: set[ThreadKey]) -> list[ThreadKey]:
-        """Return other threads that are soon due, and are still wanted.
+        """Return other threads whose answer soon expires and is still wanted.
 
-        Hundreds of readers, each with its own thread, would otherwise ask a hundred times a second.
+        Hundreds of readers, each with its own thread, would otherwise cause a hundred queries a second.
         """
         half = now - ERASED_HOLDS / 2
         found: list[ThreadKey] = []
@@ -174,7 +174,7 @@ class Gateway:
         self.searching = Slots(SEARCHES.size)
         self.reading = Slots(READS.size)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
-        # To the brokers, also where this environment names a gateway for agents: it would publish to itself.
+        # Always to the brokers: if this environment names a gateway for agents, this one would publish to itself.
         to_brokers = settings.model_copy(update={"publish_url": None, "control": False})
         self._publisher = Opened(lambda: Publisher(to_brokers).__aenter__())
         self._feedback = Opened(lambda: Publisher(to_brokers, topic=FEEDBACK).__aenter__())
@@ -197,7 +197,7 @@ class Gateway:
         return await self._control.get()
 
     async def notify(self, notice: NoticeRecord) -> None:
-        """Leave a notice, once. Raises StoreError."""
+        """Add a notice to the store, unless it has it already. Raises StoreError."""
         await (await self.store()).add_notices([notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
 
     @contextmanager
@@ -246,9 +246,9 @@ class Gateway:
             await self._store.value.close()
 
     async def find(self, conversation_id: str, tenant: str | None) -> ThreadKey:
-        """Return the stored thread that a caller bounded to `tenant` means (None: to none, "": to threads without one).
+        """Return the stored thread that a caller of `tenant` means (None: any tenant, "": threads without a tenant).
 
-        Raises Problem, also where several tenants have such a thread; StoreError.
+        Raises StoreError, and Problem where no tenant or several tenants have such a thread.
         """
         found = only_one(conversation_id, await self.stored(conversation_id, tenant))
         if found is None:
@@ -261,7 +261,7 @@ class Gateway:
 
 
 def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | None:
-    """Return the thread that is meant, None where there is none. Raises Problem where several tenants have one."""
+    """Return the only thread found, None if none was. Raises Problem if several tenants have one."""
     if len(found) > 1:
         tenants = sorted(one.tenant or "" for one in found)[:TENANTS_NAMED]
         raise Problem(
@@ -274,7 +274,7 @@ def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | 
 
 
 def unknown_thread(conversation_id: str) -> Problem:
-    """Return the problem of a thread that doesn't exist, or is another tenant's: callers can't tell the two apart."""
+    """Return the problem of a thread that doesn't exist or is another tenant's; callers can't tell which."""
     return Problem(
         "unknown-thread", f"no thread {conversation_id!r:.200} is stored: GET /v1/threads lists those that are"
     )

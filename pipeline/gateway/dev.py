@@ -1,4 +1,4 @@
-"""Kills of the worker, on request and told in words: in the gateway of `turnmill dev`, and in no other."""
+"""Endpoints that kill the worker, and list past kills; only in the gateway of `turnmill dev`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.gateway.security import Admin
 
 
 def routes(folder: Path) -> APIRouter:
-    """Return the endpoints; `folder` is the one in which `turnmill dev` writes how kills went."""
+    """Return the endpoints; `turnmill dev` records the kills in `folder`."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/v1/dev/kills")

@@ -71,7 +71,7 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
             yield (
                 f'<details><summary><code><b class="method">{method.upper()}</b>{escape(path)}</code>'
                 f"<span>{escape(operation.get('summary', ''))}</span></summary>"
-                f'<div id="{escape(f"{method}-{path}")}">'  # an address that ends in #ID opens what holds it
+                f'<div id="{escape(f"{method}-{path}")}">'  # a link to #ID opens the element that contains it
             )
             yield from _operation(operation)
             yield "</div></details>"
@@ -126,6 +126,6 @@ def _takes(schema: dict[str, Any]) -> str:
 
 
 def _text(text: str) -> str:
-    """Text as HTML, with <code> for what is between backticks."""
+    """Return text as HTML, with <code> for text between backticks."""
     parts = escape(text, quote=False).split("`")
     return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))

@@ -1,4 +1,4 @@
-"""A record of the events topic, decoded once for all of a gateway that read it. Pure."""
+"""A record of the events topic, decoded once for all its readers in a gateway. Pure."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from topics.thread_key import ThreadKey
 from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
 
-PER_RECORD = 600  # bytes of memory that a record takes beside its value
+PER_RECORD = 600  # bytes of memory that a record takes in addition to its value
 
 Envelope = dict[str, Any]
 Headers = Sequence[tuple[str, bytes | None]]
-Said = dict[tuple[int, bool], bytes]  # (index of an event, whether with what it shows) -> its frame
+Said = dict[tuple[int, bool], bytes]  # (index of an event, with `shows` or not) -> its frame
 
-NOTHING: Final[Said] = {}  # of all records that are not fresh
+NOTHING: Final[Said] = {}  # shared by all records that are not fresh
 
 
 class EventRecord:
     """One record of the events topic.
 
-    What is held for long is its bytes: decoded it takes six times as much memory, in objects that the garbage
-    collector looks through again and again, while everybody waits.
+    Only its bytes are kept for long: decoded, it takes six times as much memory, in objects that the garbage collector
+    scans again and again, while everybody waits.
     """
 
     __slots__ = ("_envelope", "_value", "at", "fresh", "headers", "offset", "partition", "run", "said")
 
     def __init__(self, partition: int, offset: int, at: int, value: bytes | None, headers: Headers = ()) -> None:
-        """Hold a record as it was read; `at`: broker ms."""
+        """Wrap a record as it was read; `at`: its time by the broker, epoch ms."""
         self.partition = partition
         self.offset = offset
         self.at = at
         self.headers = headers
-        self.run: ListedRun | None = None  # while it is fresh: the run that it is of, in the index of runs
+        self.run: ListedRun | None = None  # while it is fresh: its run in the index of runs
         self.fresh = True
-        self.said: Said = {}  # while it is fresh: what readers were sent of it
+        self.said: Said = {}  # while it is fresh: the frames that readers were sent
         self._value = value
         self._envelope: Envelope | None = None  # while it is fresh
 
     @property
     def size(self) -> int:
-        """In memory, about."""
+        """Its approximate size in memory, in bytes."""
         return PER_RECORD + len(self._value or b"")
 
     def holds_any(self, marks: Sequence[bytes]) -> bool:
-        """Return True if one of these is somewhere in the record: a look that costs less than to decode it."""
+        """Return True if the record contains one of these; costs less than decoding it."""
         value = self._value or b""
         return any(mark in value for mark in marks)
 
     @property
     def envelope(self) -> Envelope | None:
-        """None where it is none."""
+        """The decoded record; None if it is malformed."""
         if self._envelope is not None or self._value is None:
             return self._envelope
         try:
             envelope = decode(self._value)
-        except InvalidRecord:  # a dead letter, as the assembler will say
+        except InvalidRecord:  # the assembler makes a dead letter of it
             self._value = None
             return None
         if self.fresh:
@@ -66,12 +66,12 @@ class EventRecord:
 
     @property
     def thread(self) -> ThreadKey | None:
-        """The thread that it names itself; None where it is no record."""
+        """The thread that the record names; None if it is malformed."""
         envelope = self.envelope
         return None if envelope is None else ThreadKey.of(envelope["thread_id"], envelope.get("tenant"))
 
     def pack(self) -> None:
-        """Keep the bytes alone from now on."""
+        """Drop everything but the bytes."""
         self.fresh = False
         self.headers = ()
         self.run = self._envelope = None

@@ -1,4 +1,4 @@
-"""Facts of an uploaded run beside its stream: from query parameters, headers, or the body's first event."""
+"""Facts about an uploaded run that its stream doesn't hold: from the query, headers, or the body's first event."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ End = Literal["complete", "aborted", "error", "disconnected", "open"]
 
 
 class Facts(BaseModel):
-    """Facts about a run beside its stream, as parameters of the query."""
+    """Facts about a run that its stream doesn't hold, as query parameters."""
 
     model_config = ConfigDict(protected_namespaces=())
 
     agent_id: Text | None = Field(None, description="By default the agent's name, or `agent`.")
-    agent_name: Text | None = Field(None, description="As people know it.")
-    model_name: Text | None = Field(None, description="Where the stream does not say it.")
-    provider_name: Text | None = Field(None, description="Where the stream does not say it.")
-    parent_run_id: Text | None = Field(None, description="The run that started this one, a sub-agent's.")
-    parent_thread_id: Text | None = Field(None, description="The thread of that run, where it is another one.")
+    agent_name: Text | None = Field(None, description="Display name.")
+    model_name: Text | None = Field(None, description="If the stream does not name it.")
+    provider_name: Text | None = Field(None, description="If the stream does not name it.")
+    parent_run_id: Text | None = Field(None, description="The run that started this one, if this is a sub-agent's.")
+    parent_thread_id: Text | None = Field(None, description="The thread of the parent run, if it differs.")
     continues: Text | None = Field(None, description="The run that this one follows.")
     replaces: Text | None = Field(None, description="The run that this one is another version of.")
     request: str | None = Field(None, description="JSON: the body that the agent's server was called with.")
 
 
 class FactHeaders(BaseModel):
-    """Facts about a run as headers, for clients that do not make their URLs; the query wins."""
+    """Facts about a run as headers, for clients that can't set the query, which takes precedence."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -65,18 +65,18 @@ class Where(Facts):
     """The query of an upload."""
 
     dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]  # the names of a registry
-        description="The protocol of the stream. `auto`: recognised by its first events, held back until then."
+        description="The protocol of the stream. `auto`: recognised by the first events, which wait until then."
     )
     tenant: Annotated[str, StringConstraints(max_length=200)] | None = Field(
-        None, description="Whose the run is; for tokens without a tenant."
+        None, description="The run's tenant; for tokens without a tenant."
     )
     from_seq: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(
-        None, description="The number of the body's first event: `next_seq` of the upload before. By default 0."
+        None, description="The number of the body's first event: `next_seq` of the previous upload. By default 0."
     )
     end: End | None = Field(
         None,
-        description="How the run ended. By default `complete` if the stream says so itself, else `disconnected`. "
-        "`open`: more of it follows in another upload.",
+        description="How the run ended. By default `complete` if the stream has its end, else `disconnected`. "
+        "`open`: another upload continues it.",
     )
     info: Literal["query", "first"] = Field(
         "query",
@@ -85,7 +85,7 @@ class Where(Facts):
 
 
 def facts_of(where: Where, headers: FactHeaders, in_body: dict[str, Any]) -> tuple[Facts, Any]:
-    """Each fact of the query, else the headers, else the body. -> the facts, and the request's JSON. Raises Problem."""
+    """Return each fact from the query, else the headers, else the body; and the request's JSON. Raises Problem."""
     found: dict[str, Any] = {}
     for name in Facts.model_fields:
         value = getattr(where, name)

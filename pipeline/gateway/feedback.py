@@ -1,4 +1,4 @@
-"""Feedback over HTTP, on its way to its topic."""
+"""Feedback over HTTP, published to its topic."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ Label = Annotated[str, StringConstraints(strict=True, max_length=FEEDBACK_CHARAC
 
 
 class Given(BaseModel):
-    """What is said of a thread, or of one of its turns."""
+    """Feedback on a thread, or on one of its turns."""
 
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[Short, Field(description="What is judged: `helpful`, `correctness`, …")]
     value: Annotated[
-        StrictBool | StrictInt | StrictFloat | Label | None, Field(description="null takes back what `id` said.")
+        StrictBool | StrictInt | StrictFloat | Label | None, Field(description="null withdraws the feedback `id`.")
     ]
     turn_id: Annotated[Named | None, Field(description="Without it and `run_id`: the whole thread.")] = None
     run_id: Named | None = None
     message: Annotated[int | None, Field(ge=0, lt=2**31, description="The place of a message in the turn.")] = None
     comment: Comment | None = None
-    by: Annotated[Short | None, Field(description="Who says it; by default the token's name.")] = None
-    id: Annotated[Named | None, Field(description="The same one again replaces what it said.")] = None
+    by: Annotated[Short | None, Field(description="Who gives it; by default the token's name.")] = None
+    id: Annotated[Named | None, Field(description="Feedback with the same id is replaced.")] = None
 
 
 class Taken(BaseModel):
@@ -52,14 +52,14 @@ class Taken(BaseModel):
 @router.post(
     "/{thread_id}/feedback",
     status_code=201,
-    summary="Say what you think of it",
+    summary="Give feedback",
     openapi_extra=alternatives("publish", "feedback"),
     responses=documented("bad-request", "conflict", "forbidden"),
 )
 async def give_feedback(
     gateway: TheGateway, principal: Judge, thread_id: ThreadId, given: Given, tenant: Whose = None
 ) -> Taken:
-    """Publish feedback on a thread, stored already or not. Workers store it; `?feedback=true` of a thread shows it."""
+    """Publish feedback on a thread, which needn't be stored yet. Workers store it; read it with `?feedback=true`."""
     bounded = principal.bounded(tenant)
     said = given.model_dump()
     if said["by"] is None and principal.limited:
@@ -72,7 +72,7 @@ async def give_feedback(
     key = ThreadKey.of(record["thread_id"], bounded)
     try:
         erased = await (await gateway.store()).erased([key])
-    except StoreError:  # nothing is known against it, and a worker looks again
+    except StoreError:  # the thread may be deleted; a worker checks again
         erased = set()
     if erased:
         raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")

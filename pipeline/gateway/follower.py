@@ -1,7 +1,7 @@
-"""One consumer without a group follows topics for all that a gateway shows live.
+"""One consumer, without a group, follows topics for everything that a gateway shows live.
 
-It starts with the first listener. A listener joins it where its own past ends: this it reads first, with a consumer for
-this time. After a failure the follower goes on where it was, so listeners miss nothing.
+It starts with the first listener. Each listener first reads its past with a consumer of its own, and joins the follower
+where that ends. After a failure the follower continues at its last offset, so listeners miss nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from turnmill.errors import BrokerError
 from turnmill.limits import DECODED_BYTES
 
 AGAIN: Final = 1.0  # seconds after a failure
-AT_ONCE: Final = 300  # records between two looks at what else is to be done
+AT_ONCE: Final = 300  # records between two yields to the event loop
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +40,8 @@ Offsets = Mapping[TopicPartition, int]
 class Listener(Protocol):
     """A part of the gateway that takes records.
 
-    `runs`: how it uses the index of runs. "none"; "seen", to find the run of each record; "open", to know as well which
-    runs are open: then its own past is what opens them.
+    `runs`: how it uses the index of runs. "none"; "seen", to find the run of each record; "open", to know which runs
+    are open as well: then its own past, and no other listener's, opens runs in the index.
     """
 
     @property
@@ -54,13 +54,13 @@ class Listener(Protocol):
 
     @property
     def runs(self) -> Literal["none", "seen", "open"]:
-        """The reader's use of the index of runs."""
+        """How the reader uses the index of runs."""
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
-        """Begin anew: return where its past begins in each partition of its topics. Raises the client's errors."""
+        """Reset, and return where its past begins in each partition of its topics. Raises the client's errors."""
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
-        """Take the next records of a partition, of events as EventRecord; `behind`: the offset that comes next."""
+        """Take the next records of a partition (of events: EventRecord); `behind`: the offset after the last one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,13 +68,13 @@ class _Membership:
     topics: frozenset[str]  # full names
     task: asyncio.Task[None] | None = None
     joined: asyncio.Event = field(default_factory=asyncio.Event)
-    late: deque[tuple[TopicPartition, Sequence[Any], int]] | None = None  # what came while the end of its past was read
+    late: deque[tuple[TopicPartition, Sequence[Any], int]] | None = None  # came while its past's end was read
 
 
 class Follower:
     """Hands each record to all listeners that have joined; `runs` is the index of runs that they share.
 
-    `trouble`: why the topics can't be read, None while they are; `lags`: how many records each partition has beyond.
+    `trouble`: why the topics can't be read, None while they are; `lags`: unread records of each partition.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -88,7 +88,7 @@ class Follower:
         self.trouble: str | None = None
 
     def listen(self, listener: Listener) -> None:
-        """Have a listener join, unless it has begun to."""
+        """Have a listener join, unless it has joined or is joining."""
         if self._task is None:
             meanwhile = "nothing that is live goes on"
             following = follow_on(self._follow, self._stopped, pause=AGAIN, log=log, meanwhile=meanwhile)
@@ -103,20 +103,20 @@ class Follower:
             )
 
     async def leave(self, listener: Listener) -> None:
-        """Hand it nothing more."""
+        """Remove a listener: it is handed no more records."""
         member = self._members.pop(listener)
         if member.task is not None:
             await ended(member.task)
 
     def has_joined(self, listener: Listener) -> bool:
-        """Return True if the listener has all up to where the follower is, and the follower does its work."""
+        """Return True if the listener has all records up to the follower's position, and the follower has caught up."""
         member = self._members.get(listener)
         return member is not None and member.joined.is_set() and self._caught_up.is_set()
 
     async def ready(self, listener: Listener, within: float, otherwise: str) -> None:
-        """Have a listener join, and return when it has all up to the end of its topics.
+        """Have a listener join, and return once it has all records up to the end of its topics.
 
-        Raises BrokerError after `within` seconds, with `otherwise` where the broker has not failed.
+        Raises BrokerError after `within` seconds, with the broker's failure, or else with `otherwise`.
         """
         self.listen(listener)
         try:
@@ -127,7 +127,7 @@ class Follower:
             raise BrokerError(f"{listener.name} are not known yet: {self.trouble or otherwise}") from None
 
     async def close(self) -> None:
-        """Leave the broker."""
+        """Stop all tasks, and disconnect."""
         tasks = [self._task, *(member.task for member in self._members.values())]
         await asyncio.gather(*(ended(task) for task in tasks if task is not None))
 
@@ -139,12 +139,12 @@ class Follower:
         self.trouble = trouble or self.trouble
 
     async def _join(self, listener: Listener, member: _Membership) -> None:
-        """Give a listener its past, then have it listen until its task is cancelled. Raises BrokerError."""
+        """Hand a listener its past, then keep it joined until its task is cancelled. Raises BrokerError."""
         async with reader(self._settings, max_poll_records=AT_ONCE) as consumer:
             at = await listener.starts(consumer)
             for place, (_, end) in (await self._spans(listener.topics)).items():
-                self.positions.setdefault(place, end)  # from here on it is followed
-            for last in (False, True):  # what came during the first reading is read, and then kept: it is little
+                self.positions.setdefault(place, end)  # the follower begins here
+            for last in (False, True):  # twice: records of the second pass are few, and kept
                 member.late = deque() if last else None
                 stops = {place: max(start, self.positions[place]) for place, start in at.items()}
                 spans = {place: (start, stops[place]) for place, start in at.items()}
@@ -153,7 +153,7 @@ class Follower:
                         self._give([listener], place, records, records[-1].offset + 1, past=listener.runs != "open")
                 at = stops
         for place, stop in at.items():
-            listener.take(place, (), stop)  # its last offsets may be no records
+            listener.take(place, (), stop)  # its last offsets may hold no records
         while member.late:
             self._give([listener], *member.late.popleft(), past=listener.runs != "open")
             await asyncio.sleep(0)
@@ -164,7 +164,7 @@ class Follower:
 
     async def _follow(self) -> None:
         """Follow the topics that listeners need, until the broker fails."""
-        async with reader(self._settings) as consumer:  # polls take all: while some is left, aiokafka fetches no more
+        async with reader(self._settings) as consumer:  # no poll limit: aiokafka fetches no more until all is polled
             while True:
                 topics = self._topics()
                 ends = await self._begin(topics)
@@ -190,7 +190,7 @@ class Follower:
         return spans
 
     async def _begin(self, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
-        """Return the ends of these topics' partitions. Those of partitions that are new begin at their beginning."""
+        """Return the ends of these topics' partitions. A new partition of a known topic is read from its beginning."""
         spans, known = await self._spans(topics), {place.topic for place in self.positions}
         for place, (begin, end) in spans.items():
             if place not in self.positions:
@@ -212,14 +212,14 @@ class Follower:
                 past = not any(listener.runs == "open" for listener in listeners)
                 self._give(listeners, place, records, behind, past=past)
                 since += len(records)
-                if since >= AT_ONCE:  # not more often: each time, a query's thread may have the interpreter for long
+                if since >= AT_ONCE:  # not more often: at each yield, a query's thread may keep the GIL for long
                     since = 0
                     await asyncio.sleep(0)
 
     async def _reached(self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> bool:
-        """Return True once each position was at its end; what is reached leaves `ends`."""
+        """Return True once each position has reached its end; remove reached partitions from `ends`."""
         for place, end in list(ends.items()):
-            # Where the end is no record, as behind a transaction's marker, the consumer alone knows that it is there.
+            # If no record is at the end, as after a transaction's marker, only the consumer knows that it got there.
             if self.positions[place] < end <= await consumer.position(place):
                 self.positions[place] = end
                 for listener in self._joined(place.topic):
@@ -234,7 +234,7 @@ class Follower:
     def _give(
         self, listeners: Iterable[Listener], place: TopicPartition, records: Sequence[Any], behind: int, *, past: bool
     ) -> None:
-        """Hand records over; `past`: they open no run in the index."""
+        """Hand records to listeners; `past`: they open no run in the index."""
         if place.topic == EVENTS.full_name(self._settings.topic_prefix):
             records = [self._event_record(one) for one in records]
             if any(listener.runs != "none" for listener in self._members):
@@ -247,7 +247,7 @@ class Follower:
     def _event_record(self, one: Any) -> EventRecord:
         """Return a record as it was read.
 
-        One that is too large has no value here: the worker makes a dead letter of it.
+        A too large one has no value here; the worker makes a dead letter of it.
         """
         value = one.value if len(one.value or b"") <= self._settings.max_record_bytes else None
         return EventRecord(one.partition, one.offset, one.timestamp, value, one.headers)

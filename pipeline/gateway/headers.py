@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 AT_END: Final = "turnmill.at_end"  # in the scope of a request
-# Defaults: routes that serve pages set a Content-Security-Policy of their own.
+# Defaults; routes that serve pages set their own Content-Security-Policy.
 STRICT: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -72,7 +72,7 @@ class Guard:
             await self._app(scope, receive, strict)
         except Problem as problem:
             await problem.response()(scope, receive, strict)
-        except Exception:  # any fault of a route gets an answer whose reference is in the log
+        except Exception:  # the answer to any unexpected error has a reference that is also in the log
             reference = uuid4().hex[:12]
             log.exception("fault %s: %s %s", reference, scope["method"], scope["path"])
             if status:
@@ -88,5 +88,5 @@ class Guard:
 
 
 def at_end(scope: Scope, done: Callable[[], None]) -> None:
-    """Have `done` called when the request is over, its answer sent or given up."""
+    """Have `done` called when the request is over, whether its answer was sent or abandoned."""
     scope.setdefault(AT_END, []).append(done)

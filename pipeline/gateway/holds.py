@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
 
 class Hold(BaseModel):
-    """The state of a thread's hold; `changed`: it was otherwise before."""
+    """The state of a thread's hold; `changed`: this request changed it."""
 
     thread_id: str
     held: bool
@@ -28,7 +28,7 @@ class Hold(BaseModel):
     "/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict", "forbidden")
 )
 async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
-    """Hold a thread: until it is released it is neither deleted nor does it expire, whatever the retention.
+    """Hold a thread: until it is released, it can't be deleted, and does not expire, whatever the retention.
 
     Each hold is a line in the audit log.
     """
@@ -47,7 +47,7 @@ async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId
     responses=documented("unknown-thread", "conflict", "forbidden"),
 )
 async def release_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
-    """Release a thread: it may be deleted again, and expires with its age."""
+    """Release a thread: it can be deleted again, and expires by its age."""
     found = await gateway.find(thread_id, principal.bounded(tenant))
     changed = await (await gateway.store()).release(found)
     return _held(principal, found, held=False, changed=changed)

@@ -1,4 +1,4 @@
-"""Runs over HTTP: the body of an upload is a run's own stream, published while it comes in."""
+"""Runs over HTTP: the body of an upload is a run's own stream, published as it arrives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ router = APIRouter(prefix="/v1/threads", tags=["runs"])
 class Refusal(BaseModel):
     """An event, or a record, that was not published."""
 
-    line: Annotated[int, Field(description="Of the body, from 1.")]
+    line: Annotated[int, Field(description="Line of the body, from 1.")]
     reason: str
     detail: str
 
@@ -48,13 +48,13 @@ class Report(BaseModel):
 
     thread_id: Annotated[str, Field(description="The thread's UUID.")]
     run_id: str
-    events: Annotated[int, Field(description="That were published.")]
-    records: Annotated[int, Field(description="That they were packed into.")]
-    next_seq: Annotated[int, Field(description="`from_seq` of an upload that goes on with the run.")]
+    events: Annotated[int, Field(description="Number of events published.")]
+    records: Annotated[int, Field(description="Number of records with these events.")]
+    next_seq: Annotated[int, Field(description="`from_seq` of an upload that continues the run.")]
     end: End
-    refused: Annotated[int, Field(description="Events that can't be used; the rest was published.")]
-    refusals: Annotated[list[Refusal], Field(description="The first of them.")]
-    dialect: Annotated[str | None, Field(description="Where `auto` was asked for: what it is.")] = None
+    refused: Annotated[int, Field(description="Number of unusable events; the rest was published.")]
+    refusals: Annotated[list[Refusal], Field(description="The first refused events.")]
+    dialect: Annotated[str | None, Field(description="If `auto` was given: the recognised dialect.")] = None
 
 
 BODY: Final[dict[str, Any]] = {
@@ -90,10 +90,10 @@ async def upload(
     where: Annotated[Where, Query()],
     headers: Annotated[FactHeaders, Header()],
 ) -> Report:
-    """Send the body while the agent speaks; the answer comes when all of it is safe.
+    """Send the body while the agent speaks; the response comes once all of it is safe.
 
-    Sending it again, whole or from `from_seq` on, changes nothing that is there: events are numbered from 0, and known
-    numbers are dropped. A body that breaks off closes its run as `disconnected`; a later upload goes on with it.
+    Sending it again, whole or from `from_seq` on, changes nothing: events are numbered from 0, and known numbers are
+    dropped. A body that breaks off closes its run as `disconnected`; a later upload can continue it.
     """
     _check_type(headers)
     tenant = principal.bounded(where.tenant)
@@ -144,7 +144,7 @@ async def upload(
     except ClientDisconnect:
         problem = Problem("bad-request", "the body broke off, so the run was closed as disconnected")
     finally:
-        # In every case, also when the gateway stops: accepted events are published, and the run gets an end.
+        # Always, even if the gateway stops: publish the accepted events, and give the run an end.
         run = await incoming.finish(end, end_given=where.end is not None)
         gateway.count_upload(incoming)
     if run is None:
@@ -200,7 +200,7 @@ def _check_type(headers: FactHeaders) -> None:
 
 
 async def _check_thread(gateway: Gateway, thread: ThreadKey) -> None:
-    """Raise Problem for a deleted thread. While the store is away nothing is known against it."""
+    """Raise Problem for a deleted thread. While the store is away, every thread is allowed."""
     with suppress(StoreError):
         if await (await gateway.store()).erased([thread]):
             raise Problem("conflict", "the thread was deleted, and nothing more is stored of it: begin another one")

@@ -17,14 +17,14 @@ from pipeline.gateway.problems import Problem, unavailable
 from pipeline.settings import Settings
 from turnmill.errors import CallerError
 
-# Signatures of a private key only: with HS256 the public key would be taken for a secret.
+# Only asymmetric signatures: with HS256, the public key could be used as the secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-FRESH: Final = 300.0  # seconds that keys are used without asking again
-STALE: Final = 2 * FRESH  # seconds that they are used while the issuer is asked
-HELD: Final = 86_400.0  # seconds that they are used while the issuer does not answer
-AGAIN: Final = 10.0  # seconds between two questions, whatever key ids callers make up
-RETRY: Final = 1.0  # seconds between two questions while there is no key
-LEEWAY: Final = 30  # seconds that clocks may differ
+FRESH: Final = 300.0  # seconds for which keys are used without asking again
+STALE: Final = 2 * FRESH  # seconds for which they are used while a request to the issuer is under way
+HELD: Final = 86_400.0  # seconds for which they are used while the issuer does not answer
+AGAIN: Final = 10.0  # seconds between two requests, whatever key ids callers make up
+RETRY: Final = 1.0  # seconds between two requests while no key is known
+LEEWAY: Final = 30  # seconds by which clocks may differ
 WITHIN: Final = 5.0
 MAX_BYTES: Final = 1_000_000
 OK: Final = 200
@@ -56,7 +56,7 @@ class JwtVerifier:
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
-        """Return a verifier, None where no JWKS is set. Raises CallerError for half of the settings."""
+        """Return a verifier, None if no JWKS is set. Raises CallerError if settings are missing."""
         url, issuer, audience = (
             settings.gateway_jwks_url,
             settings.gateway_jwt_issuer,
@@ -77,7 +77,7 @@ class JwtVerifier:
         return self._claims(await self.claims(token))
 
     async def claims(self, token: str) -> dict[str, Any]:
-        """Return all claims. Raises Problem: 401 for a bad token, 503 where the issuer's keys can't be had."""
+        """Return all claims. Raises Problem: 401 for a bad token, 503 if the issuer's keys can't be fetched."""
         try:
             header = jwt.get_unverified_header(token)
             key = await self._key(header.get("kid"))
@@ -125,7 +125,7 @@ class JwtVerifier:
         return AGAIN if self._keys else RETRY
 
     async def _news(self, *, wait: bool) -> None:
-        """Ask the issuer, once for all who want to know; only who has no key that is known, or too old a one, waits."""
+        """Fetch the keys, once for all callers. `wait`: the caller has no known key, or one that is too old."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._refresh(), name="jwks")
         if wait:
@@ -137,9 +137,9 @@ class JwtVerifier:
         return self._keys.get(kid)
 
     async def _refresh(self) -> None:
-        """Fetch the issuer's keys. Known ones hold for a day where it doesn't answer.
+        """Fetch the issuer's keys. Known ones stay valid for a day if it doesn't answer.
 
-        No redirect is followed: it may lead to where keys come without TLS, or to our own network.
+        No redirect is followed: it could lead to a server without TLS, or into our own network.
         """
         try:
             timeout = aiohttp.ClientTimeout(WITHIN)

@@ -15,7 +15,7 @@ from starlette.types import Receive
 
 from pipeline.gateway.problems import RETRY_AFTER, Problem
 
-BURST_SECONDS: Final = 2.0  # of requests that may come at once
+BURST_SECONDS: Final = 2.0  # seconds' worth of requests that may come at once
 NAMES: Final = 10_000  # callers whose buckets are kept
 
 
@@ -28,7 +28,7 @@ class Rate:
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # requests left, when
 
     def take(self, caller: Hashable, own: float | None = None) -> None:
-        """Count one request; `own`: the caller's own rate, if it has one. Raises Problem where its bucket is empty."""
+        """Count one request; `own`: the caller's own rate, if it has one. Raises Problem if the bucket is empty."""
         rate = min(self._rate or math.inf, own or math.inf)
         if rate == math.inf:
             return

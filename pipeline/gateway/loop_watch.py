@@ -1,4 +1,4 @@
-"""Measures for how long the gateway's event loop is held: nobody is answered meanwhile."""
+"""Measures how long the gateway's event loop is blocked: meanwhile, nobody is answered."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 
-EVERY: Final = 0.05  # seconds between two looks
-LEAST: Final = 0.01  # seconds that are a hold
+EVERY: Final = 0.05  # seconds between two checks
+LEAST: Final = 0.01  # seconds; shorter blocks are not counted
 
 
 class LoopWatch:
-    """Observes each hold of more than LEAST seconds."""
+    """Observes each block of the event loop of more than LEAST seconds."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look every EVERY seconds, in the loop that runs now."""
+        """Start to check every EVERY seconds, in the running loop."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_at(loop.time() + EVERY, self._look, loop.time() + EVERY, loop)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
 

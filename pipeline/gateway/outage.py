@@ -1,4 +1,4 @@
-"""Records that tenants publish while the broker is away, in the gateway's spool, of which each has a share."""
+"""The share of the gateway's spool that each tenant may fill while the broker is away."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from turnmill.shares import Room
 
 
 class Outage:
-    """Bytes of bodies that were taken since the broker went away, in a spool of `size` bytes.
+    """Counts the bytes of bodies accepted since the broker went away, for a spool of `size` bytes.
 
-    As records they take more, with names and numbers: so half of the spool is dealt out.
+    As records, with names and numbers, they take more space, so at most half of the spool is shared out.
     """
 
     def __init__(self, size: int) -> None:
@@ -19,9 +19,9 @@ class Outage:
         self._room = self._empty()
 
     def take(self, publisher: Publisher, tenant: str | None, count: int) -> None:
-        """Count bytes of a body. Raises Problem where the broker is away, and the tenant has its share of the spool.
+        """Count bytes of a body. Raises Problem if the broker is away and the tenant's share of the spool is full.
 
-        Callers without a tenant are the operator's own.
+        Callers without a tenant are the operator's own, and not limited.
         """
         if publisher.delivery.trouble is None:
             if self._room.shares.total:

@@ -1,6 +1,6 @@
 """People in browsers: the cookie of a session, and the proof that a request comes from our own page.
 
-A session is a row of the store's tokens with a role, which only the cookie lets in; so it is revoked as tokens are.
+A session is one of the store's tokens, with a role, and valid only in the cookie; so it is revoked like a token.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PROOF: Final = "x-turnmill"  # a header that no form can send, and no page of an
 
 
 class Cookie(str):
-    """The secret of a session, as it came in a cookie; nothing else lets a session in."""
+    """The secret of a session, as received in a cookie; in any other place it is not accepted."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The settings of signing in. `cookie`: the session's; `mark`: another one, which scripts can see."""
+    """The settings of signing in. `cookie`: name of the session's cookie; `mark`: of another that scripts can read."""
 
     origin: str
     providers: tuple[Provider, ...]
@@ -38,7 +38,7 @@ class People:
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
-        """Return the settings, None where nobody signs in. Raises CallerError for half of them."""
+        """Return the settings, None without sign-in. Raises CallerError if some are missing."""
         if settings.gateway_oidc is None:
             return None
         if settings.gateway_url is None or settings.gateway_oidc_roles is None:
@@ -55,7 +55,7 @@ class People:
         return cls(f"{parts.scheme}://{parts.netloc}", found, f"{prefix}turnmill", f"{prefix}turnmill-signed-in")
 
     def presented(self, request: Request) -> Cookie | None:
-        """Return the cookie of a request. Raises Problem, 403, where another site may have made the browser send it."""
+        """Return a request's session cookie. Raises Problem, 403, if another site may have made the browser send it."""
         value = request.cookies.get(self.cookie)
         if not value:
             return None
@@ -63,7 +63,7 @@ class People:
         return Cookie(value)
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """Raise Problem unless our own page has sent this; reading may also be an address that somebody typed."""
+        """Raise Problem unless our own page sent the request; reading is also allowed from a typed address."""
         site = headers.get("sec-fetch-site", "same-origin")
         ours = headers.get("origin", self.origin) == self.origin and site in ("same-origin", "none")
         if not ours or (method not in SAFE and (PROOF not in headers or "origin" not in headers)):

@@ -26,7 +26,7 @@ from turnmill.errors import BrokerError, CallerError, InvalidRecord
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
-RETRY_AFTER: Final = 5  # seconds, where the broker or the store is away
+RETRY_AFTER: Final = 5  # seconds, while the broker or the store is away
 SHOWN: Final = 5  # wrong parameters that an answer names
 
 
@@ -74,7 +74,7 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "unavailable": Kind(503, "Something that is needed does not answer", "Try again after `Retry-After` seconds."),
 }
-# Status -> the first kind with it, for the framework's own errors.
+# Status -> the first kind with this status, for the framework's own errors.
 BY_STATUS: Final = {kind.status: name for name, kind in reversed(KINDS.items())}
 
 
@@ -110,10 +110,10 @@ class ProblemBody(BaseModel):
         },
     )
 
-    type: str = Field(description="The kind of problem, a place on `/docs`.")
+    type: str = Field(description="The kind of problem, as a link into `/docs`.")
     title: str = Field(description="The kind in words.")
     status: int
-    detail: str = Field(description="What is wrong with this request, and what to do.")
+    detail: str = Field(description="What is wrong with this request, and what to do about it.")
 
 
 def body(kind: str, detail: str, **more: Any) -> bytes:
@@ -124,7 +124,7 @@ def body(kind: str, detail: str, **more: Any) -> bytes:
 
 
 def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """Return `responses` of a route: these kinds, and those that every route may answer with."""
+    """Return `responses` of a route: these kinds, and those that every route has."""
     found: dict[int | str, dict[str, Any]] = {}
     for name in dict.fromkeys(kinds):
         kind = KINDS[name]
@@ -158,7 +158,7 @@ def only_problems(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_handlers(app: FastAPI, refused: Callable[[Request], None]) -> None:
-    """Turn every error of the app and of the framework into a problem; `refused` hears of 401 and 403."""
+    """Turn every error of the app and of the framework into a problem; `refused` is called for 401 and 403."""
 
     async def problem(request: Request, error: Exception) -> Response:
         found = of(error)

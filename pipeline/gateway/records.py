@@ -1,6 +1,6 @@
-"""Records over HTTP, as `turnmill.Publisher` sends them where TURNMILL_PUBLISH_URL names a gateway.
+"""Records over HTTP, as `turnmill.Publisher` sends them if TURNMILL_PUBLISH_URL names a gateway.
 
-They are those of the events topic, but that a thread may have any name: which tenant it is of, its token says.
+They have the form of the events topic, but a thread may have any name, and its tenant is that of the token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from turnmill.identity import thread_uuid
 from turnmill.limits import PUBLISHED_BYTES, PUBLISHED_LINE_BYTES, REFUSALS
 
 UNKNOWN: Final = "unknown"  # dialect, in metrics: such records become dead letters
-AT_ONCE: Final = 100  # records that are handed over before others have their turn
+AT_ONCE: Final = 100  # records between two yields to the event loop
 
 router = APIRouter(prefix="/v1", tags=["runs"])
 
@@ -37,8 +37,8 @@ router = APIRouter(prefix="/v1", tags=["runs"])
 class Taken(BaseModel):
     """The result of a batch. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
 
-    records: Annotated[int, Field(description="That were published.")]
-    refusals: Annotated[list[Refusal], Field(description="All that were not, and never will be; more than 1,000: 413.")]
+    records: Annotated[int, Field(description="Number of records published.")]
+    refusals: Annotated[list[Refusal], Field(description="Records that can't be published; more than 1,000: 413.")]
 
 
 BODY: Final[dict[str, Any]] = {
@@ -58,7 +58,7 @@ BODY: Final[dict[str, Any]] = {
 
 @dataclass(slots=True)
 class Batch:
-    """The records of a body: key and value of those that can be published, and what is wrong with the others."""
+    """The records of a body: key and value of the valid ones, and the errors of the others."""
 
     records: list[tuple[bytes, bytes]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -77,9 +77,9 @@ class Batch:
     responses=documented("bad-request", "too-slow", "too-large"),
 )
 async def publish(request: Request, gateway: TheGateway, principal: Sender) -> Taken:
-    """Send records of any runs, in the order of each run; the answer comes when all of them are safe.
+    """Send records of any runs, in the order of each run; the response comes once all of them are safe.
 
-    Sending them again changes nothing: events are numbered. An empty body asks whether the token is good.
+    Sending them again changes nothing, since events are numbered. Use an empty body to check the token.
     """
     settings = gateway.settings
     try:
@@ -111,9 +111,9 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
 
 
 def read(body: bytes, principal: Principal) -> Batch:
-    """Return the records in JSON lines as the events topic holds them.
+    """Return the records of JSON lines, in the form of the events topic.
 
-    A malformed line does not stop the others; more than REFUSALS of them do.
+    A malformed line does not stop the others; reading ends after more than REFUSALS of them.
     """
     batch = Batch()
     for number, line in enumerate(BytesIO(body), 1):
@@ -138,7 +138,7 @@ def read(body: bytes, principal: Principal) -> Batch:
 
 
 def owned(value: Any, principal: Principal) -> dict[str, Any]:
-    """Return a record whose threads have ids, and whose tenant is the token's. Raises InvalidRecord."""
+    """Return a record with thread names replaced by ids, and with the token's tenant. Raises InvalidRecord."""
     if isinstance(value, dict):
         tenant = value.get("tenant") or None
         if principal.tenant is not None:

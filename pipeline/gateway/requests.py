@@ -22,7 +22,7 @@ async def read_request(
     sha256: Annotated[str, Path(max_length=64, description="As `meta:request` of a response has it.")],
     tenant: Tenant = None,
 ) -> dict[str, Any]:
-    """Return the body of a request without its messages, as the provider's API names its members."""
+    """Return the body of a request in the form of the provider's API, without its messages."""
     found = await (await gateway.store()).asked([sha256], principal.bounded(tenant))
     if sha256 not in found:
         raise Problem("unknown-request", f"no turn in the store names the request {sha256}")

@@ -1,6 +1,6 @@
-"""The open runs: the gateway's index of runs, kept up by the state topic as well.
+"""The open runs: keeps the gateway's index of runs up to date from the state topic, in addition to events.
 
-It begins when somebody asks for the first time, or with the first scrape of `/metrics`, and goes on from then.
+It starts at the first request for open runs, or the first scrape of `/metrics`, and then goes on.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pipeline.worker.open_runs import beginnings
 from topics.catalog import EVENTS, STATE
 from turnmill.clock import now_ms
 
-READY_WITHIN: Final = 15.0  # seconds that a caller waits for what is read first
+READY_WITHIN: Final = 15.0  # seconds that a caller waits for the first reading
 
 
 class RunWatch:
-    """Has the follower's index know which runs are open."""
+    """Keeps track of open runs in the follower's index. A listener of the follower."""
 
     name = "the open runs"
     topics = (EVENTS, STATE)
@@ -37,13 +37,13 @@ class RunWatch:
         self._state = STATE.full_name(settings.topic_prefix)
 
     async def open_runs(self) -> RunList:
-        """Return the runs, which change as records come. Raises BrokerError."""
+        """Return the index of runs, which changes as records come. Raises BrokerError."""
         late = "what they have said since the last checkpoint is still being read"
         await self._follower.ready(self, READY_WITHIN, late)
         return self._follower.runs
 
     def count(self) -> None:
-        """Set the metrics of open runs, where these are known, and have them known from now on."""
+        """Set the metrics of open runs, if these are known; else begin to read them."""
         self._follower.listen(self)
         if self._follower.has_joined(self):
             self._metrics.set(m.LISTED_RUNS, len(self._follower.runs))

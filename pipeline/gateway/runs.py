@@ -25,13 +25,13 @@ router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
 
 class OpenRuns(BaseModel):
-    """The open runs, the one that has been silent for longest first."""
+    """The open runs, longest silence first."""
 
     runs: list[OpenRunRow]
 
 
 class WaitingRuns(BaseModel):
-    """The runs behind which a thread waits for an answer, the last updated thread first."""
+    """The runs after which a thread waits for an answer, the last updated thread first."""
 
     runs: list[Waiting]
 
@@ -50,16 +50,16 @@ async def list_runs(
         Query(description="`open`: under way. `waiting`: over, and the thread waits for an approval or a result."),
     ] = "open",
     tenant: Annotated[
-        str | None, Query(max_length=200, description="Only this tenant's; for tokens without a tenant. Empty: none's.")
+        str | None, Query(max_length=200, description="Only this tenant; for tokens without a tenant. Empty: none.")
     ] = None,
-    agent: Annotated[str | None, Query(max_length=500, description="Only this agent's, by its id.")] = None,
+    agent: Annotated[str | None, Query(max_length=500, description="Only this agent, by id.")] = None,
     thread: Annotated[str | None, Query(max_length=1000, description="Only of this thread or conversation.")] = None,
-    silent: Annotated[bool, Query(description="Of open runs, those silent for longer than is usual.")] = False,  # noqa: FBT002  # FastAPI passes it by name
-    limit: Annotated[int, Query(ge=1, le=1000, description="Runs.")] = 100,
+    silent: Annotated[bool, Query(description="Of open runs, those silent for longer than usual.")] = False,  # noqa: FBT002  # FastAPI passes it by name
+    limit: Annotated[int, Query(ge=1, le=1000, description="Number of runs.")] = 100,
 ) -> Response:
-    """List open or waiting runs. Times are milliseconds since 1970. Runs of threads that were deleted are left out.
+    """List open or waiting runs. Times are milliseconds since 1970. Runs of deleted threads are left out.
 
-    Until the gateway has read what the open runs have said, it answers 503.
+    Until the gateway has read the events of the open runs, it answers 503.
     """
     bounded = principal.bounded(tenant)
     found: list[Any]

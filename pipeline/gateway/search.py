@@ -1,4 +1,4 @@
-"""A search in what was said, over HTTP."""
+"""Full-text search in conversations, over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROLE_NAMES: Final = tuple(ROLES)
 router = APIRouter(prefix="/v1/search", tags=["threads"])
 
 
-@router.get("", summary="Search in what was said", responses=documented("bad-request", "conflict", "forbidden"))
+@router.get("", summary="Search in conversations", responses=documented("bad-request", "conflict", "forbidden"))
 async def search(
     gateway: TheGateway,
     principal: Reader,
@@ -30,29 +30,29 @@ async def search(
         Query(
             min_length=1,
             max_length=SEARCH_CHARACTERS,
-            description='`word "some words" begin* -without`: all of them, in any case, without accents.',
+            description='`word "some words" begin* -without`: all must match; case and accents are ignored.',
         ),
     ],
     tenant: Tenant = None,
     agent: Annotated[str | None, Query(max_length=500, description="Only turns of this agent's runs.")] = None,
-    role: Annotated[Literal[ROLE_NAMES] | None, Query(description="Who says it.")] = None,  # type: ignore[valid-type]  # the names of a registry
-    since: Annotated[Moment | None, Query(description="Said then or later.")] = None,
-    until: Annotated[Moment | None, Query(description="Said before.")] = None,
+    role: Annotated[Literal[ROLE_NAMES] | None, Query(description="Only text of this role.")] = None,  # type: ignore[valid-type]  # the names of a registry
+    since: Annotated[Moment | None, Query(description="Said at or after this time.")] = None,
+    until: Annotated[Moment | None, Query(description="Said before this time.")] = None,
     inside: Annotated[
         list[Literal[KINDS]],  # type: ignore[valid-type]  # the names of a registry
         Query(
             alias="in",
             max_length=len(KINDS),
-            description="What is searched: what was said, with names of tools; thoughts; results of tools. The last "
+            description="What is searched: spoken text with names of tools; thoughts; results of tools. The last "
             "two only where TURNMILL_SEARCH is `all`.",
         ),
     ] = [KINDS[0]],  # noqa: B006  # FastAPI copies it
     limit: Annotated[int, Query(ge=1, le=MOST, description="Hits on a page.")] = 20,
-    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the previous page.")] = None,
 ) -> SearchPage:
-    """Return the newest turns that have the words; of these the best first.
+    """Return the newest turns that contain the words, best match first.
 
-    `next` asks for more; null on the last page.
+    `next` is the cursor of the next page; null on the last one.
 
     Times are milliseconds since 1970. `snippet` is HTML: text, escaped, with hits between `<mark>` and `</mark>`.
     """

@@ -1,7 +1,7 @@
 """Authentication: bearer tokens -> a principal with scopes and, perhaps, a tenant.
 
-A principal with a tenant reaches that tenant's threads and nothing else; one without reaches all (give every token a
-tenant where there are several). Tokens are random, so a plain SHA-256 of them is enough to keep.
+A principal with a tenant can access that tenant's threads and nothing else; one without can access all (if there are
+several tenants, give every token one). Tokens are random, so storing a plain SHA-256 of them is safe.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ MEANING: Final = {
     "control": "stop, steer and answer runs",
     "admin": "delete and hold threads, read dead letters",
 }
-PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
+PREFIX: Final = "tm_"  # so that secret scanners recognise our tokens
 BEARER: Final = "send `Authorization: Bearer TOKEN`"
 VARIABLE: Final = "TURNMILL_GATEWAY_TOKENS"
-OF_STORE: Final = "store"  # in the place of tokens: only those that the store has
+OF_STORE: Final = "store"  # as the setting's value: only tokens of the store are valid
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Tenant = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -53,10 +53,10 @@ Tenant = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller. `tenant` None reaches all tenants.
+    """The caller. With `tenant` None, all tenants are accessible.
 
-    Of a token of the store: its id, its own `rate` of requests a second, when it expires (epoch ms), and the networks
-    that it may come from.
+    For a token of the store: its id, its own `rate` of requests a second, when it expires (epoch ms), and the networks
+    that it may be used from.
     """
 
     name: str
@@ -75,11 +75,11 @@ class Principal:
 
     @property
     def caller(self) -> tuple[str | None, str]:
-        """Whose requests are counted together: tokens of two tenants may have one name."""
+        """The key by which requests are counted; two tenants may have tokens of the same name."""
         return self.tenant, self.id or self.name
 
     def bounded(self, asked: str | None) -> str | None:
-        """Return the tenant that a query is bounded to, None for all. Raises Problem where another one is asked for."""
+        """Return the tenant that a query is limited to, None for all. Raises Problem if another one is asked for."""
         if self.tenant is None or asked in (None, self.tenant):
             return self.tenant or asked
         raise Problem("forbidden", f"this token is bound to its own tenant: leave out tenant={asked!r:.80}")
@@ -89,7 +89,7 @@ ANONYMOUS: Final = Principal("anonymous", frozenset(SCOPES), limited=False)
 
 
 class TokenLine(BaseModel):
-    """One token, as the settings or the file hold it."""
+    """One token, as in the settings or the token file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -115,7 +115,7 @@ def made_token(
     rate: int | None = None,
     addresses: Sequence[str] = (),
 ) -> Token:
-    """Return what the store keeps of a new token."""
+    """Return a new token as the store keeps it."""
     return Token(
         id=f"tk_{secrets.token_hex(8)}",
         digest=hashed(secret),
@@ -136,7 +136,7 @@ def networks(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
-    """Return True if each of these networks, or addresses, lies in one of the others; without others any does."""
+    """Return True if each network or address of `inner` lies in one of `outer`, or if `outer` is empty."""
     around = [ipaddress.ip_network(text) for text in outer]
     found = map(ipaddress.ip_network, inner)
     return not around or all(
@@ -146,7 +146,7 @@ def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
 
 
 def new_token(name: str, scopes: tuple[Scope, ...], tenant: str | None) -> tuple[str, TokenLine]:
-    """Return a new token of 256 random bits, and the line that lets it in."""
+    """Return a new token of 256 random bits, and its line for the token file."""
     token = new_secret()
     return token, TokenLine(name=name, sha256=hashed(token), scopes=scopes, tenant=tenant)
 
@@ -157,7 +157,7 @@ def hashed(token: str) -> str:
 
 
 def parse_tokens(text: str, source: str) -> dict[str, Principal]:
-    """One JSON object a line -> hash: principal. Raises CallerError that names the line, and never shows it."""
+    """Return the principals of JSON lines, by hash. Raises CallerError that names the line without showing it."""
     found: dict[str, Principal] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -178,7 +178,7 @@ def parse_tokens(text: str, source: str) -> dict[str, Principal]:
 
 
 class TokenTable:
-    """The tokens of TURNMILL_GATEWAY_TOKENS; a file is read again when it has changed, and kept when it is broken."""
+    """The tokens of TURNMILL_GATEWAY_TOKENS. A changed file is read again; if it is broken, the old tokens stay."""
 
     def __init__(self, setting: str) -> None:
         """Read the tokens of `setting`: JSON lines, or the path of a file of them. Raises CallerError."""
@@ -193,10 +193,10 @@ class TokenTable:
     def find(self, token: str) -> Principal | None:
         """Return the owner of this token.
 
-        It is looked up by hash: the time that takes says nothing about other tokens.
+        It is looked up by hash, so the time that takes reveals nothing about other tokens.
         """
         if self._path is not None:
-            with contextlib.suppress(CallerError):  # the tokens that were there still hold
+            with contextlib.suppress(CallerError):  # the previous tokens stay valid
                 self._load(self._path)
         return self._tokens.get(hashed(token))
 
@@ -215,12 +215,12 @@ class TokenTable:
 
 
 class Authenticator:
-    """Tokens of the settings and of the store, or JSON Web Tokens, or, on loopback alone, nobody asks."""
+    """Checks tokens of the settings and of the store, or JSON Web Tokens; on loopback alone, it may check nothing."""
 
     def __init__(self, settings: Settings, made: TokenMemory) -> None:
         """Prepare authentication; `made`: the tokens of the store.
 
-        Raises CallerError where a gateway that others can reach would be open to all of them.
+        Raises CallerError if the gateway is reachable from other hosts, and would be open to everybody.
         """
         tokens = settings.gateway_tokens
         of_store = tokens is not None and tokens.get_secret_value().strip() == OF_STORE
@@ -257,7 +257,7 @@ class Authenticator:
         return found
 
     def presented(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> str | None:
-        """Return the bearer token of a request, or else its session's cookie. Raises Problem for another site's."""
+        """Return a request's bearer token, or else its session cookie. Raises Problem for a request of another site."""
         if credentials is not None:
             return credentials.credentials
         return None if self.people is None else self.people.presented(request)
@@ -290,7 +290,7 @@ def _principal(token: Token | None) -> Principal | None:
         return None
     of = {"id": token.id, "rate": token.rate, "addresses": token.addresses}
     if token.session is None:
-        of["expires_at"] = token.expires_at  # what a person makes outlasts the session
+        of["expires_at"] = token.expires_at  # only for tokens: what a person makes may outlast the session
     return Principal(token.name, frozenset(token.scopes), token.tenant, **of)  # type: ignore[arg-type]
 
 
@@ -320,7 +320,7 @@ async def authenticated(
     needs: SecurityScopes,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Principal:
-    """Return the principal of a request, who has the scope that the route needs. Raises Problem.
+    """Return the principal of a request. Raises Problem, also if it lacks the scope that the route needs.
 
     The request counts towards the caller's rate.
     """
@@ -338,10 +338,10 @@ async def admitted(
     *,
     stays: bool = False,
 ) -> Principal:
-    """Return the owner of this token, who has one of the scopes `needs`. `advice`: how to send one. Raises Problem.
+    """Return the owner of this token. Raises Problem, also without one of the scopes `needs`.
 
-    The request counts towards the caller's rate; and, unless it `stays` open in a pool of its own, towards those that
-    the caller may have open at once.
+    `advice`: how to send a token. The request counts towards the caller's rate and, unless it `stays` open in a pool of
+    its own, towards the caller's limit of open requests.
     """
     principal = await gateway.authenticator.principal(token, advice)
     client = request.get("client")
@@ -385,7 +385,7 @@ Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
 
 
 def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
-    """Return `authenticated` for any of these scopes. FastAPI knows no alternatives: see `alternatives`."""
+    """Return `authenticated` for any of these scopes. FastAPI can't declare that: see `alternatives`."""
 
     async def admit(request: Request) -> Principal:
         gateway: Admission = request.app.state.gateway
@@ -396,7 +396,7 @@ def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
 
 
 def alternatives(*scopes: Scope) -> dict[str, Any]:
-    """Return what a route with `_either` adds to its document."""
+    """Return what a route with `_either` adds to the OpenAPI document."""
     return {"security": [{"token": [scope]} for scope in scopes]}
 
 
@@ -410,9 +410,9 @@ Still = Callable[[], Awaitable[bool]]
 async def _still(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Still:
-    """Return a function that tells whether the caller may go on.
+    """Return a function that returns whether the caller is still authorised.
 
-    Tokens are revoked and expire while a stream is open.
+    A token may be revoked or expire while a stream is open.
     """
     authenticator: Authenticator = request.app.state.gateway.authenticator
     token = authenticator.presented(request, credentials)
@@ -422,7 +422,7 @@ async def _still(
         try:
             return await authenticator.principal(token) == principal
         except Problem as problem:
-            return problem.kind == "unavailable"  # the issuer's keys can't be had: nothing is known against the token
+            return problem.kind == "unavailable"  # the issuer's keys can't be fetched: the token may be valid
 
     return still
 

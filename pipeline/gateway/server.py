@@ -1,4 +1,4 @@
-"""The app behind a socket: uvicorn, with bounds on those who are slow, large or many, and an orderly stop."""
+"""The app behind a socket: uvicorn, with limits on slow, large and numerous requests, and an orderly stop."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from pipeline.observability.listening import why_not_listening
 from pipeline.settings import Settings
 from turnmill.errors import CallerError
 
-KEEP_ALIVE: Final = 10.0  # seconds that an idle connection stays open
-REST: Final = 5.0  # seconds in which the rest of a body that was refused is read, so that its sender sees the answer
-STOP_WITHIN: Final = 10.0  # seconds that uploads have to come to their end
-TAKE_WITHIN: Final = 60.0  # seconds in which a reader must take something of what waits for it
+KEEP_ALIVE: Final = 10.0  # seconds for which an idle connection stays open
+REST: Final = 5.0  # seconds for which the rest of a refused body is read, so that its sender sees the answer
+STOP_WITHIN: Final = 10.0  # seconds that uploads have to finish at a stop
+TAKE_WITHIN: Final = 60.0  # seconds within which a reader must take some of the waiting bytes
 BACKLOG: Final = 2048
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1 with bounds on waiting.
+    """HTTP/1.1 with timeouts.
 
-    uvicorn itself waits for ever: for the headers of a request, for the rest of a body that was refused, and for a
-    reader to take its answer.
+    uvicorn itself waits for ever: for the headers of a request, for the rest of a refused body, and for a reader to
+    take its answer.
     """
 
     header_seconds: float
@@ -75,14 +75,14 @@ class Protocol(H11Protocol):
             self.loop.call_later(REST, self._close_unread, self.cycle)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are no HTTP."""
+        """Answer bytes that are not HTTP."""
         if len(self.conn.trailing_data[0]) >= self.header_bytes:
             self._refuse_connection("headers-too-large", f"the headers may have {self.header_bytes:,} bytes")
         else:
             self._refuse_connection("bad-request", msg)
 
     def _refuse_connection(self, kind: str, detail: str, more: str = "") -> None:
-        """Answer, unless another answer has begun, and close."""
+        """Send an error, unless another answer has begun, and close the connection."""
         if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
             data, title = body(kind, detail), KINDS[kind]
             head = (
@@ -121,10 +121,10 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """One gateway process. `stopping` is called first, so that streams without an end come to one."""
+    """One gateway process. At a stop, `stopping` is called first, to end the endless streams."""
 
     def __init__(self, settings: Settings, app: FastAPI, stopping: Callable[[], None]) -> None:
-        largest = 2 * settings.gateway_header_bytes  # up to there the answer comes from the app
+        largest = 2 * settings.gateway_header_bytes  # up to this size, the app answers
         bounds = {
             "header_seconds": settings.gateway_header_seconds,
             "header_bytes": largest,
@@ -150,14 +150,14 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """SIGTERM and Ctrl-C stop it; uvicorn would raise them again afterwards."""
+        """Stop at SIGTERM and Ctrl-C. uvicorn's own handler would raise them again afterwards."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         yield
 
     def stop(self) -> None:
-        """Take no more requests, and come to an end with those that are there."""
+        """Take no more requests, and finish those under way."""
         self._stopping()
         self.should_exit = True
 
@@ -173,6 +173,6 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return the address where it listens, as a browser takes it."""
+    """Return the URL of the socket, for a browser."""
     name: tuple[Any, ...] = listening.getsockname()
     return f"http://[{name[0]}]:{name[1]}" if ":" in name[0] else f"http://{name[0]}:{name[1]}"

@@ -1,6 +1,6 @@
-"""Signing in by OpenID Connect: authorization code with PKCE; log-out here, at the provider, and by its back channel.
+"""Sign-in by OpenID Connect (authorization code with PKCE); sign-out here, at the provider, and by back channel.
 
-Authlib speaks the protocol. Loaded only where TURNMILL_GATEWAY_OIDC is set.
+Authlib implements the protocol. Loaded only if TURNMILL_GATEWAY_OIDC is set.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from pipeline.stores.tokens import Session
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
 
-WITHIN: Final = 600  # seconds that signing in may take
-TABS: Final = 4  # in which one browser signs in at once
-# `leeway`: else access tokens that are short-lived would be taken for expired.
+WITHIN: Final = 600  # seconds that a sign-in may take
+TABS: Final = 4  # tabs in which one browser may sign in at the same time
+# `leeway`: otherwise short-lived access tokens would count as expired.
 REQUESTS: Final = {"scope": "openid profile email", "code_challenge_method": "S256", "timeout": 10.0, "leeway": 0}
 FORM_BYTES: Final = 65_536
 LOGOUT_EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
@@ -85,7 +85,7 @@ class _Routes:
         self.router.post("/sign-out/{name}")(self.back_channel)
 
     async def begin(self, request: Request, provider: str = "", to: str = "") -> Response:
-        """Send the browser to a provider. `to`: the view of the dashboard to come back to, `#/threads`."""
+        """Send the browser to a provider. `to`: the view of the dashboard to return to, such as `#/threads`."""
         name = provider or next(iter(self._providers))
         one = self._one(name)
         request.scope["session"] = {}
@@ -106,7 +106,7 @@ class _Routes:
         return answer
 
     async def finish(self, request: Request, gateway: TheGateway, name: str) -> Response:
-        """Take a provider's answer; begin a session for a person to whom a rule gives a role."""
+        """Handle a provider's answer: begin a session if a rule gives the person a role."""
         one = self._one(name)
         attempt = self._begun_name(request.query_params.get("state", ""))
         try:
@@ -177,7 +177,7 @@ class _Routes:
                     client = await self._client(one)
                     back = f"{self._people.origin}/"
                     to = (await client.create_logout_url(back, id_token, client_id=one.client_id))["url"]
-            except FAILURES as error:  # it has no such address, or does not answer: here the session is over
+            except FAILURES as error:  # it has no such endpoint, or does not answer; the session ends here all the same
                 log.info("signed out of the gateway alone: %s", type(error).__name__)
         answer = JSONResponse({"to": to})
         for cookie in (self._people.cookie, self._people.mark):
@@ -210,7 +210,7 @@ class _Routes:
         return Response(status_code=200)
 
     async def _client(self, one: Provider) -> Any:
-        """Return Authlib's client. Raises ValueError where another issuer answers."""
+        """Return Authlib's client. Raises ValueError if the metadata is of another issuer."""
         client = self._oauth.create_client(one.name)
         metadata = await client.load_server_metadata()
         issuer = metadata.get("issuer")
@@ -222,7 +222,7 @@ class _Routes:
         return client
 
     async def _claims(self, client: Any, answered: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the claims of the ID token, and those that the provider gives at its userinfo endpoint alone."""
+        """Return the claims of the ID token, and those that only the userinfo endpoint returns."""
         claims = dict(answered["userinfo"])
         if client.server_metadata.get("userinfo_endpoint"):
             more = dict(await client.userinfo(token=answered))
@@ -254,7 +254,7 @@ class _Routes:
         return hmac.digest(one.client_secret.get_secret_value().encode(), b"turnmill sign-in", "sha256")
 
     def _begun_name(self, state: str) -> str:
-        """Return the name of the cookie of one attempt: tabs do not disturb each other."""
+        """Return the cookie's name of one attempt; each has its own, so that tabs do not disturb each other."""
         return f"{self._people.cookie}-begun-" + (hashlib.sha256(state.encode()).hexdigest()[:16] if state else "")
 
     def _keep(self, answer: Response, name: str, value: str, seconds: int, *, seen: bool = False) -> None:

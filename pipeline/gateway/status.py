@@ -22,14 +22,14 @@ router = APIRouter(tags=["status"])
 
 
 class Pipe(BaseModel):
-    """The pipeline behind the gateway. What can't be asked now is null, and `problems` says why."""
+    """The pipeline behind the gateway. A value that can't be read now is null; `problems` says why."""
 
     time: int
     roles: list[RoleLag] | None
     dead_letters: int | None
     store: Counts | None
     problems: list[str]
-    dev: bool = Field(False, description="The gateway is that of `turnmill dev`, whose worker may be killed for a try.")
+    dev: bool = Field(False, description="The gateway belongs to `turnmill dev`; its worker may be killed.")
 
 
 class Health(BaseModel):
@@ -39,9 +39,9 @@ class Health(BaseModel):
     reasons: list[str]
 
 
-@router.get("/v1/status", summary="Lag, dead letters, and what the store holds", responses=documented())
+@router.get("/v1/status", summary="Lag, dead letters, and counts of the store", responses=documented())
 async def status(request: Request, gateway: TheGateway, principal: Reader) -> Pipe:
-    """For all tenants together, and so only for tokens without a tenant: others see that it answers."""
+    """Return the state of the pipeline for all tenants together. Tokens with a tenant get null for all values."""
     answer = Pipe(time=now_ms(), roles=None, dead_letters=None, store=None, problems=[], dev=request.app.state.dev)
     if principal.tenant is not None:
         return answer
@@ -58,7 +58,7 @@ async def status(request: Request, gateway: TheGateway, principal: Reader) -> Pi
 
 @router.get("/livez", summary="Does the process answer?")
 async def livez() -> Health:
-    """For a liveness probe. Always 200: nothing that a restart would mend is looked at."""
+    """Answer a liveness probe: always 200. Broker and store are not checked: a restart would not mend them."""
     return Health(status="ok", reasons=[])
 
 
@@ -68,7 +68,7 @@ async def livez() -> Health:
     responses={503: {"description": "It can't; `reasons` says why", "model": Health}},
 )
 async def readyz(gateway: TheGateway) -> JSONResponse:
-    """For a readiness probe: 200 while broker and store are there, else 503 with the reasons."""
+    """Answer a readiness probe: 200 while broker and store are reachable, else 503 with the reasons."""
     reasons = []
     for connect in (gateway.publisher, gateway.store):
         try:
@@ -81,7 +81,7 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
 
 @router.get("/metrics", summary="Metrics", response_class=Response)
 async def metrics(gateway: TheGateway, request: Request) -> Response:
-    """In the text formats of Prometheus and OpenMetrics. They name routes and statuses, no tenants and no threads."""
+    """Return metrics in Prometheus or OpenMetrics text. They name routes and statuses, no tenants or threads."""
     gateway.run_watch.count()
     encode, content_type = choose_encoder(", ".join(request.headers.getlist("accept")))
     data = await asyncio.to_thread(encode, gateway.metrics.registry)

@@ -46,21 +46,19 @@ def _moment(value: object) -> int:
 
 ThreadId = Annotated[
     str,
-    Path(
-        min_length=1, max_length=1000, description="The thread's UUID, or the conversation id that its producer gave."
-    ),
+    Path(min_length=1, max_length=1000, description="The thread's UUID, or the conversation id given by its producer."),
 ]
 Moment = Annotated[
     int,
     BeforeValidator(_moment),
     WithJsonSchema({"type": "string", "description": "ISO 8601, or milliseconds since 1970."}),
 ]
-Tenant = Annotated[str | None, Query(max_length=200, description="Only this tenant's; for tokens without a tenant.")]
+Tenant = Annotated[str | None, Query(max_length=200, description="Only this tenant; for tokens without a tenant.")]
 Whose = Annotated[
     str | None,
     Query(
         max_length=200,
-        description="Whose thread, where several tenants have the id: for tokens without a tenant. Empty: of none.",
+        description="The thread's tenant, if several have the id; for tokens without a tenant. Empty: none.",
     ),
 ]
 FORMAT_NAMES: Final = tuple(FORMATS)
@@ -70,7 +68,7 @@ OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
 
 
 class ThreadTree(BaseModel):
-    """A thread and those that it spawned, the oldest first. `more`: some are left out."""
+    """A thread and the threads that it spawned, oldest first. `more`: some are left out."""
 
     thread: ThreadSummary
     spawned: list[ThreadTree]
@@ -81,10 +79,10 @@ class Deleted(BaseModel):
     """The result of a deletion."""
 
     thread_id: str
-    objects: Annotated[int, Field(description="Large values that were kept in the content store.")]
-    segments: Annotated[int, Field(description="Of the archive, that held something of it.")]
-    sub_agents: Annotated[list[str], Field(description="Threads that went with it, as only its sub-agents had spoken.")]
-    held: Annotated[list[str], Field(description="Sub-agents' threads that stay, as they are held.")]
+    objects: Annotated[int, Field(description="Number of large values deleted from the content store.")]
+    segments: Annotated[int, Field(description="Number of archive segments that had rows of it.")]
+    sub_agents: Annotated[list[str], Field(description="Threads deleted with it: only its sub-agents used them.")]
+    held: Annotated[list[str], Field(description="Sub-agents' threads that were not deleted, since they are held.")]
 
 
 @router.get("", summary="List threads", responses=documented("bad-cursor", "forbidden"))
@@ -92,38 +90,38 @@ async def list_threads(
     gateway: TheGateway,
     principal: Reader,
     limit: Annotated[int, Query(ge=1, le=1000, description="Threads on a page.")] = 50,
-    cursor: Annotated[str | None, Query(max_length=500, description="Of the page before.")] = None,
+    cursor: Annotated[str | None, Query(max_length=500, description="`cursor` of the previous page.")] = None,
     agent: Annotated[str | None, Query(max_length=500, description="Only with an agent of this id or name.")] = None,
     tenant: Tenant = None,
-    model: Annotated[str | None, Query(max_length=500, description="Only where it gave the last response.")] = None,
+    model: Annotated[str | None, Query(max_length=500, description="Only with this model's response last.")] = None,
     tool: Annotated[
         str | None,
-        Query(max_length=500, description="Only where it was called, by the newest 10,000 turns that did."),
+        Query(max_length=500, description="Only threads that called this tool, in the newest 10,000 turns that did."),
     ] = None,
     min_cost: Annotated[
-        float | None, Query(ge=0, le=MOST_USD, description="Only from this cost on, US dollars.")
+        float | None, Query(ge=0, le=MOST_USD, description="Only threads that cost at least this, in US dollars.")
     ] = None,
-    status: Annotated[Literal["complete", "interrupted"] | None, Query(description="Of the last turn.")] = None,
-    since: Annotated[Moment | None, Query(description="Updated then or later.")] = None,
-    until: Annotated[Moment | None, Query(description="Updated before.")] = None,
+    status: Annotated[Literal["complete", "interrupted"] | None, Query(description="Status of the last turn.")] = None,
+    since: Annotated[Moment | None, Query(description="Updated at or after this time.")] = None,
+    until: Annotated[Moment | None, Query(description="Updated before this time.")] = None,
     begun_before: Annotated[
-        Moment | None, Query(description="Begun before; with `since`, the threads of some time.")
+        Moment | None, Query(description="Begun before this time; with `since`: the threads active in between.")
     ] = None,
     external_id: Annotated[str | None, Query(max_length=1000, description="Only with this conversation id.")] = None,
     search: Annotated[str | None, Query(max_length=200, description="In title, first prompt, ids; any case.")] = None,
-    sort: Annotated[Literal[SORT_NAMES], Query(description="By what, the greatest first.")] = UPDATED,  # type: ignore[valid-type]  # the names of a registry
+    sort: Annotated[Literal[SORT_NAMES], Query(description="Sort by this, greatest first.")] = UPDATED,  # type: ignore[valid-type]  # the names of a registry
 ) -> ThreadPage:
-    """List threads, the last updated first. `cursor` of the answer asks for the next page; null on the last one.
+    """List threads, the last updated first. Pass `cursor` of the response for the next page; null on the last one.
 
-    Times are milliseconds since 1970. Sorted by anything else, the list is one of the threads that were updated last:
-    `sorted_among` says of how many.
+    Times are milliseconds since 1970. Sorted by anything but the update, the list covers only the threads that were
+    updated last; `sorted_among` is their number.
     """
     if tool is not None and gateway.settings.search == "off":
         raise Problem("conflict", f"tools are found by the words of turns, and {OFF}")
     bounded = principal.bounded(tenant)
     store = await gateway.store()
     try:
-        # In a slot: where few threads match, all of the tenant's are looked at.
+        # In a slot: if few threads match, all threads of the tenant are scanned.
         async with gateway.searching.taken(bounded):
             wanted = ListQuery(
                 agent=agent,
@@ -160,10 +158,10 @@ async def read_thread(
     thread_id: ThreadId,
     format_name: Annotated[
         Literal[FORMAT_NAMES],  # type: ignore[valid-type]  # the names of a registry
-        Query(alias="format", description="ThreadProtocol, or an SDK's own messages."),
+        Query(alias="format", description="ThreadProtocol, or the messages of an SDK."),
     ] = FORMAT_NAMES[0],
     inline: Annotated[  # noqa: FBT002  # FastAPI passes it by name
-        bool, Query(description="With large values that are kept elsewhere; messages have them.")
+        bool, Query(description="Include large values from the content store; messages always do.")
     ] = False,
     for_version: Annotated[str | None, Query(max_length=50, description="Release of pydantic-ai, as 1.20.")] = None,
     viewing_agent: Annotated[str | None, Query(max_length=500, description="pydantic-ai: whose history it is.")] = None,
@@ -171,32 +169,32 @@ async def read_thread(
         bool, Query(alias="repeat_user_prompt", description="thread: begin agent turns with the user's words.")
     ] = False,
     partial: Annotated[  # noqa: FBT002  # FastAPI passes it by name
-        bool, Query(description="With what interrupted turns had shown and do not keep, marked.")
+        bool, Query(description="Include, marked, what interrupted turns had shown, but do not keep.")
     ] = False,
     branch: Annotated[
         str | None,
         Query(
             max_length=500,
-            description="A run, or a turn: of a thread that forks, only the branch with it. Empty: the newest.",
+            description="Id of a run or turn: return only its branch of a thread that forks. Empty: the newest.",
         ),
     ] = None,
     requests: Annotated[  # noqa: FBT002  # FastAPI passes it by name
-        bool, Query(description="thread: with what the model was asked, as `meta:requests`.")
+        bool, Query(description="thread: include the requests to models, as `meta:requests`.")
     ] = False,
     feedback: Annotated[  # noqa: FBT002  # FastAPI passes it by name
-        bool, Query(description="thread: with what was said of it, as `meta:feedback`.")
+        bool, Query(description="thread: include feedback, as `meta:feedback`.")
     ] = False,
-    turns: Annotated[int | None, Query(ge=1, description="thread: only the last turns, as many as this.")] = None,
+    turns: Annotated[int | None, Query(ge=1, description="thread: only this number of last turns.")] = None,
     since_turn: Annotated[
-        str | None, Query(max_length=500, description="thread: at least from the turn with this `meta:turn_id` on.")
+        str | None, Query(max_length=500, description="thread: at least the turns from this `meta:turn_id` on.")
     ] = None,
     tenant: Tenant = None,
     if_none_match: Annotated[str | None, Header(max_length=2000)] = None,
 ) -> Response:
-    """`thread`: a ThreadProtocol 0.0.4 document. Any other format: `{"thread_id", "messages"}`.
+    """Return a thread: as `thread`, a ThreadProtocol 0.0.4 document; in other formats, `{"thread_id", "messages"}`.
 
-    Of a thread that forks, `thread` has all branches, and messages are those of the newest one, where `branch` names no
-    other. What `turns` and `since_turn` leave out is counted in the document's `meta:earlier`.
+    Of a thread that forks, `thread` has all branches, other formats the newest one, unless `branch` names one. The
+    document's `meta:earlier` counts the turns that `turns` and `since_turn` leave out.
     """
     form = FORMATS[format_name]
     given = {"for_version": for_version, "viewing_agent": viewing_agent, "repeat_user_prompt": repeat_prompt}
@@ -220,7 +218,7 @@ async def read_thread(
         return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
     try:
-        # In a slot until it is text: as values a long conversation takes ten times as much memory.
+        # In a slot until it is text: as Python values, a long conversation takes ten times as much memory.
         async with gateway.reading.taken(bounded):
             found, document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
             if feedback and gateway.settings.feedback:
@@ -247,14 +245,14 @@ async def read_thread(
     responses=documented("unknown-thread", "conflict", "forbidden"),
 )
 async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None) -> ThreadTree:
-    """Return the threads that were spawned from this one, those that were spawned from them, and so on."""
+    """Return the threads spawned by this one, the threads spawned by them, and so on."""
     store = await gateway.store()
     found = await gateway.find(thread_id, principal.bounded(tenant))
     root = await store.summary(found)
     if root is None:
         raise unknown_thread(thread_id)
     top = ThreadTree(thread=root, spawned=[])
-    seen, level = {found.thread_id}, [top]  # all of one tenant: no link leads to another's
+    seen, level = {found.thread_id}, [top]  # all are of one tenant: no link leads to another tenant
     for _ in range(DEPTH):
         below: list[ThreadTree] = []
         for node in level:
@@ -277,8 +275,8 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
 async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Deleted:
     """Delete turns, usage, large values, and the archive's rows of a thread, for good; later records are not stored.
 
-    Threads that only its sub-agents have spoken in go with it. Each deletion is a line in the audit log. After an
-    answer other than 200, ask again.
+    Threads that only its sub-agents used are deleted, too. Each deletion is a line in the audit log. After a response
+    other than 200, repeat the request.
     """
     found = await gateway.find(thread_id, principal.bounded(tenant))
     try:
@@ -310,6 +308,6 @@ async def _document(
 
 
 def _matches(if_none_match: str | None, tag: str) -> bool:
-    """RFC 9110, 13.1.2: any of a list, weak or strong, or `*`."""
+    """Return True if the header matches the tag (RFC 9110, 13.1.2): any of a list, weak or strong, or `*`."""
     given = [one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")]
     return tag in given or given == ["*"]

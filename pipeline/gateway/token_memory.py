@@ -1,4 +1,4 @@
-"""The tokens of the store, as a gateway knows them: a second old at the most."""
+"""The tokens of the store in a gateway's memory, at most a second old."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tokens import Token
 from turnmill.clock import now_ms
 
-FRESH: Final = 1.0  # seconds for which they hold without a look at the store
-WAKE: Final = 0.01  # by which a sleep may be too short
-HELD: Final = 300.0  # seconds for which they hold while the store is away
-USED_MS: Final = 60_000  # between two notes of a token's use
+FRESH: Final = 1.0  # seconds for which they are used without querying the store
+WAKE: Final = 0.01  # seconds by which a sleep may be too short
+HELD: Final = 300.0  # seconds for which they stay valid while the store is away
+USED_MS: Final = 60_000  # between two updates of a token's last use
 
 
 class TokenMemory:
-    """All tokens by the digests of their secrets.
+    """Holds all tokens, by the digests of their secrets.
 
-    They are read as a whole: whoever tries tokens by the thousand causes one look at the store in a second.
+    They are read as a whole, so guessing thousands of tokens causes only one query a second.
     """
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
@@ -35,13 +35,13 @@ class TokenMemory:
         self._lock = asyncio.Lock()
 
     def renew(self) -> None:
-        """Look at the store before the next answer: something was added or ended here."""
+        """Query the store before the next answer, since this process has added or ended tokens."""
         self._asked = -HELD
 
     async def find(self, digest: str, *, wait: bool = False) -> Token | None:
-        """Return the token with this digest, if it is good. Raises StoreError where that can't be known.
+        """Return the token with this digest, if it is valid. Raises StoreError if that can't be known.
 
-        `wait`: an unknown one may have been added elsewhere since the last look, so wait for the next.
+        `wait`: an unknown one may have been added elsewhere since the last query, so wait for the next one.
         """
         if wait and digest not in self._known:
             await asyncio.sleep(max(0.0, self._asked + FRESH - time.monotonic()) + WAKE)

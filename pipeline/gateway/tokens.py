@@ -1,4 +1,4 @@
-"""Tokens over HTTP: made, listed, rotated with an overlap, revoked. A token gives at most what its maker has."""
+"""Tokens over HTTP: make, list, rotate with an overlap, revoke. A token grants at most what its maker has."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Wanted(BaseModel):
 
     name: Name
     scopes: list[Scope] = Field(min_length=1)
-    tenant: Tenant | None = Field(None, description="Its tenant; null: all that its maker reaches.")
+    tenant: Tenant | None = Field(None, description="Its tenant; null: all that its maker may access.")
     expires: datetime | None = Field(None, description="ISO 8601, or epoch seconds or milliseconds; null: never.")
-    rate: int | None = Field(None, ge=1, le=1_000_000, description="Requests a second; null: as all tokens.")
-    addresses: list[str] = Field([], max_length=100, description="`10.0.0.0/8`, `2001:db8::1`: where it may come from.")
+    rate: int | None = Field(None, ge=1, le=1_000_000, description="Requests a second; null: the general limit.")
+    addresses: list[str] = Field([], max_length=100, description="Where it may be used: `10.0.0.0/8`, `2001:db8::1`.")
 
 
 class Shown(BaseModel):
@@ -62,13 +62,13 @@ class Shown(BaseModel):
     expires_at: int | None
     made_by: str
     made_at: int
-    role: str | None = Field(description="Of a person who has signed in; null for a token.")
+    role: str | None = Field(description="Role of a person who has signed in; null for a token.")
     used_at: int | None = Field(description="Its last use, to the minute.")
-    old_until: int | None = Field(description="Until when the secret before the last rotation is good.")
+    old_until: int | None = Field(description="Until when the previous secret is valid.")
 
 
 class Fresh(Shown):
-    """A token with its secret, which is shown this once."""
+    """A token with its secret, which is shown only once."""
 
     token: str
 
@@ -81,9 +81,9 @@ class Listed(BaseModel):
 
 @router.post("", status_code=201, summary="Make a token", responses=documented("bad-request", "forbidden", "conflict"))
 async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> Fresh:
-    """Make a token, which is shown once. It gives at most what its maker has: scopes, tenant, time, rate, addresses.
+    """Make a token, which is shown once. It grants at most what its maker has: scopes, tenant, time, rate, addresses.
 
-    It is good on all gateways of the store within a second.
+    It is valid on all gateways of the store within a second.
     """
     expires = None if wanted.expires is None else int(wanted.expires.timestamp() * 1000)
     try:
@@ -116,7 +116,7 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
 
 @router.get("", summary="Tokens of the API", responses=documented("forbidden"))
 async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = None) -> Listed:
-    """Those that were made here or on the command line, and people's sessions, without secrets; not the settings'."""
+    """List tokens made here or by command, and people's sessions, without secrets; not those of the settings."""
     bound = principal.bounded(tenant)
     found = await (await gateway.store()).tokens()
     return Listed(tokens=[_shown(one) for one in found if bound is None or one.tenant == bound])
@@ -127,11 +127,11 @@ async def rotate_token(
     gateway: TheGateway,
     principal: Admin,
     token_id: TokenId,
-    overlap: Annotated[int, Query(ge=0, le=LONGEST_OVERLAP, description="Seconds that both are good.")] = (
+    overlap: Annotated[int, Query(ge=0, le=LONGEST_OVERLAP, description="Seconds that both secrets are valid.")] = (
         OVERLAP_SECONDS
     ),
 ) -> Fresh:
-    """Give a token another secret, which is shown once; the one before is good for `overlap` seconds more."""
+    """Give a token a new secret, which is shown once; the old one stays valid for `overlap` seconds."""
     _check(principal, await _found(gateway, principal, token_id))
     secret, now = new_secret(), now_ms()
     rotated = await (await gateway.store()).rotate_token(token_id, hashed(secret), now, now + overlap * 1000)
@@ -144,7 +144,7 @@ async def rotate_token(
 
 @router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found", "forbidden"))
 async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId) -> None:
-    """Revoke a token: within a second no gateway lets it in, and its live streams end."""
+    """Revoke a token: within a second, no gateway accepts it, and its live streams end."""
     found = await _found(gateway, principal, token_id)
     await (await gateway.store()).revoke_token(token_id)
     gateway.authenticator.made.renew()
@@ -153,7 +153,7 @@ async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId)
 
 
 async def _found(gateway: Gateway, principal: Principal, token_id: str) -> Token:
-    """Return the token; another tenant's is unknown."""
+    """Return the token. Raises Problem if it is unknown or another tenant's."""
     for one in await (await gateway.store()).tokens():
         if one.id == token_id and principal.tenant in (None, one.tenant):
             return one
@@ -165,7 +165,7 @@ def _unknown(token_id: str) -> Problem:
 
 
 def _check(maker: Principal, token: Token) -> None:
-    """Raise Problem where a token would give more than its maker has."""
+    """Raise Problem if a token would grant more than its maker has."""
     if lacking := set(token.scopes) - maker.scopes:
         raise Problem("forbidden", f"{maker.name!r:.100} can't give what it has not: {', '.join(sorted(lacking))}")
     if not is_within(token.addresses, maker.addresses):

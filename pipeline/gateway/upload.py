@@ -1,4 +1,4 @@
-"""One upload: its bytes become events for the publisher; accepted and refused ones are counted."""
+"""One upload: turns its bytes into events, publishes them, and counts accepted and refused ones."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from turnmill.framing import Framed, decoder_for
 from turnmill.limits import RECORD_BYTES, REFUSALS_SHOWN
 from turnmill.published_run import PublishedRun
 
-PART: Final = 8_192  # bytes that are read before others have their turn
+PART: Final = 8_192  # bytes between two yields to the event loop
 Aside = Callable[[Callable[[bytes], list[Framed]], bytes], Awaitable[list[Framed]]]  # calls in a thread
 End = StreamEnd | Literal["disconnected"]
 
 
 class Upload:
-    """Publishes the events of a body. `begin` makes the run at its first event, from the facts in the body.
+    """Publishes the events of a body. `begin` makes the run at the first event, from the facts in the body.
 
-    Without a dialect, it is recognised by the first events.
+    If no dialect is given, it is recognised by the first events.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Upload:
 
     @property
     def end(self) -> End:
-        """The end of the run by its stream; `disconnected` where that has no end."""
+        """The end of the run according to its stream; `disconnected` if that has no end."""
         return self._ended or "disconnected"
 
     async def feed(self, chunk: bytes) -> None:
-        """Publish the events that a chunk completes; waits where the publisher has no room. Raises UnknownWire."""
+        """Publish the events that a chunk completes; wait while the publisher's buffer is full. Raises UnknownWire."""
         for at in range(0, len(chunk), PART):
             part = chunk[at : at + PART]
             if self._body.holds > PART and b"\n" in part:  # every wire tries to read what has come so far
@@ -70,7 +70,7 @@ class Upload:
         await self._take_all(self._body.close())
 
     async def finish(self, end: str, *, end_given: bool) -> PublishedRun | None:
-        """Close the run, if there is one; without events, make one only if the caller gave its end. -> the run."""
+        """Close and return the run, if there is one; without events, make one only if the caller gave its end."""
         if self._run is None and end_given and not self.refused and self.dialect is not None:
             self._run = self._begin(self._info)
         if self._run is not None:
@@ -115,7 +115,7 @@ class Upload:
 
 
 class _Body:
-    """Decodes a body; one without a dialect is held until its first events have shown it."""
+    """Decodes a body. If no dialect is given, keeps the bytes until the first events reveal it."""
 
     def __init__(self, dialect: Dialect | None, *, skipped: int) -> None:
         self.dialect = dialect

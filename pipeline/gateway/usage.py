@@ -1,4 +1,4 @@
-"""Usage over HTTP: what was used, by whom, when; from the stored turns, so a replay never counts twice."""
+"""Usage over HTTP: what was used, by whom, when. It is read from stored turns, so a replay never counts twice."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ async def read_usage(
     group_by: Annotated[
         list[str], Query(max_length=10, description=f"Any of {', '.join(GROUPS)}; repeated, or with commas.")
     ] = [],  # noqa: B006  # FastAPI copies it
-    bucket: Annotated[Literal[BUCKETS] | None, Query(description="A row for each of these.")] = None,  # type: ignore[valid-type]  # the names of a registry
+    bucket: Annotated[Literal[BUCKETS] | None, Query(description="One row for each hour, day, …")] = None,  # type: ignore[valid-type]  # the names of a registry
     tz: Annotated[str, Query(max_length=100, description="Time zone of buckets and of times without one.")] = "UTC",
     start: Annotated[
-        str | None, Query(alias="from", max_length=50, description="From then on: ISO 8601, or ago, as 24h, 7d.")
+        str | None, Query(alias="from", max_length=50, description="From this time on: ISO 8601, or age, as 24h, 7d.")
     ] = None,
-    end: Annotated[str | None, Query(alias="to", max_length=50, description="Before then.")] = None,
+    end: Annotated[str | None, Query(alias="to", max_length=50, description="Before this time.")] = None,
     model: Values = [],  # noqa: B006  # FastAPI copies it
     provider: Values = [],  # noqa: B006  # FastAPI copies it
     agent: Values = [],  # noqa: B006  # FastAPI copies it
@@ -51,18 +51,18 @@ async def read_usage(
     prompt: Values = [],  # noqa: B006  # FastAPI copies it
     thread: Values = [],  # noqa: B006  # FastAPI copies it
     finish_reason: Values = [],  # noqa: B006  # FastAPI copies it
-    limit: Annotated[int, Query(ge=1, le=1000, description="Groups; the rest is summed as `other`.")] = 100,
-    order: Annotated[Literal[ORDERS], Query(description="Which groups are the greatest.")] = "total_tokens",  # type: ignore[valid-type]  # the names of a registry
+    limit: Annotated[int, Query(ge=1, le=1000, description="Number of groups; the rest is summed as `other`.")] = 100,
+    order: Annotated[Literal[ORDERS], Query(description="What the greatest groups are chosen by.")] = "total_tokens",  # type: ignore[valid-type]  # the names of a registry
     feedback: Annotated[
         list[Annotated[str, Query(max_length=1_000)]],
-        Query(max_length=10, description="The mean of the numbers that were given under this name, too."),
+        Query(max_length=10, description="Add the mean of the numeric feedback of this name."),
     ] = [],  # noqa: B006  # FastAPI copies it
     form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Response:
-    """`rows`, their `total`, and `unpriced`: the models whose cost is not known, with the number of responses.
+    """Return `rows`, their `total`, and `unpriced`: models whose cost is unknown, with their number of responses.
 
-    `turns`, `interrupted` and `errors` count a turn where its last response is. Times are in ms, by nearest rank;
-    where they come from sums, within 2 % of it.
+    `turns`, `interrupted` and `errors` count a turn in the row of its last response. Times are in ms, by nearest rank;
+    from stored sums, they are within 2 % of it.
     """
     bounded = principal.bounded(tenant)
     where = {"model": model, "provider": provider, "agent": agent, "prompt": prompt, "thread": thread}

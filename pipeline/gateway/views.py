@@ -1,4 +1,4 @@
-"""Saved views over HTTP: addresses of the dashboard with their filters, one's own and those that the tenant shares."""
+"""Saved views over HTTP: addresses of the dashboard with their filters, private or shared within the tenant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Wanted(BaseModel):
     address: str = Field(
         max_length=2000, pattern=r"^#/(threads|search)?(\?[!-~]*)?$", description="`#/threads?status=…`"
     )
-    shared: bool = Field(False, description="With all who have the same tenant; on an open gateway, always.")
+    shared: bool = Field(False, description="Share with all of the same tenant; on an open gateway, always.")
 
 
 class Shown(BaseModel):
@@ -50,7 +50,7 @@ class Listed(BaseModel):
 
 @router.get("", summary="Saved views", responses=documented("forbidden"))
 async def list_views(gateway: TheGateway, principal: Reader) -> Listed:
-    """Return the caller's own views of the dashboard, and those that their tenant shares."""
+    """Return the caller's own views of the dashboard, and those shared within the tenant."""
     return Listed(views=[_shown(principal, one) for one in await _all(gateway, principal)])
 
 
@@ -66,7 +66,7 @@ async def save_view(gateway: TheGateway, principal: Editor, wanted: Wanted) -> S
 
 @router.delete("/{view_id}", status_code=204, summary="Delete a view", responses=documented("not-found", "forbidden"))
 async def delete_view(gateway: TheGateway, principal: Editor, view_id: Annotated[str, Path(max_length=100)]) -> None:
-    """Delete one's own view; with the scope `admin`, any that the tenant shares."""
+    """Delete a view of one's own; with the scope `admin`, any shared one of the tenant."""
     found = next((one for one in await _all(gateway, principal) if one.id == view_id), None)
     if found is None:
         raise Problem("not-found", f"there is no view {view_id!r:.200}: GET /v1/views lists those that there are")

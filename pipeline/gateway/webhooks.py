@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: a tenant sets up who hears of its turns, its deletions and its budgets."""
+"""Webhooks over HTTP: where a tenant's turns, deletions and budget notices are sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turnmill.clock import now_ms
 from turnmill.limits import WEBHOOKS
 
 KEY_BYTES: Final = 32
-OLD_SECRET_MS: Final = 86_400_000  # for which both secrets sign
+OLD_SECRET_MS: Final = 86_400_000  # for which deliveries are signed with both secrets
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 
@@ -41,13 +41,13 @@ class Shown(BaseModel):
     id: str
     url: str
     events: list[str]
-    tenant: str | None = Field(description="Only this tenant's events; null: those of all.")
+    tenant: str | None = Field(description="Only events of this tenant; null: of all.")
     created_at: int = Field(description="Epoch milliseconds.")
-    waiting: int = Field(0, description="Events that it has not taken yet.")
+    waiting: int = Field(0, description="Number of events not delivered yet.")
 
 
 class Fresh(Shown):
-    """A webhook with its new secret, which is shown this once."""
+    """A webhook with its new secret, which is shown only once."""
 
     secret: str = Field(description="`whsec_…`, the key of its signatures (Standard Webhooks).")
 
@@ -62,7 +62,7 @@ class Listed(BaseModel):
     "", status_code=201, summary="Set up a webhook", responses=documented("bad-request", "forbidden", "conflict")
 )
 async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, tenant: Tenant = None) -> Fresh:
-    """Events are sent as POST requests with a JSON body, signed as Standard Webhooks says. The secret is shown once."""
+    """Set up a webhook: events are sent by POST as JSON, signed as in Standard Webhooks. The secret is shown once."""
     bound = principal.bounded(tenant)
     try:
         url, events = checked_url(wanted.url), checked_events(wanted.events)
@@ -81,7 +81,7 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
 
 @router.get("", summary="Webhooks of the API", responses=documented("forbidden", "conflict"))
 async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> Listed:
-    """Without their secrets, and without those of the gateway's settings."""
+    """List the webhooks, without their secrets, and without those of the gateway's settings."""
     bound = principal.bounded(tenant)
     waiting = await (await gateway.store()).waiting_deliveries()
     mine = [one for one in await _all(gateway) if bound is None or one.tenant == bound]
@@ -90,7 +90,7 @@ async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = 
 
 @router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "forbidden", "conflict"))
 async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Shown:
-    """Without its secret."""
+    """Return a webhook, without its secret."""
     found = await _found(gateway, principal, webhook_id)
     waiting = await (await gateway.store()).waiting_deliveries()
     return _shown(found, waiting.get(found.id, 0))
@@ -135,7 +135,7 @@ async def _all(gateway: Gateway) -> list[Webhook]:
 
 
 async def _found(gateway: Gateway, principal: Principal, webhook_id: str) -> Webhook:
-    """Another tenant's is as one that is not there."""
+    """Return the webhook. Raises Problem if it doesn't exist, or is another tenant's."""
     for one in await _all(gateway):
         if one.id == webhook_id and principal.tenant in (None, one.tenant):
             return one

@@ -1,6 +1,6 @@
-"""The commands that a gateway knows, and what became of each: by the control topic, and by what their runs have said.
+"""The commands that a gateway knows, and the state of each, read from the control topic and from their runs' events.
 
-It listens from the first command, or the first publisher's stream, on; a gateway that nobody asks reads nothing.
+It reads these topics from the first command, or the first publisher's stream, on; an unused gateway reads nothing.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from turnmill.shares import Shares
 from turnmill.wires import WIRES
 
 EXPIRES_MS: Final = 600_000
-ANSWERS_MS: Final = 14 * 86_400_000  # as long as their topic keeps them
-BACK: Final = 900.0  # seconds of events that are read at the start: of commands that have not expired
+ANSWERS_MS: Final = 14 * 86_400_000  # as long as the topic retains them
+BACK: Final = 900.0  # seconds of events that are read at the start, for commands that have not expired
 READY_WITHIN: Final = 15.0
 KEEP_LOOKING: Final = 3_600.0
-WAITING: Final = 1_000  # commands that one stream may be behind
-GRACE: Final = 5.0  # seconds after which a gateway says for another one what became of a command
-MARKS: Final = (EVENT.encode(), b'"end"')  # a record without them changes no standing
+WAITING: Final = 1_000  # commands that may be queued for one stream
+GRACE: Final = 5.0  # seconds after which a gateway reports the state of a command that another gateway gave
+MARKS: Final = (EVENT.encode(), b'"end"')  # a record without them changes no command's state
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class _Stream:
 
 
 class Commands:
-    """A listener of the follower; see the module. `notify` leaves a notice; `budgets` take the answers to theirs."""
+    """A listener of the follower; see the module. `notify` adds a notice; `budgets` take answers to their questions."""
 
     name = "the commands"
     topics = (CONTROL, EVENTS)
@@ -94,7 +94,7 @@ class Commands:
         self._telling: set[asyncio.Task[None]] = set()
 
     async def ready(self) -> None:
-        """Return when what was said so far is known. Raises BrokerError."""
+        """Return once all earlier commands and states have been read. Raises BrokerError."""
         await self._follower.ready(self, READY_WITHIN, "what was commanded before is still being read")
 
     async def give(self, command: Command) -> None:
@@ -103,12 +103,12 @@ class Commands:
         await self._publish(command.record)
 
     async def over(self, command_id: str, reason: str) -> None:
-        """Note that the run of a command was over before it came."""
+        """Note that the run was over before its command came."""
         if (known := self._known.get(command_id)) is not None:
             self._move(known, run_ended(known.standing, reason, now_ms()))
 
     def standing(self, command_id: str) -> Known | None:
-        """Return a command with its standing now."""
+        """Return a command with its present state, None if unknown."""
         known = self._known.get(command_id)
         if known is not None:
             self._move(known, waited(known.standing, now_ms()))
@@ -123,7 +123,7 @@ class Commands:
         return self._listening.allows(tenant, 1, COMMAND_STREAMS.size)
 
     async def stream(self, tenant: str | None, silence: float) -> AsyncGenerator[bytes | None]:
-        """Yield the records of commands for a tenant's runs, first those that may be heeded yet; None: a silence."""
+        """Yield records of commands to a tenant's runs, first those that a run may still obey; None after a silence."""
         mine = _Stream(tenant)
         now = now_ms()
         for known in self._known:
@@ -145,13 +145,13 @@ class Commands:
             self._listening.add(tenant, -1)
 
     async def values(self) -> AsyncGenerator[bytes]:
-        """Yield the records of commands for the runs of this process, which it makes for the callers of its proxy."""
+        """Yield the records of commands to the runs that this process publishes for callers of its proxy."""
         async for value in self.stream(None, KEEP_LOOKING):
             if value is not None:
                 yield value
 
     def listen(self) -> None:
-        """Begin to hear of commands, before anybody asks."""
+        """Start to read commands before the first request needs them."""
         self._follower.listen(self)
 
     def awaits(self, tenant: str | None, run_id: str) -> bool:
@@ -159,19 +159,19 @@ class Commands:
         return self._known.awaits(tenant, run_id)
 
     async def close(self) -> None:
-        """Let what is to be told reach the topic."""
+        """Wait until the states that are being published have reached the topic."""
         if self._telling:
             await asyncio.gather(*self._telling, return_exceptions=True)
 
     # ---- the listener
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
-        """Return where the reading begins: all commands, and what runs have said of the last ones."""
+        """Return where to begin: at the oldest command kept, and at the events that may answer the latest ones."""
         commands = await offsets_since(self._settings, consumer, [CONTROL], ANSWERS_MS / 1000)
         return {**commands, **await offsets_since(self._settings, consumer, [EVENTS], BACK)}
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
-        """Take commands and states, and what the runs of commands say."""
+        """Take commands and their states, and the events of their runs."""
         if place.topic == self._control:
             for record in records:
                 with suppress(InvalidRecord):
@@ -201,7 +201,7 @@ class Commands:
             if winner.id != command.id:
                 reason = f"answered already by {winner.by}, with the command {winner.id}"
                 self._move(known, acknowledged(known.standing, "refused", now_ms(), reason))
-            elif of_budget is not None:  # no run takes it up: gateways do, now
+            elif of_budget is not None:  # an answer to a budget is taken up by the gateways, at once, and by no run
                 self._move(known, acknowledged(known.standing, "acknowledged", now_ms()))
             elif known.standing.state == "requested":
                 _offer(self._streams, command)
@@ -212,7 +212,7 @@ class Commands:
             return known
         known = Known(command, requested(command.at), mine)
         self._known.add(known)
-        if command.kind != ANSWER:  # an answer counts once the topic says that it is the first
+        if command.kind != ANSWER:  # an answer is offered once the topic shows that it is the first
             _offer(self._streams, command)
         age = (now_ms() - command.at) / 1000
         if age < EXPIRES_MS / 1000:
@@ -238,7 +238,7 @@ class Commands:
         if is_taken_up or to.state in FINAL:
             self._known.settle(known)
         if to.state in TOLD and to.state != known.told:
-            delay = 0.0 if known.mine else GRACE  # another gateway gave it, and tells at once unless it is gone
+            delay = 0.0 if known.mine else GRACE  # another gateway gave it, and publishes at once unless it has stopped
             asyncio.get_running_loop().call_later(delay, self._tell_soon, known)
 
     def _tell_soon(self, known: Known) -> None:
@@ -254,7 +254,7 @@ class Commands:
             if standing.state == "unanswered":
                 log.warning("command %s to run %s: nobody answers", known.command.id, known.command.run_id)
                 await self._notify(notice_of(known.command, standing))
-        except TurnmillError as error:  # it follows from the topics again
+        except TurnmillError as error:  # nothing is lost: the state can be read from the topics again
             log.warning("the state of command %s is not on the topic: %s", known.command.id, error)
 
     async def _publish(self, record: dict[str, Any]) -> None:
@@ -266,7 +266,7 @@ class Commands:
 def _offer(streams: Collection[_Stream], command: Command) -> None:
     """Hand a command to the streams of its tenant.
 
-    A reader that stands still misses it: it connects again, and gets what is open.
+    A stream whose queue is full misses it; its reader gets the open commands when it connects again.
     """
     theirs = [one for one in streams if one.tenant in (None, command.tenant)]
     value = encode(command.record) if theirs else b""

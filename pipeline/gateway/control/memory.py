@@ -11,12 +11,12 @@ from pipeline.policies.command_states import Standing, State
 from turnmill.control_record import ANSWER, Command
 from turnmill.shares import Shares
 
-Subject = tuple[str, str, str]  # tenant, thread, and run: none for an answer, which any run of the thread takes up
+Subject = tuple[str, str, str]  # tenant, thread, run; the run of an answer is "": any run of the thread takes it up
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """A command, and its standing. `mine`: this gateway gave it; `told`: the last state that the topic has of it."""
+    """A command and its state. `mine`: this gateway gave it; `told`: its last state on the topic."""
 
     command: Command
     standing: Standing
@@ -25,14 +25,14 @@ class Known:
 
 
 class Memory:
-    """At most `most` commands: beyond that the oldest of the tenant goes that has most."""
+    """At most `most` commands; beyond that, the oldest of the tenant with the most commands is removed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._shares = Shares()
         self._of_tenant: dict[str | None, OrderedDict[str, Known]] = {}
         self._by_id: dict[str, Known] = {}
-        self._open: dict[Subject, list[Known]] = {}  # whose standing may change
+        self._open: dict[Subject, list[Known]] = {}  # those whose state may change
 
     def __iter__(self) -> Iterator[Known]:
         return iter(self._by_id.values())
@@ -58,7 +58,7 @@ class Memory:
             self.settle(oldest)
 
     def settle(self, known: Known) -> None:
-        """Note that the standing of a command changes no more."""
+        """Note that the state of a command is final."""
         subject = _subject(known.command)
         left = [one for one in self._open.pop(subject, ()) if one is not known]
         if left:
@@ -66,7 +66,7 @@ class Memory:
 
     @property
     def waits(self) -> bool:
-        """True while the standing of a command may change."""
+        """True while the state of a command may change."""
         return bool(self._open)
 
     def awaits(self, tenant: str | None, run_id: str) -> bool:
@@ -74,7 +74,7 @@ class Memory:
         return any((of, run) == (tenant or "", run_id) for of, _, run in self._open)
 
     def of(self, envelope: dict[str, Any]) -> list[Known]:
-        """Return the commands whose standing may change by a record of a run."""
+        """Return the commands whose state a record of a run may change."""
         tenant, thread = envelope.get("tenant") or "", envelope["thread_id"].lower()
         of_thread = self._open.get((tenant, thread, ""), ())
         return [*self._open.get((tenant, thread, envelope["run_id"]), ()), *of_thread]

@@ -1,4 +1,4 @@
-"""Stopping, steering and answering runs over HTTP, what became of it, and the stream by which publishers hear of it."""
+"""Stopping, steering and answering runs over HTTP, the state of such commands, and their stream for publishers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
 OF_THREAD: Final = ("unknown-thread", "forbidden")
 AGAIN: Final = {"Retry-After": str(RETRY_AFTER)}
-WAITING_THREADS: Final = 100  # with one name, of several tenants
+WAITING_THREADS: Final = 100  # with the same name, of several tenants
 
 router = APIRouter(prefix="/v1", tags=["control"])
 
@@ -41,13 +41,13 @@ By = Annotated[
 
 
 class Wanted(BaseModel):
-    """How a run is to stop."""
+    """How to stop a run."""
 
     model_config = ConfigDict(extra="forbid")
 
-    mode: Annotated[
-        Literal["now", "after_turn"], Field(description="`after_turn`: what it says now, it says to its end.")
-    ] = "now"
+    mode: Annotated[Literal["now", "after_turn"], Field(description="`after_turn`: it finishes what it is saying.")] = (
+        "now"
+    )
     by: By = None
 
 
@@ -72,26 +72,26 @@ class Reply(BaseModel):
 
 
 class Given(BaseModel):
-    """The command's id: GET /v1/commands/ID tells what becomes of it."""
+    """The command's id; GET /v1/commands/ID returns its state."""
 
     command_id: str
 
 
 class AllGiven(BaseModel):
-    """The ids of the commands, one for each open run; `command_id` where it is one."""
+    """The ids of the commands, one for each open run; `command_id` is set if there is only one."""
 
     command_id: str | None
     command_ids: list[str]
 
 
 class OpenAnswers(BaseModel):
-    """Answers that no run has taken up, as their records on the control topic, the oldest first."""
+    """Answers that no run has taken up, as their records on the control topic, oldest first."""
 
     answers: list[dict[str, Any]]
 
 
 class CommandState(BaseModel):
-    """What became of a command; times in epoch ms."""
+    """The state of a command; times in epoch ms."""
 
     command_id: str
     kind: str
@@ -115,7 +115,7 @@ TheCommands = Annotated[Commands, Depends(commands_of)]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, and the thread that is meant: by its name, whose it is, and as a key."""
+    """The caller, and the thread of the request: its name, its tenant, and its key."""
 
     gateway: Gateway
     commands: Commands
@@ -130,7 +130,7 @@ class Caller:
         return [run.key.run_id for run in runs if run.thread == self.key]
 
     async def waiting(self) -> list[Waiting]:
-        """Return the thread where it waits for an answer; of several tenants, where nobody said whose is meant."""
+        """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
         wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
         stored = await (await self.gateway.store()).waiting(wanted, WAITING_THREADS)
         return [*self.gateway.budgets.waiting(wanted), *stored]
@@ -164,9 +164,9 @@ async def _caller(
     "/threads/{thread_id}/runs/{run_id}/stop", status_code=202, summary="Stop a run", responses=documented("forbidden")
 )
 async def stop_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, wanted: Wanted | None = None) -> Given:
-    """Tell a run to stop, which may begin within ten minutes yet, and the runs that it started.
+    """Tell a run, and the runs that it started, to stop. The run may also begin up to ten minutes later.
 
-    It has stopped when GET /v1/commands/ID says `ended`.
+    It has stopped when GET /v1/commands/ID returns `ended`.
     """
     return await caller.give(run_id, wanted or Wanted())
 
@@ -186,9 +186,9 @@ async def stop_thread(caller: Annotated[Caller, Depends(_caller)], wanted: Wante
     responses=documented("forbidden"),
 )
 async def steer_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, message: Message) -> Given:
-    """Give a run a user's message, which it takes up between two tools: then it is a part of the conversation.
+    """Send a run a user's message. It becomes part of the conversation when the run takes it up, between two tools.
 
-    GET /v1/commands/ID says `acknowledged` then, and `refused` where the program takes no messages.
+    GET /v1/commands/ID then returns `acknowledged`, or `refused` if the program takes no messages.
     """
     return await caller.give(run_id, message)
 
@@ -200,7 +200,7 @@ async def steer_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, 
     responses=documented(*OF_THREAD),
 )
 async def steer_thread(caller: Annotated[Caller, Depends(_caller)], message: Message) -> AllGiven:
-    """Give each open run of a thread a user's message."""
+    """Send a user's message to each open run of a thread."""
     return await caller.give_all(message)
 
 
@@ -215,9 +215,9 @@ async def answer(
     answer_id: Annotated[str, Path(max_length=100, description="As `GET /v1/runs?status=waiting` gives it.")],
     reply: Reply,
 ) -> Given:
-    """Answer an approval or a question. The first answer counts: others are `refused`, and told whose it was.
+    """Answer an approval or a question. The first answer counts; later ones are `refused`, with the name of the first.
 
-    It stays until a run takes it up, for 14 days at most.
+    The answer is kept until a run takes it up, for 14 days at most.
     """
     if len(encode(reply.value)) > ANSWER_BYTES:
         raise Problem("too-large", f"an answer has at most {ANSWER_BYTES:,} bytes of JSON")
@@ -233,14 +233,14 @@ async def answer(
 
 
 @router.get(
-    "/threads/{thread_id}/answers", summary="Answers for who goes on with a thread", responses=documented("forbidden")
+    "/threads/{thread_id}/answers", summary="Answers that no run has taken up", responses=documented("forbidden")
 )
 async def open_answers(
     gateway: TheGateway, commands: TheCommands, principal: Sender, thread_id: ThreadId, tenant: Whose = None
 ) -> OpenAnswers:
-    """Return the answers to what a thread still waits for, which no run has taken up.
+    """Return the answers to a thread's open questions that no run has taken up.
 
-    A run that takes one up says so among its events.
+    A run that takes one up reports it with an event.
     """
     waiting = await (await _caller(gateway, commands, principal, thread_id, tenant)).waiting()
     open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
@@ -248,16 +248,14 @@ async def open_answers(
     return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
 
 
-@router.get(
-    "/commands/{command_id}", summary="What became of a command", responses=documented("not-found", "forbidden")
-)
+@router.get("/commands/{command_id}", summary="The state of a command", responses=documented("not-found", "forbidden"))
 async def read_command(
     commands: TheCommands, principal: Controller, command_id: Annotated[str, Path(max_length=100)]
 ) -> CommandState:
-    """Return its state.
+    """Return the state of a command.
 
-    `requested`, `acknowledged` by the run's program, `ended`; `completed`, where the run was over before it heard;
-    `unanswered` after 30 s; `refused`, with the reason.
+    `requested`, `acknowledged` by the run's program, `ended`; `completed`, if the run was over before the command
+    reached it; `unanswered` after 30 s; `refused`, with the reason.
     """
     await commands.ready()
     known = commands.standing(command_id)
@@ -287,7 +285,7 @@ async def read_command(
     },
 )
 async def control_stream(gateway: TheGateway, commands: TheCommands, principal: Listening, still: Standing) -> Response:
-    """Stream the commands to runs of the caller's tenant: those that may be heeded yet, then each as it is given."""
+    """Stream the commands to runs of the caller's tenant: first those that a run may still obey, then new ones."""
     await commands.ready()
     if not commands.has_room(principal.tenant):
         raise Problem("rate-limited", "the tenant has its share of streams of commands", headers=AGAIN)

@@ -1,4 +1,4 @@
-"""What a gateway tells others of a command: a record of the control topic, and a notice. Pure."""
+"""The record and the notice by which a gateway reports the state of a command. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BY: Final = "gateway"
 
 
 def state_record(command: Command, standing: Standing) -> dict[str, Any]:
-    """Return the record that tells other gateways, and publishers, what became of a command."""
+    """Return the record that tells other gateways, and publishers, the state of a command."""
     payload = {"command_id": command.id, "state": standing.state}
     if standing.reason is not None:
         payload["reason"] = standing.reason
@@ -32,7 +32,7 @@ def state_record(command: Command, standing: Standing) -> dict[str, Any]:
 
 
 def notice_of(command: Command, standing: Standing) -> NoticeRecord:
-    """Return the notice that nobody has answered a command; its id is the same from every gateway."""
+    """Return the notice that no program has acknowledged a command; its id is the same from every gateway."""
     data = {"command_id": command.id, "kind": command.kind, "by": command.by}
     record: NoticeRecord = {
         "v": notice.VERSION,

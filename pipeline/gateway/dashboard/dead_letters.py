@@ -30,13 +30,13 @@ router = APIRouter(prefix="/v1/dead-letters", tags=["status"])
 
 
 class Letter(BaseModel):
-    """One refused record. Times in epoch ms; `preview` is how the original begins, what is no UTF-8 replaced."""
+    """One refused record. Times in epoch ms; `preview`: the first bytes, with invalid UTF-8 replaced."""
 
     partition: int
     offset: int
     reason: Reason
     detail: str
-    topic: Annotated[str, Field(description="Where it was refused, with `from_partition` and `from_offset`.")]
+    topic: Annotated[str, Field(description="Where it was read, with `from_partition` and `from_offset`.")]
     from_partition: int
     from_offset: int
     time: int
@@ -47,7 +47,7 @@ class Letter(BaseModel):
 
 
 class Letters(BaseModel):
-    """The newest first; `total` are on the topic."""
+    """The newest dead letters, newest first; `total`: number on the topic."""
 
     letters: list[Letter]
     total: int
@@ -57,10 +57,10 @@ class Letters(BaseModel):
 async def newest(
     gateway: TheGateway,
     principal: Admin,
-    limit: Annotated[int, Query(ge=1, le=500, description="Letters to show.")] = 100,
-    reason: Annotated[Reason | None, Query(description="Only with this reason, among those.")] = None,
+    limit: Annotated[int, Query(ge=1, le=500, description="Dead letters to return.")] = 100,
+    reason: Annotated[Reason | None, Query(description="Of these, only those with this reason.")] = None,
 ) -> Letters:
-    """For tokens without a tenant: what can't be read does not say whose it is."""
+    """List dead letters. For tokens without a tenant: a record that can't be read does not name its tenant."""
     _of_all(principal)
     ends = await bounds(gateway.settings, [DEAD_LETTERS])
     spans = {place: (max(begin, end - limit), end) for place, (begin, end) in ends.items()}
@@ -87,7 +87,7 @@ async def original(
     partition: Annotated[int, Path(ge=0, le=2**31 - 1)],
     offset: Annotated[int, Path(ge=0, le=2**63 - 1)],
 ) -> Response:
-    """Return the original bytes, to be saved: never as something that a browser would show."""
+    """Return the original bytes as a download, so that no browser displays them."""
     _of_all(principal)
     place = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
     begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(place, (0, 0))

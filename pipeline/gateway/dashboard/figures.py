@@ -1,8 +1,8 @@
 """Figures of the last minutes, second by second, summed for each model, agent and tenant. Pure.
 
-Memory is bounded: a ring of seconds, each with at most SERIES series, beside a few of each tenant that has few;
-further ones are summed as a series of their tenant whose model and agent are `other`. So no tenant loses its figures to
-another one's many names.
+Memory is bounded: a ring of seconds, each with SERIES series, and some more for tenants that have few. Further ones are
+summed in one series of their tenant, whose model and agent are `other`, so the many names of one tenant don't displace
+the figures of another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipeline.observability.metrics import OTHER
 
 WINDOW: Final = 900  # seconds in the ring
 SERIES: Final = 300  # of one second
-FEW: Final = 10  # a tenth of them, a tenant has in any case, as long as there are twice as many
+FEW: Final = 10  # a tenth of them is granted to each tenant, as long as there are fewer than twice as many
 FIELDS: Final = (
     "events",
     "input_tokens",
@@ -35,7 +35,7 @@ By = Literal["total", "model", "agent", "tenant"]
 
 
 class Series(NamedTuple):
-    """The keys that figures are summed by; None where a record does not hold it."""
+    """The keys that figures are summed by; None if a record has none."""
 
     model: str | None
     agent: str | None
@@ -46,7 +46,7 @@ ANY: Final = Series(None, None, None)
 
 
 def like(series: Series, only: Series) -> bool:
-    """Return True if `series` matches `only`; None there matches anything, and an empty name what has none."""
+    """Return True if `series` matches `only`; in `only`, None matches anything, and "" a missing name."""
     return all(wanted in (None, own or "") for own, wanted in zip(series, only, strict=True))
 
 
@@ -54,7 +54,7 @@ def like(series: Series, only: Series) -> bool:
 class _Second:
     at: int = -1  # epoch seconds
     sums: dict[Series, list[int]] = field(default_factory=dict)
-    tenants: Counter[str | None] = field(default_factory=Counter)  # series of each
+    tenants: Counter[str | None] = field(default_factory=Counter)  # number of series of each
 
     def room(self, series: Series, most: int) -> Series:
         """Return the series under which this one is summed."""
@@ -64,7 +64,7 @@ class _Second:
         if self.tenants[series.tenant] >= own:
             series = Series(OTHER, OTHER, series.tenant)
             if series not in self.sums and len(self.sums) >= 3 * most:
-                # Over the bound even tenants are dropped; tokens of a tenant don't see a series without one.
+                # Beyond this limit the tenant is dropped, too; tokens of a tenant don't see a series without one.
                 return Series(OTHER, OTHER, None)
         self.tenants[series.tenant] += series not in self.sums
         return series

@@ -25,14 +25,14 @@ from turnmill.errors import InvalidRecord
 from turnmill.limits import NAME_CHARACTERS
 
 TURNS_KNOWN: Final = 20_000
-TAIL: Final = 160  # characters of a run's text that are held
+TAIL: Final = 160  # characters kept of a run's text, at its end
 
 
 class Intake:
     """The figures of the last minutes; a gateway has one."""
 
     def __init__(self, own: Prices = NONE) -> None:
-        """Begin with nothing; `own`: own prices."""
+        """Begin without figures; `own`: prices of the settings."""
         self._own = own
         self.figures = Figures()
         self._telemetry = Seen(20_000)
@@ -44,7 +44,7 @@ class Intake:
         }
 
     def take(self, topic: str, value: bytes | None, at: int) -> None:
-        """Take one record of a topic other than events; `at`: the broker's time of it, epoch ms."""
+        """Take one record of a topic other than events; `at`: its time by the broker, epoch ms."""
         try:
             self._handlers[topic](value or b"", at)
         except (InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
@@ -80,7 +80,7 @@ class Intake:
             return
         thread = ThreadKey.of(record["thread_id"], record.get("tenant"))
         turn = thread, record["turn_id"]
-        if turn in self._turns:  # once more, or revised
+        if turn in self._turns:  # a repetition or a revision
             return
         self._turns[turn] = None
         if len(self._turns) > TURNS_KNOWN:

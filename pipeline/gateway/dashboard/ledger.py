@@ -1,4 +1,4 @@
-"""`GET /v1/ledger`: the loss ledger, in which every run on the topic is stored, a dead letter, or open."""
+"""`GET /v1/ledger`: the loss ledger, which counts every run on the topic as stored, dead or open."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from pipeline.worker.ledger import take_stock
 from topics.catalog import EVENTS
 from turnmill.clock import now_ms
 
-RECORDS: Final = 200_000  # on the events topic; of more, `turnmill doctor --ledger` takes stock
+RECORDS: Final = 200_000  # on the events topic; beyond that, use `turnmill doctor --ledger`
 
 router = APIRouter(prefix="/v1/ledger", tags=["status"])
 one_at_a_time = asyncio.Semaphore(1)
 
 
 class Ledger(BaseModel):
-    """Runs on the events topic, and what became of them: runs = stored + dead + open."""
+    """The runs on the events topic by state: runs = stored + dead + open."""
 
     runs: int
     stored: int
-    dead: Annotated[int, Field(description="Refused, and nothing of them stored.")]
+    dead: Annotated[int, Field(description="Runs that were refused, and of which nothing is stored.")]
     open: Annotated[int, Field(description="Not stored yet.")]
-    oldest_open_ms: Annotated[int | None, Field(description="Silence of the open run that is silent for longest.")]
+    oldest_open_ms: Annotated[int | None, Field(description="The longest silence of an open run.")]
 
 
 @router.get("", summary="Take stock of all runs", responses=documented("forbidden", "conflict"))
 async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
-    """Read the events topic whole, and so take a moment. For tokens without a tenant."""
+    """Count all runs. This reads the whole events topic, which takes a moment. For tokens without a tenant."""
     if principal.tenant is not None:
         raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
     settings = gateway.settings

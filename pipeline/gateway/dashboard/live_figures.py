@@ -21,10 +21,10 @@ from pipeline.gateway.security import Reader, Standing, Still
 from turnmill.clock import now_ms
 
 TICK: Final = 0.5  # seconds
-ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the caller may go on
+ASK_AGAIN: Final = 5.0  # seconds between two checks that the caller's token is still valid
 LASTS: Final = 3600.0  # seconds until a stream ends; the page opens it again
-CATCH_UP_WITHIN: Final = 5.0  # seconds that a single message waits for the tail to read older records
-AGAIN: Final = 5  # newest seconds that each message repeats: records of a second still come during the next ones
+CATCH_UP_WITHIN: Final = 5.0  # seconds for which `follow=false` waits for the tail to read older records
+AGAIN: Final = 5  # newest seconds that each message repeats, since their records may still arrive
 RUNS: Final = 50  # open runs that are named
 
 router = APIRouter(prefix="/v1/figures", tags=["status"])
@@ -40,22 +40,22 @@ async def live(
     gateway: TheGateway,
     principal: Reader,
     still: Standing,
-    by: Annotated[By, Query(description="What the figures are told apart by.")] = "total",
-    model: Annotated[str | None, Query(max_length=200, description="Only this model's.")] = None,
-    agent: Annotated[str | None, Query(max_length=200, description="Only this agent's, by its id.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Only this tenant's; empty: of none.")] = None,
-    follow: Annotated[bool, Query(description="Go on with what comes; else it ends with one whole message.")] = True,  # noqa: FBT002  # FastAPI passes it by name
+    by: Annotated[By, Query(description="What the figures are grouped by.")] = "total",
+    model: Annotated[str | None, Query(max_length=200, description="Only this model.")] = None,
+    agent: Annotated[str | None, Query(max_length=200, description="Only this agent, by id.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only this tenant; empty: none.")] = None,
+    follow: Annotated[bool, Query(description="Go on with new figures; else end after one whole message.")] = True,  # noqa: FBT002  # FastAPI passes it by name
 ) -> Response:
     """Stream server-sent events `figures`.
 
     Their data is `{"now", "whole", "fields", "groups", "rows", "open", "runs", "catching_up", "trouble", "skipped"}`.
 
     A row is [epoch second, number in `groups` or -1 for the others, …figures in the order of `fields`]; it replaces the
-    one of the same second and group. A message that is `whole`, as the first, has the last 15 minutes, any other the
-    newest seconds. `open` counts the open runs, `runs` are those that began last; times in epoch ms. `catching_up`:
-    earlier records are still being read.
+    row of the same second and group. A `whole` message, such as the first, has the last 15 minutes, any other the
+    newest seconds. `open` is the number of open runs, `runs` lists those that began last; times in epoch ms.
+    `catching_up`: earlier records are still being read.
 
-    The stream ends when the token no longer holds, and after an hour. Runs of threads that were deleted are left out.
+    The stream ends when the token is no longer valid, and after an hour. Runs of deleted threads are left out.
     """
     only = Series(model or None, agent or None, principal.bounded(tenant))
     return EventStream(_frames(gateway, by, only, still, follow=follow), gateway.count_cut)

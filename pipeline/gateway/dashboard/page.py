@@ -1,4 +1,4 @@
-"""The page at `/` and its static files. They hold no data, and load nothing from other hosts."""
+"""The page at `/` and its static files. They contain no data, and load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StaticFile:
 
 @cache
 def files() -> dict[str, StaticFile]:
-    """Path -> file, of all that can be requested."""
+    """Return all static files by path."""
     found = {}
     for path in sorted(STATIC.rglob("*")):
         if path.suffix in TYPES:
@@ -60,7 +60,7 @@ async def page(if_none_match: Annotated[str | None, Header()] = None) -> Respons
 
 @router.get("/static/features.json")
 async def features(gateway: TheGateway) -> dict[str, bool]:
-    """Return which of the page's parts the operator has allowed."""
+    """Return which optional parts of the page the operator has enabled."""
     return {"rerun": gateway.settings.gateway_rerun}
 
 

@@ -1,4 +1,4 @@
-"""The live figures that all readers share: they are kept up while somebody looks."""
+"""The live figures that all readers share; they are updated only while there are readers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pipeline.kafka.reading import offsets_since
 from pipeline.settings import Settings
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 
-LINGER: Final = 60.0  # seconds for which it goes on without readers
+LINGER: Final = 60.0  # seconds for which it continues without readers
 BEGIN: Final = 3_000  # the most records of each partition that are read at the start
-BEHIND: Final = 50_000  # records of lag in a partition beyond which figures leave them out
+BEHIND: Final = 50_000  # records of lag beyond which a partition's records are skipped
 LATE: Final = 5.0  # seconds: older records mean that the tail is still catching up
 
 
@@ -38,13 +38,13 @@ class Tail:
         self._names = {topic.full_name(settings.topic_prefix): topic.name for topic in self.topics}
         self._leaving: asyncio.Task[None] | None = None
         self._watchers = 0
-        self._late = 0.0  # time.monotonic() of the last look at a record that was late
+        self._late = 0.0  # time.monotonic() when the last late record was read
         self.intake = Intake(settings.price_list)
         self.skipped = 0
 
     @property
     def trouble(self) -> str | None:
-        """Why there are no figures, None where there are."""
+        """The reason why there are no figures; None if there are."""
         return self._follower.trouble or (None if self._follower.has_joined(self) else "connecting")
 
     @property
@@ -72,7 +72,7 @@ class Tail:
         await self._follower.leave(self)
 
     def close(self) -> None:
-        """Stay, or be left by the follower's end."""
+        """Cancel the pending leave: new readers came, or the follower closes."""
         if self._leaving is not None:
             self._leaving.cancel()
 

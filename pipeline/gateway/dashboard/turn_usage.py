@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1/threads", tags=["usage"])
 
 
 class ThreadUsage(BaseModel):
-    """`turns`: by the `meta:turn_id` of those that used anything."""
+    """`turns`: usage by `meta:turn_id`, of the turns that used anything."""
 
     thread_id: str
     turns: dict[str, TurnUsage]
@@ -29,7 +29,7 @@ class ThreadUsage(BaseModel):
 async def thread_usage(
     gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
 ) -> ThreadUsage:
-    """From the stored turns; `cost_usd` is null where no price is known."""
+    """Return the usage of the stored turns; `cost_usd` is null where no price is known."""
     found = await gateway.find(thread_id, principal.bounded(tenant))
     turns = await (await gateway.store()).turn_usage(found)
     return ThreadUsage(thread_id=found.thread_id, turns=turns)

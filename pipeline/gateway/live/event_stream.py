@@ -21,7 +21,7 @@ HEADERS: Final = {
 
 
 class EventStream(Response):
-    """A response that sends `frames` until they end or the reader is gone.
+    """A response that sends `frames` until they end or the reader disconnects.
 
     `cut` is called if the reader is too slow.
     """
@@ -35,7 +35,7 @@ class EventStream(Response):
         self._cut = cut
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. An answer that is left unfinished closes the connection."""
+        """Answer an ASGI request. Leaving the answer unfinished closes the connection."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send(send))
         gone = asyncio.ensure_future(_gone(receive))
@@ -66,7 +66,7 @@ async def _gone(receive: Receive) -> None:
 
 
 def frame(data: bytes, event_id: str | None = None, name: str | None = None) -> bytes:
-    """One event; `data` is one line."""
+    """Return the frame of one event; `data` is one line."""
     head = (f"id: {event_id}\n" if event_id else "") + (f"event: {name}\n" if name else "")
     return head.encode() + b"data: " + data + b"\n\n"
 
@@ -74,7 +74,7 @@ def frame(data: bytes, event_id: str | None = None, name: str | None = None) -> 
 def comment(text: str, retry_ms: int | None = None, event_id: str | None = None) -> bytes:
     """Return a frame that readers skip.
 
-    `retry_ms`: how long they wait before they connect again; `event_id`: the id that they resume behind.
+    `retry_ms`: how long readers wait before they reconnect; `event_id`: the id after which they resume.
     """
     head = (f"id: {event_id}\n" if event_id else "") + (f"retry: {retry_ms}\n" if retry_ms is not None else "")
     return f"{head}: {text}\n\n".encode()

@@ -1,4 +1,4 @@
-"""Following a thread: from memory where the tail has read it, from the broker before that; position by position."""
+"""Following a thread: recent records from memory, earlier ones from the broker."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pipeline.observability.metrics import Metrics
 from topics.thread_key import ThreadKey
 
 LASTS: Final = 3600.0  # seconds until a stream ends, to be resumed
-ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the reader may go on
+ASK_AGAIN: Final = 5.0  # seconds between two checks that the reader may go on
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """A reader's position: a thread's records from `start` on.
+    """What a reader follows: a thread's records from offset `start` on.
 
-    `stop` is the end of the topic when it came, `still` tells whether it may go on.
+    `stop` is the end of the partition when the reader came; `still` returns whether it may go on.
     """
 
     thread: ThreadKey
@@ -39,7 +39,7 @@ class Following:
 
 
 class Live:
-    """The live streams of a gateway; `stop` ends them all, and their readers resume elsewhere."""
+    """The live streams of a gateway; `stop` ends them all, so that their readers resume at another one."""
 
     def __init__(self, tail: EventTail, metrics: Metrics) -> None:
         self._tail = tail
@@ -58,7 +58,7 @@ class Live:
         return self._stopping
 
     async def follow(self, thread: ThreadKey, after: EventId | None, replay: str, still: Still) -> Following:
-        """Begin to follow a thread. Raises BrokerError, and Problem for a place that doesn't exist."""
+        """Begin to follow a thread. Raises BrokerError, and Problem if `after` doesn't exist."""
         await self._tail.ready()
         partition = self._tail.partition_of(thread.thread_id)
         recent = self._tail.recent
@@ -107,7 +107,7 @@ class Live:
             self._count(-1)
 
     async def at(self, following: Following, place: EventId) -> EventRecord | None:
-        """Return the thread's record at a place; None where it is another thread's. Raises BrokerError."""
+        """Return the thread's record at a place; None if another thread's record is there. Raises BrokerError."""
         thread, partition, offset = following.thread, following.partition, place.offset
         if offset >= self._tail.recent.floor[partition]:
             found = self._tail.recent.since(thread, offset)
@@ -133,7 +133,7 @@ class Live:
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
-    """Return True if the event is set before so many seconds have passed. A timer costs less than `asyncio.timeout`."""
+    """Return True if the event is set within `seconds`. A timer is used, since it costs less than `asyncio.timeout`."""
     loop = asyncio.get_running_loop()
     over = loop.call_later(seconds, event.set)
     await event.wait()

@@ -1,15 +1,15 @@
-"""The frames of one run in the order of their seq, whatever order they come in. Pure."""
+"""The frames of one run in the order of their seq, whatever order they arrive in. Pure."""
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-OVERHEAD: Final = 300  # bytes of memory that a frame takes beside its own
+OVERHEAD: Final = 300  # bytes of memory that a frame takes in addition to its data
 
 
 class Frame(NamedTuple):
-    """One event as it is sent; `last`: it is one that usually ends its run."""
+    """One event as it is sent; `last`: events of its kind usually end a run."""
 
     seq: int
     data: bytes
@@ -17,10 +17,10 @@ class Frame(NamedTuple):
 
 
 class InOrder:
-    """Gives each frame behind the one before it, from `seq` on.
+    """Returns the frames in the order of their seq, from `seq` on.
 
-    What comes too early waits, at most `most` bytes of it; then what is missing is passed over, since a reader can't
-    wait for ever for what may never come.
+    Frames that come too early wait, in at most `most` bytes. Beyond that, missing ones are skipped: a reader can't wait
+    for ever for frames that may never come.
     """
 
     def __init__(self, seq: int, most: int) -> None:
@@ -30,7 +30,7 @@ class InOrder:
         self.size = 0  # bytes in memory
 
     def take(self, frame: Frame) -> list[Frame]:
-        """Return the frames that are due now; each seq comes once."""
+        """Return the frames that are due now; each seq is returned once."""
         if frame.seq < self._next:
             return []
         heappush(self._waiting, frame)
@@ -42,7 +42,7 @@ class InOrder:
         return found
 
     def rest(self) -> list[Frame]:
-        """Return all that still wait: nothing more will come."""
+        """Return all waiting frames, since no more will come."""
         found: list[Frame] = []
         while self._waiting:
             self._next = self._waiting[0].seq

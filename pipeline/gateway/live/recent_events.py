@@ -1,9 +1,9 @@
 """The recent records of the events topic, as live streams read them. Pure: no client, no clock.
 
-`Recent` holds what the tail has read: the newest records by thread, bounded in bytes. A thread is its id and its
-tenant, so records of two tenants never meet, though they have one id.
+`Recent` holds the newest records that the tail has read, by thread, bounded in bytes. The key of a thread is its id and
+its tenant, so records of two tenants never mix, even with the same id.
 A reader has a position in its thread's partition; from `floor` on it reads from memory, before that from the broker.
-`Reading` makes events of records: each seq of a run once, whatever comes twice.
+`Reading` turns records into events, each seq of a run once, even if a record is repeated.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES
 
 PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
-FRESH: Final = 1_000  # newest records that are held decoded as well, for those who read along
+FRESH: Final = 1_000  # newest records that are also kept decoded, for readers at the end of the topic
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class EventId:
-    """An event's place, and its id on a live stream: `PARTITION-OFFSET.INDEX`; a run's `end` is behind its events."""
+    """An event's place, and its id on a live stream: `PARTITION-OFFSET.INDEX`; a run's `end` comes after its events."""
 
     partition: int
     offset: int
@@ -33,7 +33,7 @@ class EventId:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the place, None where the text is none."""
+        """Return the place, None if the text is malformed."""
         match = PLACE.fullmatch(text)
         return cls(*map(int, match.groups())) if match else None
 
@@ -61,9 +61,9 @@ class Ranges:
     stops: list[int] = field(default_factory=list)
 
     def add(self, start: int, count: int) -> list[int]:
-        """Return the new ones of start … start+count-1; they are seen now."""
+        """Add start … start+count-1, and return those that are new."""
         stop = start + count
-        if self.stops and self.stops[-1] == start:  # nearly always: the next ones
+        if self.stops and self.stops[-1] == start:  # nearly always: they continue the last range
             self.stops[-1] = stop
             return list(range(start, stop))
         first = bisect_left(self.stops, start)
@@ -90,11 +90,11 @@ class Seen:
 
 
 class Reading:
-    """Records of one thread in the order of the partition -> its events, each once.
+    """Turns records of one thread, in the order of the partition, into events, each once.
 
-    What it gives is a function of the records alone, so every gateway gives the same. `after`: only what is behind
-    this place, though all before it is read, to know what is a duplicate. `hidden`: runs whose records before `until`
-    are not given.
+    The result depends on the records alone, so it is the same on every gateway. `after`: return only events after this
+    place; records before it are read all the same, to recognise duplicates. `hidden`: runs whose records before the
+    offset `until` are skipped.
     """
 
     def __init__(self, after: EventId | None = None, hidden: Collection[str] = (), until: int = 0) -> None:
@@ -126,7 +126,7 @@ class Reading:
 
 
 class Recent:
-    """The recent records of the topic. `most`: bytes of records that are held."""
+    """The recent records of the topic. `most`: the limit in bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -135,18 +135,18 @@ class Recent:
         self._fresh: deque[EventRecord] = deque()
         self._fresh_bytes = 0
         self.bytes = 0
-        self.floor: dict[int, int] = {}  # partition -> all of its records from here to `position` are held
-        self.position: dict[int, int] = {}  # partition -> the offset that comes next
+        self.floor: dict[int, int] = {}  # partition -> offset; all records from here to `position` are in memory
+        self.position: dict[int, int] = {}  # partition -> the next offset to read
 
     def begin(self, partition: int, offset: int) -> None:
-        """Begin to read a partition at an offset; records of it that are held are forgotten."""
+        """Begin to read a partition at an offset; drop its records in memory."""
         self._forget(partition)
         self.floor[partition] = self.position[partition] = offset
 
     def add(self, record: EventRecord) -> ThreadKey | None:
-        """Take the next record of its partition. -> the thread that it is of."""
+        """Add the next record of its partition, and return its thread."""
         partition = record.partition
-        if record.offset < self.position[partition]:  # the topic was made anew
+        if record.offset < self.position[partition]:  # the topic was created again
             self.begin(partition, record.offset)
         self.position[partition] = record.offset + 1
         thread = record.thread

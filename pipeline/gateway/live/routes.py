@@ -31,9 +31,9 @@ from turnmill.integrations.stopped_streams import stopped_events
 
 KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent
 RETRY_MS: Final = 1000
-AT_ONCE: Final = 65_536  # bytes that are sent together
-LAST: Final = 999_999_999  # index behind all events of a record
-EARLY: Final = 4_000_000  # bytes of a resumed stream's events that wait for those before them
+AT_ONCE: Final = 65_536  # bytes that are sent in one piece
+LAST: Final = 999_999_999  # an index after all events of a record
+EARLY: Final = 4_000_000  # bytes of a resumed stream's events that wait for earlier ones
 RESUMABLE: Final = tuple(name for name, dialect in DIALECTS.items() if dialect.resume is not None)
 
 router = APIRouter(prefix="/v1/threads", tags=["live"])
@@ -68,31 +68,31 @@ async def live(
     tenant: Whose = None,
     dialect: Annotated[
         Literal[RESUMABLE] | None,  # type: ignore[valid-type]  # the names of a registry
-        Query(description="The stream of the one active run in this dialect, as its SDK's own client takes it up."),
+        Query(description="The stream of the active run of this dialect, as its SDK's own client resumes it."),
     ] = None,
     starting_after: Annotated[
         int | None,
-        Query(ge=-1, description="dialect=openai-responses: of its newest answer, what has a greater sequence_number."),
+        Query(ge=-1, description="dialect=openai-responses: events of its newest answer after this sequence_number."),
     ] = None,
     replay: Annotated[
         Literal["recent", "open", "none"],
-        Query(description="What comes first: the runs of the last hour, those that are open, or nothing."),
+        Query(description="What to send first: the runs of the last hour, the open runs, or nothing."),
     ] = "recent",
-    follow: Annotated[bool, Query(description="Go on with what comes; else it ends behind what is there.")] = True,  # noqa: FBT002  # FastAPI passes it by name
-    wait: Annotated[bool, Query(description="For a thread that is not there yet.")] = False,  # noqa: FBT002  # FastAPI passes it by name
+    follow: Annotated[bool, Query(description="Go on with new events; else end after the present ones.")] = True,  # noqa: FBT002  # FastAPI passes it by name
+    wait: Annotated[bool, Query(description="Wait for a thread that doesn't exist yet.")] = False,  # noqa: FBT002  # FastAPI passes it by name
     shows: Annotated[  # noqa: FBT002  # FastAPI passes it by name
         bool,
-        Query(description="With what each event adds for people, in any dialect: [[text|thinking|tool, …]]."),
+        Query(description="Add the visible text of each event, in any dialect: [[text|thinking|tool, …]]."),
     ] = False,
-    last_event_id: Annotated[str | None, Header(max_length=100, description="Go on behind this event.")] = None,
+    last_event_id: Annotated[str | None, Header(max_length=100, description="Resume after this event.")] = None,
     from_id: Annotated[
-        str | None, Query(alias="last_event_id", max_length=100, description="The same; the header wins.")
+        str | None, Query(alias="last_event_id", max_length=100, description="The same; the header takes precedence.")
     ] = None,
 ) -> Response:
     """Stream events from the broker, before they are stored, each once.
 
-    Their ids are the same from every gateway: a reader that breaks off goes on, here or elsewhere, exactly behind the
-    id that it got last.
+    Their ids are the same on every gateway, so a reader that was disconnected can resume, here or elsewhere, exactly
+    after the last id that it got.
     """
     after = _place(last_event_id or from_id)
     thread = await _thread(gateway, thread_id, principal.bounded(tenant))
@@ -107,7 +107,7 @@ async def live(
         await _check_known(gateway, thread_id, thread)
     behind = None
     if replay == "none" and after is None and following.stop > 0:
-        # A reader that breaks off before its first event goes on behind all that it did not ask for.
+        # A reader that is cut off before its first event resumes after the events that it did not ask for.
         behind = str(EventId(following.partition, following.stop - 1, LAST))
     return EventStream(_frames(gateway, following, behind, follow=follow, shows=shows), gateway.count_cut)
 
@@ -136,7 +136,7 @@ async def _frames(
 
 
 def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
-    """Return the event's frame: made once for all who read along."""
+    """Return the event's frame, made once for all readers at the end of the topic."""
     known = record.said.get((event.place.index, shows))
     if known is not None:
         return known
@@ -157,8 +157,8 @@ async def _resumed(
 ) -> Response:
     """Return the stream of the newest active run as its SDK's client reads it.
 
-    With `after`, the rest of the run that this place is in. `number`: that of the last event which the client has of
-    the newest answer.
+    With `after`: the rest of the run that contains this place. `number`: the number of the last event of the newest
+    answer that the client has.
     """
     resume = dialect.resume or Resume()
     if after is None:
@@ -180,7 +180,7 @@ async def _resumed(
         run_id, seq = envelope["run_id"], envelope["seq"] + after.index + 1
     known = following.runs.get(run_id)
     start = known.first if known is not None else following.start
-    # Events come in the order of their seq, so what a client has is said by seq, too, and not by the place.
+    # Events are sent in the order of their seq, so the client's position is a seq as well, not a place.
     of_run = replace(following, start=start, reading=Reading())
     if after is None:
         seq = await _newest(gateway, of_run, resume, run_id)
@@ -189,7 +189,7 @@ async def _resumed(
 
 
 async def _newest(gateway: Gateway, following: Following, resume: Resume, run_id: str) -> int:
-    """Return the seq with which the newest answer of a run begins, as far as the run is there."""
+    """Return the seq with which the newest answer of a run begins, as far as the run has been published."""
     found = 0
     async for records in gateway.live.records(following, follow=False, silence=KEEP_ALIVE):
         for event in (event for record in records for event in following.reading.events(record)):
@@ -201,15 +201,15 @@ async def _newest(gateway: Gateway, following: Following, resume: Resume, run_id
 async def _frames_of_run(
     gateway: Gateway, following: Following, dialect: Dialect, run_id: str, seq: int, number: int | None
 ) -> AsyncGenerator[bytes]:
-    """Yield the run's events from `seq` on, in this order: a client of the SDK fails at a delta before its start.
+    """Yield the run's events from `seq` on, ordered by seq: an SDK's client fails at a delta before its start.
 
-    Those up to `number` are left out, and the stream is over where another answer begins.
+    Events up to `number` are left out, and the stream ends where another answer begins.
 
-    Without an `end` the stream is over a moment after the event that usually is the last. Where the run was stopped, it
-    ends as its SDK ends one.
+    Without an `end`, the stream ends a moment after the event that is usually the last. If the run was stopped, the
+    stream ends as its SDK ends a stopped one.
     """
     resume = dialect.resume or Resume()
-    others: set[int] = set()  # with which other answers begin
+    others: set[int] = set()  # seqs with which other answers begin
     silence = min(KEEP_ALIVE, gateway.settings.terminal_grace)
     done = [frame(dialect.wire.done_marker.encode())] if dialect.wire.done_marker is not None else []
     finished, by = False, None
@@ -247,7 +247,7 @@ async def _frames_of_run(
 
 
 def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int | None) -> Frame:
-    """Return the event for its SDK's client; without data, where that has it already, or must not have it."""
+    """Return the event for its SDK's client; without data if the client has it already, or must not get it."""
     at = resume.number(event.event) if number is not None else None
     known = number is not None and at is not None and at <= number
     told = resume.told(event.event) and event.event.get(dialect.wire.kind) != EVENT  # clients know no such event
@@ -256,7 +256,7 @@ def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int |
 
 
 def _stopped_by(event: Any, dialect: Dialect) -> str | None:
-    """Return who stopped the run, where its program says so with this event."""
+    """Return who stopped the run, if this event reports that it was stopped."""
     if event.get(dialect.wire.kind) != EVENT or event.get("kind") in (STEER, ANSWER):
         return None
     return str(event.get("by")) if event.get("state") == "acknowledged" else None
@@ -272,11 +272,11 @@ def _place(text: str | None) -> EventId | None:
 
 
 async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) -> ThreadKey:
-    """Return the thread that is meant: `tenant` None is any, and the empty one is none.
+    """Return the thread of this id; `tenant`: None for any, "" for none.
 
-    A UUID is as it is; another id as the gateway would make one of it, unless a stored thread declares it. A deleted
-    thread is unknown, though the topic may still have something of it. Raises Problem, also where several tenants have
-    one, and BrokerError.
+    A UUID is used as it is. Any other id means the stored thread that declares it, or else the thread whose UUID the
+    gateway derives from it. A deleted thread is unknown, though the topic may still have records of it. Raises
+    BrokerError, and Problem, for instance if several tenants have one.
     """
     await gateway.tail.ready()
     uuid, external_id = thread_uuid(conversation_id, tenant)
@@ -288,7 +288,7 @@ async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) ->
             known |= await gateway.stored(conversation_id, tenant)
         key = only_one(conversation_id, known) or key
         deleted = await store.erased([key])
-    except StoreError:  # the broker alone can tell enough
+    except StoreError:  # the broker's records suffice
         return only_one(conversation_id, known) or key
     if deleted:
         raise unknown_thread(conversation_id)
@@ -296,14 +296,14 @@ async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) ->
 
 
 async def _has(gateway: Gateway, following: Following, place: EventId | None) -> bool:
-    """Return True if the caller's place is in the thread: a caller that never read it can't make us search for it."""
+    """Return True if the caller's place is in the thread. One who never read it can't make us search for it."""
     return place is not None and await gateway.live.at(following, place) is not None
 
 
 async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey) -> None:
-    """Check that a thread is known.
+    """Raise Problem if a thread is unknown.
 
-    One whose runs are long over is stored; another may be about to begin, if the caller says so.
+    Its runs are not among the recent ones: if they ended long ago, it is stored.
     """
     try:
         found = await (await gateway.store()).summary(thread)

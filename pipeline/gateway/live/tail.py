@@ -1,7 +1,7 @@
-"""The events that live streams share: recent ones in memory, and a few consumers that read what lies further back.
+"""The events that live streams share: recent ones in memory, and a few consumers that read earlier ones.
 
-The tail joins the gateway's follower with the first live stream, `live_window` back, so that it knows where runs began;
-readers wait until it has come to the end.
+The tail joins the gateway's follower at the first live stream. It begins `live_window` earlier, to know where runs
+began; readers wait until it has reached the end.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from topics.thread_key import ThreadKey
 from turnmill.errors import BrokerError
 
 SCAN: Final = 8_000_000  # bytes of the topic that are read for one page
-PAGE: Final = 2_000_000  # bytes in memory of one reader's records, before they are sent
-CAUGHT_UP_WITHIN: Final = 20.0  # seconds that a reader waits for the tail
-RUN_BYTES: Final = 134_217_728  # of memory for the runs of the window that are over
+PAGE: Final = 2_000_000  # bytes of one reader's records in memory, before they are sent
+CAUGHT_UP_WITHIN: Final = 20.0  # seconds for which a reader waits for the tail
+RUN_BYTES: Final = 134_217_728  # bytes of memory for finished runs of the window
 
 
 class EventTail:
-    """`recent` is what was read."""
+    """The newest records of the events topic, in `recent`; a listener of the follower."""
 
     name = "recent events"
     topics = (EVENTS,)
@@ -53,7 +53,7 @@ class EventTail:
         self.recent = Recent(settings.gateway_live_bytes)
 
     async def ready(self) -> None:
-        """Return when the tail is at the end of the topic. Raises BrokerError."""
+        """Return once the tail has reached the end of the topic. Raises BrokerError."""
         window = f"{self._settings.gateway_live_window:g} s"
         late = f"the events of the last {window} (TURNMILL_GATEWAY_LIVE_WINDOW) are still being read"
         await self._follower.ready(self, CAUGHT_UP_WITHIN, late)
@@ -68,7 +68,7 @@ class EventTail:
         return starts
 
     def take(self, place: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
-        """Hold records, and wake the readers of their threads."""
+        """Keep records, and wake the readers of their threads."""
         if place.partition not in self.recent.floor:
             self.recent.begin(place.partition, behind if not records else records[0].offset)
         for thread in {self.recent.add(record) for record in records}:
@@ -78,11 +78,11 @@ class EventTail:
         self._metrics.set(m.LIVE_HELD, self.recent.bytes)
 
     def runs_of(self, thread: ThreadKey) -> dict[str, ListedRun]:
-        """Return the thread's runs of the window, by id, in the order in which they began."""
+        """Return the thread's runs within the window, by id, in the order in which they began."""
         return self._follower.runs.of_thread(thread, self._follower.runs.now - self._window)
 
     def threads(self, thread_id: str) -> set[ThreadKey]:
-        """Return the threads with this id that have such runs: one for each tenant that uses it."""
+        """Return the threads with this id that have runs within the window, one for each tenant."""
         return self._follower.runs.threads(thread_id, self._follower.runs.now - self._window)
 
     def partition_of(self, thread_id: str) -> int:
@@ -103,16 +103,16 @@ class EventTail:
                 del self._readers[thread]
 
     def wake(self) -> None:
-        """All readers: to tell them to stop."""
+        """Wake all readers, so that they notice the stop."""
         for events in self._readers.values():
             for event in events:
                 event.set()
 
     async def page(self, thread: ThreadKey, partition: int, start: int, stop: int) -> tuple[list[EventRecord], int]:
-        """Return a page of a thread's records from the broker, and the offset behind it, at most `stop`.
+        """Return a page of a thread's records from the broker, and the next offset to read, at most `stop`.
 
-        A page ends after SCAN bytes of whatever threads, so that a reader who looks for few records in many has a
-        consumer no longer than others, and waits behind them for the next page: tenants get one in turn.
+        A page ends after SCAN bytes of any threads, so that a reader of a thread with few records among many uses a
+        consumer no longer than others do. For its next page it queues again: tenants get consumers in turn.
         """
         key, place = thread.thread_id.encode(), TopicPartition(self._topic, partition)
         found: list[EventRecord] = []
@@ -129,13 +129,13 @@ class EventTail:
                     if record.key != key:
                         continue
                     held = EventRecord(partition, record.offset, record.timestamp, record.value)
-                    if held.thread == thread:  # another tenant's may have the same id
+                    if held.thread == thread:  # another tenant's thread may have the same id
                         found.append(held)
                         size += held.size
         return found, stop
 
     async def span(self, partition: int, tenant: str | None) -> tuple[int, int]:
-        """Return the first offset that exists, and the one that comes next. Raises BrokerError."""
+        """Return the partition's first offset and its end. Raises BrokerError."""
         place = TopicPartition(self._topic, partition)
         async with self._consumer(tenant) as consumer:
             begin, end = await asyncio.gather(consumer.beginning_offsets([place]), consumer.end_offsets([place]))
@@ -147,7 +147,7 @@ class EventTail:
 
     @asynccontextmanager
     async def _consumer(self, tenant: str | None) -> AsyncIterator[Any]:
-        """One of a few. A failure within the block is a BrokerError, and its consumer is not used again."""
+        """Yield one of a few consumers. After a failure in the block, raise BrokerError, and discard the consumer."""
         async with self._slots.taken(tenant):
             fresh = not self._idle
             consumer = new_consumer(self._settings) if fresh else self._idle.pop()

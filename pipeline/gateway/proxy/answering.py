@@ -1,4 +1,4 @@
-"""The way of an answer to the client, piece by piece, and the end of one that was stopped, in the words of its wire."""
+"""Passes an answer on to the client, piece by piece; ends a stopped one in the form of its wire."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnmill.capture import refusal
 
 
 class Passing:
-    """The body of one answer. `size`: its bytes that have passed."""
+    """Passes on the body of one answer. `size`: bytes passed so far."""
 
     def __init__(self, body: aiohttp.StreamReader, followed: Followed, send: Send, idle: float) -> None:
         self._body = body
@@ -36,7 +36,7 @@ class Passing:
         return True
 
     async def stopped(self, why: str, headers: Mapping[str, str]) -> None:
-        """Say why nothing more comes; an answer that has no place for it breaks off."""
+        """Send the reason why the answer ends here; if its wire has no form for this, the answer breaks off."""
         last = refusal.at_end(self._followed.dialect, why, headers, self._newest)
         if last is not None:
             await self._send({"type": "http.response.body", "body": last})

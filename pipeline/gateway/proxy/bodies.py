@@ -1,4 +1,4 @@
-"""The bodies of requests: whole where they are published, else as they come."""
+"""The bodies of requests: read as a whole if they are published, else passed on as they come."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from turnmill.shares import Room
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GRACE: Final = 10.0  # seconds of a body after which its rate counts
-SLOWEST: Final = 16_384  # bytes a second, on average: a body that drips would hold its part of the room for days
+GRACE: Final = 10.0  # seconds after which the rate of a body is checked
+SLOWEST: Final = 16_384  # bytes a second, on average: a slower body would occupy memory for days
 
 
 @dataclass(slots=True)
 class Taken:
-    """One request's part of the room that all requests to models share."""
+    """The memory that one request takes of the pool shared by all requests to models."""
 
     room: Room
     tenant: str | None
     bytes: int = 0
 
     def more(self, count: int) -> None:
-        """Take so many bytes more. Raises Problem where the tenant has its share."""
+        """Take `count` more bytes. Raises Problem if the tenant's share is used up."""
         if not self.room.take(self.tenant, count):
             raise Problem(
                 "unavailable",
@@ -44,7 +44,7 @@ class Taken:
 
 @contextmanager
 def taken(room: Room, tenant: str | None) -> Iterator[Taken]:
-    """Bytes that are held during the block."""
+    """Yield a request's share of the pool, and return it to the pool after the block."""
     held = Taken(room, tenant)
     try:
         yield held
@@ -64,7 +64,7 @@ async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[byte
 
 
 async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
-    """Return a body of at most PROXIED_BYTES, which comes at SLOWEST at least. Raises as `chunks` does."""
+    """Return a body, at most PROXIED_BYTES long, and at least as fast as SLOWEST. Raises as `chunks` does."""
     found, began = [], monotonic()
     async for chunk in chunks(receive, idle, PROXIED_BYTES):
         taken.more(len(chunk))
@@ -76,9 +76,9 @@ async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
 
 
 def length(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """Return the length of a body that is passed on as it comes; None: unknown, or there is none.
+    """Return the declared length of a body that is passed on as it comes; None if unknown, or without a body.
 
-    A request may claim a length beside `Transfer-Encoding`, which then says how it is framed: the claim does not count.
+    A length is ignored if there is a `Transfer-Encoding` too, which then determines how the body is framed.
     """
     held = dict(headers)
     return None if b"transfer-encoding" in held else held.get(b"content-length", b"").decode("latin-1") or None

@@ -12,15 +12,15 @@ from aiohttp import hdrs
 
 CONNECT_WITHIN = 10.0  # seconds, with TLS
 IDLE_CONNECTION = 15.0  # seconds for which an unused connection is kept: less than servers do
-HEADER_BYTES = 65_536  # of one header of an answer
+HEADER_BYTES = 65_536  # bytes of one header of an answer
 HEADERS = 256
 
-# What aiohttp would add by itself.
+# Headers that aiohttp would add by itself.
 NOT_ADDED = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.USER_AGENT, hdrs.CONTENT_TYPE)
 
 
 def session(*, trust_env: bool = False) -> aiohttp.ClientSession:
-    """Return the pool. `trust_env`: the proxies that variables name are used."""
+    """Return the pool. `trust_env`: use the proxies that environment variables name."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION, ttl_dns_cache=30),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN, sock_read=None),
@@ -36,7 +36,7 @@ def session(*, trust_env: bool = False) -> aiohttp.ClientSession:
 
 
 def reason(error: BaseException) -> str:
-    """Why an upstream gave no answer, in words of our own: those of the library may hold an address with a key."""
+    """Return why an upstream gave no answer, in our own words: the library's may contain a URL with a key."""
     match error:
         case aiohttp.ConnectionTimeoutError():
             return "it could not be connected to in time"

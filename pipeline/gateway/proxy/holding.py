@@ -1,4 +1,4 @@
-"""Calls that are held while a person is asked whether more of a budget may be used."""
+"""Holds calls while a person is asked whether more of a budget may be used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Leaving = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Holding:
-    """The calls of one gateway; each waits for at most `within` seconds."""
+    """The held calls of one gateway; each waits for at most `within` seconds."""
 
     def __init__(self, budgets: Budgets, within: float) -> None:
         self._budgets = budgets
@@ -28,9 +28,9 @@ class Holding:
         self._room = Room(HELD.size)
 
     async def verdict(self, tenant: str | None, budgets: Collection[Budget], leaving: Leaving) -> Verdict:
-        """Return the verdict on a tenant's call, once nobody is asked any more, or it was held for long enough.
+        """Return the verdict on a tenant's call, once no question is open any more, or after the longest hold.
 
-        `leaving` returns when the client has gone. Raises ClientDisconnect then.
+        `leaving` returns when the client has disconnected; then raises ClientDisconnect.
         """
         verdict = self._budgets.verdict(tenant, budgets)
         if not verdict.asks or not self._room.take(tenant, 1):

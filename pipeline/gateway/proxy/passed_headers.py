@@ -1,7 +1,8 @@
-"""The headers that pass, in both directions. Pure.
+"""The headers that are passed on, in both directions. Pure.
 
-Each side has a connection of its own, so what is about the connection (RFC 9110, 7.6.1), or about how a body is framed
-on it, does not pass. Cookies belong to the gateway's host, which several upstreams share; so do the rules for browsers.
+Each side has a connection of its own, so headers about the connection (RFC 9110, 7.6.1), or about the framing of a body
+on it, are not passed on. Nor are cookies and rules for browsers: they apply to a host, and several upstreams share the
+gateway's.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ HOP: Final = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
     | {"transfer-encoding", "upgrade", "http2-settings"}
 )
-READ: Final = frozenset({"gzip", "deflate", "identity"})  # encodings, whatever is installed
-OURS: Final = "turnmill-"  # the gateway's token, and what tells of the conversation
-# What says how the request came here: nobody upstream has to know.
+READ: Final = frozenset({"gzip", "deflate", "identity"})  # encodings that can be decoded with any installation
+OURS: Final = "turnmill-"  # the gateway's token, and facts about the conversation
+# How the request came here is no concern of the upstream.
 WAY: Final = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port"}) | {
     *("x-forwarded-proto", "x-forwarded-prefix", "x-real-ip", "x-request-start")
 }
 NOT_UP: Final = HOP | WAY | {"host", "content-length", "cookie", "expect"}
-# A page of an upstream would be one of the gateway's own for a browser: the gateway's rules hold, not the upstream's.
+# To a browser, a page of an upstream is a page of the gateway, so the gateway's rules apply, not the upstream's.
 NOT_DOWN: Final = HOP | {"set-cookie", "date", "server", "alt-svc", "strict-transport-security", "clear-site-data"}
 RULES: Final = frozenset(
     {"content-security-policy", "content-security-policy-report-only", "x-content-type-options", "x-frame-options"}
@@ -32,7 +33,7 @@ RULES: Final = frozenset(
 
 
 def upward(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the request's headers for the upstream: in their order, names as they came."""
+    """Return the request's headers for the upstream, in their order, with names unchanged."""
     held = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
     named = _named(held)
     return [(name, value) for name, value in held if not _stops(name.lower(), named, NOT_UP)]
@@ -41,7 +42,7 @@ def upward(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 def downward(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the answer's headers for the client; names in lower case, as ASGI wants them."""
     held = [(name.lower(), value) for name, value in headers]
-    if any(name == b"transfer-encoding" for name, _ in held):  # a length beside it does not count
+    if any(name == b"transfer-encoding" for name, _ in held):  # then a length is ignored
         held = [(name, value) for name, value in held if name != b"content-length"]
     named = _named((name.decode("latin-1"), value.decode("latin-1")) for name, value in held)
     return [
@@ -54,7 +55,7 @@ def downward(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
 
 
 def of_call(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the request's headers for the capture: it reads those that name the conversation, and keeps none."""
+    """Return the request's headers for the capture, which reads those that name the conversation, and keeps none."""
     found: dict[str, str] = {}
     for name, value in headers:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -63,7 +64,7 @@ def of_call(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def readable(headers: Headers) -> Headers:
-    """Return the headers for an answer that must be read: in none but the encodings that the gateway can decode."""
+    """Return the headers of a request whose answer must be read: accept only encodings that the gateway can decode."""
     return [(name, _readable(value) if name.lower() == "accept-encoding" else value) for name, value in headers]
 
 
@@ -73,7 +74,7 @@ def _readable(accepted: str) -> str:
 
 
 def _named(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """Headers that `Connection` names: they are for this hop, too."""
+    """Return the headers that `Connection` names: they are for this hop only, too."""
     values = (value for name, value in headers if name.lower() == "connection")
     return frozenset(one.strip().lower() for value in values for one in value.split(","))
 

@@ -1,4 +1,4 @@
-"""`/proxy/NAME/…`: a request goes on to the upstream of that name, and its answer back, byte by byte as it comes."""
+"""`/proxy/NAME/…`: passes a request on to the upstream of that name, and its answer back, unchanged, as it comes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Budgets = tuple[Budget, ...]
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request to an upstream. `read`: the body that came from the client is read, so that it may only go away."""
+    """A request to an upstream. `read`: set once the client's body is read; then only its disconnect can follow."""
 
     upstream: Upstream
     method: str
@@ -97,18 +97,18 @@ class Proxy:
             problem.more["error"] = {"type": problem.kind, "code": problem.kind, "message": problem.detail}
             await problem.response()(scope, receive, send)
         except ClientDisconnect:
-            return  # nobody is there to be answered
+            return  # the client has gone
         finally:
             self._count(-1)
 
     def start(self) -> None:
-        """Begin to read what other gateways know."""
+        """Begin to read the facts and commands of other gateways."""
         self._gateway.follower.listen(self._sharing)
         if self._commands is not None:
             self._commands.listen()
 
     async def close(self) -> None:
-        """Publish what is left, and disconnect."""
+        """Publish the rest of the captured calls, and disconnect."""
         await self._publishing.close()
         if self._session is not None:
             await self._session.close()
@@ -126,7 +126,7 @@ class Proxy:
         leaving = partial(_left, receive, read)
         counting = self._enforces and scope["method"] == "POST"
         if dialect is None:
-            if counting:  # it isn't read, so nobody knows which model it is for
+            if counting:  # its body isn't read, so its model is unknown
                 await self._check_used_up(principal, self._counting(_told(scope, principal), principal, ()), leaving)
             size = bodies.length(headers)
             if size is not None:
@@ -186,9 +186,9 @@ class Proxy:
         return tuple(one for one in counting if one.enforce != "notice")
 
     async def _check_budgets(self, call: Call, reading: Reading, principal: Principal, leaving: Leaving) -> bool:
-        """Return whether a budget counts this call. Raise Problem where one is used up, or might be bypassed.
+        """Return whether a budget counts this call. Raises Problem if one is used up, or might be bypassed.
 
-        It might be by a body that can't be read as the provider would read it, or is too large to be recorded.
+        It might be bypassed by a body that can't be read as the provider reads it, or is too large to be recorded.
         """
         unknown = reading.problem is not None or not reading.models
         budgets = self._counting(call.headers, principal, None if unknown else reading.models)
@@ -199,7 +199,7 @@ class Proxy:
         return bool(budgets)
 
     async def _check_used_up(self, principal: Principal, budgets: Budgets, leaving: Leaving) -> None:
-        """Raise Problem where one of these budgets is used up; from memory. The call is held while one asks."""
+        """Raise Problem if one of these budgets is used up, from memory. Hold the call while a budget asks a person."""
         verdict = await self._holding.verdict(principal.tenant, budgets, leaving)
         if not verdict.allowed:
             last = max(verdict.exhausted, key=lambda one: one.end)
@@ -219,7 +219,7 @@ class Proxy:
         read.set()
 
     async def _pass_on(self, going: Outgoing, followed: Followed, receive: Receive, send: Send) -> None:
-        """Until the answer is over, or the client has gone: then the upstream's connection is closed, too."""
+        """Exchange request and answer. If the client disconnects, close the upstream's connection, too."""
         passing = asyncio.create_task(self._exchange(going, followed, send))
         leaving = asyncio.create_task(_left(receive, going.read))
         try:
@@ -239,7 +239,7 @@ class Proxy:
         self._count_one(going, outcome)
 
     async def _exchange(self, going: Outgoing, followed: Followed, send: Send) -> str:
-        """Send the request, and pass the answer on -> how it went. Raises Problem where there is no answer at all."""
+        """Send the request, pass the answer on, and return the outcome. Raises Problem if there is no answer at all."""
         heard = stopping(followed.stop)
         try:
             answer = await heard.during(partial(self._asked, going, followed))
@@ -263,7 +263,7 @@ class Proxy:
                 await passing.stopped(str(stopped), names)
                 return "stopped"
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                # The client sees what it would see without us: an answer without its end, and a closed connection.
+                # The client sees the same as without the proxy: an unfinished answer, and a closed connection.
                 followed.failed(reason(error))
                 return "broken"
             finally:
@@ -295,7 +295,7 @@ class Proxy:
             kind, why = "upstream-failed", reason(error)
         except TimeoutError:
             kind, why = "upstream-silent", f"it did not begin to answer within {within:g} s"
-        except (Problem, ClientDisconnect):  # of the body that is passed on as it comes
+        except (Problem, ClientDisconnect):  # raised by the body that is passed on as it comes
             followed.cancelled()
             raise
         except (aiohttp.ClientError, OSError) as error:
@@ -315,7 +315,7 @@ class Proxy:
 
 
 def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
-    """Raise Problem for what is not passed on."""
+    """Raise Problem for a WebSocket or a method that is not passed on."""
     if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
         raise Problem(
             "no-websocket",
@@ -327,7 +327,7 @@ def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
 
 
 async def _left(receive: Receive, read: asyncio.Event) -> None:
-    """Return when the client has gone."""
+    """Return once the client has disconnected."""
     await read.wait()
     with suppress(ClientDisconnect):
         while (await receive())["type"] != "http.disconnect":
@@ -339,9 +339,9 @@ def _path(url: str) -> str:
 
 
 def _told(scope: Scope, principal: Principal) -> dict[str, str]:
-    """Return the facts that the capture may know beside the body: names of headers in lower case.
+    """Return the facts that the capture gets in addition to the body: headers, by their names in lower case.
 
-    It publishes none, and removes secrets among them from a server's words; those in the query are of these.
+    It publishes none of them, and masks the secrets among them, also those of the query, in texts of the server.
     """
     found = of_call(scope["headers"])
     found.pop(HEADER.decode(), None)
@@ -351,7 +351,7 @@ def _told(scope: Scope, principal: Principal) -> dict[str, str]:
 
 
 def _client(scope: Scope, principal: Principal) -> str:
-    """Return the sender's name: the same one that sends a request again retries it, another one does not."""
+    """Return the sender's name. A request that the same sender repeats is a retry; from another sender, it is not."""
     host = (scope.get("client") or ("",))[0]
     return f"{principal.tenant}\n{principal.name}\n{host}"
 

@@ -16,7 +16,7 @@ AFTER: Final = b"/proxy/"
 
 
 class PathToken:
-    """The outermost layer: puts the token of a path into the header that has it otherwise."""
+    """The outermost layer of the app: moves the token of a path into the header that usually carries it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Publishing of passing calls, which never delays what passes."""
+"""Publishing of the calls that pass the proxy, which never delays them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:  # where calls can be stopped
     from turnmill.capture.stop import Stop
     from turnmill.control import Control
 
-AGENT: Final = "proxy"  # the agent of calls that name none, of callers without a name
-OPEN_WITHIN: Final = 1.0  # seconds that the first requests wait for the publisher
+AGENT: Final = "proxy"  # the agent of calls that name none, if the caller has no name either
+OPEN_WITHIN: Final = 1.0  # seconds for which the first requests wait for the publisher
 PLACED_WITHIN: Final = 1.0  # seconds
-TOLD_EVERY: Final = 60.0  # seconds between two lines of the log that say the same
+TOLD_EVERY: Final = 60.0  # seconds between two log lines of the same content
 
 log = logging.getLogger(__name__)
 
 
 class Followed(Protocol):
-    """A call that is passed on, as `turnmill.capture.capture.CapturedCall` takes it.
+    """A call that is passed on; implemented by `turnmill.capture.capture.CapturedCall`.
 
-    `ended`: nothing more is captured. `dialect`: its wire. `stop`: what it may be told; None where nobody listens.
+    `ended`: nothing more is captured. `dialect`: its wire. `stop`: signals that it must stop; None: not controlled.
     """
 
     @property
@@ -52,13 +52,13 @@ class Followed(Protocol):
         """Note that the body is complete."""
 
     def failed(self, error: str, /) -> None:
-        """There is no answer, or no more of it."""
+        """Note that there is no answer, or no more of it."""
 
     def cancelled(self) -> None:
-        """Note that the client gave it up."""
+        """Note that the client abandoned the call."""
 
     def stopped(self) -> None:
-        """Note that it was stopped, as it was told."""
+        """Note that the call was stopped by a command."""
 
 
 class _NotFollowed:
@@ -106,25 +106,25 @@ class Publishing:
         self._told = -TOLD_EVERY
 
     async def begin(self, call: Call, reading: Reading, tenant: str | None) -> Followed:
-        """Follow a call that was read. Where that can't be done, the log says so, and it is passed on all the same."""
+        """Begin to publish a call. If that fails, log it; the call is passed on all the same."""
         try:
             async with asyncio.timeout(OPEN_WITHIN):
                 capture = await self._capture.get()
             return capture.begin(replace(call, body=b""), reading, tenant=tenant)
-        except Exception:  # whatever it is, the program's call must not fail for it
+        except Exception:  # the program's call must not fail for any fault of ours
             if time.monotonic() >= self._told + TOLD_EVERY:
                 self._told = time.monotonic()
                 log.exception("calls are passed on, and are not published")
             return NOT_FOLLOWED
 
     async def placed(self) -> None:
-        """Return when it is known which runs the calls are that have begun, or after a second."""
+        """Return once it is known to which runs the calls under way belong, or after a second."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PLACED_WITHIN):
                 await (await self._capture.get()).read()
 
     async def close(self) -> None:
-        """Publish what is left."""
+        """Publish the rest of the captured calls."""
         if self._capture.value is not None:
             await self._capture.value.close()
 

@@ -1,7 +1,7 @@
 """The facts that other gateways found out about conversations, from the headers of the events topic.
 
-It is read from `TURNMILL_GATEWAY_LIVE_WINDOW` ago on. While the broker is away, the gateway knows what it has seen
-itself.
+They are read from `TURNMILL_GATEWAY_LIVE_WINDOW` ago on. While the broker is away, the gateway knows only what it has
+seen itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Sharing:
         return await offsets_since(self._settings, consumer, self.topics, self._settings.gateway_live_window)
 
     def take(self, place: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
-        """Take over what records tell. Whose that is stands in their values: access lists guard it."""
+        """Learn the facts in records' headers. Their tenant is taken from the value, which access lists protect."""
         for record in records:
             if any(name == HEADER for name, _ in record.headers) and (envelope := record.envelope) is not None:
                 fact = fact_of(record.headers, envelope.get("tenant") or "")

@@ -1,8 +1,8 @@
-"""The servers that TURNMILL_GATEWAY_PROXY names, and which address of theirs a path below `/proxy` means. Pure.
+"""The servers that TURNMILL_GATEWAY_PROXY names, and the URL that a path below `/proxy` means. Pure.
 
     openai,anthropic,vllm=http://vllm.internal:8000
 
-A name alone is a provider that is known here; `NAME=URL` is any other server, or a provider at another address.
+A name alone is a known provider; `NAME=URL` is any other server, or a provider at another address.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ BASES: Final = {
 }
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 TOKEN: Final = "t"  # noqa: S105  # in `/proxy/t/TOKEN/…` it stands where a name could
-PLAIN: Final = re.compile(rb"[!-~]*")  # of a path or a query: what a request line may hold
-DEPTH: Final = 4  # times that a path is decoded to look for what it hides
+PLAIN: Final = re.compile(rb"[!-~]*")  # characters that a path or a query may have in a request line
+DEPTH: Final = 4  # how often a path is decoded in search of hidden segments
 
 
 class NoSuchPath(Exception):
-    """A path that is not below its upstream's address; the text says why, without the path."""
+    """A path that is not below its upstream's address. The message says why, without the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """One server. `base`: its address, without a slash at the end. `apis`: those of its paths that are published."""
+    """One server. `base`: its address, without a slash at the end. `apis`: its paths whose calls are published."""
 
     name: str
     base: str
@@ -51,7 +51,7 @@ class Upstream:
         return self.base + path.decode() + (f"?{query.decode()}" if query else "")
 
     def dialect(self, method: str, path: bytes) -> str | None:
-        """Return the wire of a request that is published; None: it is passed on alone."""
+        """Return the wire of a request that is published; None: it is only passed on."""
         if method != "POST":
             return None
         whole = urlsplit(self.base).path + path.decode("ascii", "replace")
@@ -61,7 +61,7 @@ class Upstream:
 def upstreams(setting: str) -> dict[str, Upstream]:
     """Return the upstreams of the setting.
 
-    Raises CallerError that says which entry is wrong; a password in it is not shown.
+    Raises CallerError that names the wrong entry, without its password.
     """
     found: dict[str, Upstream] = {}
     for entry in filter(None, (piece.strip() for piece in setting.split(","))):
@@ -94,7 +94,7 @@ def _base(name: str, url: str) -> str:
 
 
 def _leaves(path: bytes) -> bool:
-    """Return True if a server may read segments of this path that go up: as it is, or decoded, once or more often."""
+    """Return True if a server may find `..` segments in this path, as it is or decoded once or more often."""
     for _ in range(DEPTH):
         segments = re.split(rb"[/\\]", path)
         if any(segment.partition(b";")[0] in (b".", b"..") for segment in segments):

@@ -1,1 +1,1 @@
-"""The request behind a stored answer, changed and sent again: for `turnmill rerun`, and for the dashboard."""
+"""Sending the request of a stored answer again, with changes: for `turnmill rerun`, and for the dashboard."""

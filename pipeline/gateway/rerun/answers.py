@@ -1,4 +1,4 @@
-"""Two answers to one question: words, tools, tokens, cost, time."""
+"""Two answers to one question, to be compared by text, tools, tokens, cost and time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pipeline.turns.tokens import NANO
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
-SAID: Final = ("message", "detail", "error", "reason")  # members of an interruption, the one that says most first
+SAID: Final = ("message", "detail", "error", "reason")  # members of an interruption, the most detailed first
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer: the turn's first response, or what an interrupted turn shows of it. `cost_usd` None: unknown."""
+    """One answer: the turn's first response, even if interrupted. `cost_usd` None: unknown."""
 
     model: str | None
     status: str
@@ -29,13 +29,13 @@ class Answer:
     output_tokens: int | None
     cost_usd: float | None
     duration_ms: int | None
-    problem: str | None = None  # what the provider said instead
+    problem: str | None = None  # the provider's error
     score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An answer and its other version. `run_id`: the version's, where it was published."""
+    """An answer and its new version. `run_id`: of the new version, if it was published."""
 
     thread_id: str
     turn_id: str

@@ -1,4 +1,4 @@
-"""Sends a request to a model: the answer as the events of its wire, assembled as a worker would, and published."""
+"""Sends a request to a model, turns the answer into events of its wire, assembles them as a worker does, publishes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from turnmill.clock import now_ms
 from turnmill.envelope import VERSION
 from turnmill.publisher import Publisher
 
-WITHIN: Final = 600.0  # seconds of one answer
+WITHIN: Final = 600.0  # seconds that one answer may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Heard:
 
 
 async def call(session: aiohttp.ClientSession, request: Request) -> Heard:
-    """Send a request, and hear its answer to the end. What fails is among the events."""
+    """Send a request, and read its answer to the end. A failure is reported among the events."""
     exchange = Exchange(request.dialect, request.body, request.headers)
     heard = [(now_ms(), event) for event in exchange.asked()]
     headers = {**request.headers, "content-type": "application/json", "accept-encoding": "gzip, deflate"}
@@ -80,7 +80,7 @@ def assembled(heard: Heard, request: Request, before: TurnRecord) -> TurnRecord:
 
 
 async def publish(publisher: Publisher, heard: Heard, request: Request, key: ThreadKey, before: TurnRecord) -> None:
-    """Publish an answer as another version of the one before."""
+    """Publish an answer as another version of the answer `before`."""
     run = publisher.run(
         thread_id=key.thread_id,
         agent_id=before["agent_id"],
@@ -96,5 +96,5 @@ async def publish(publisher: Publisher, heard: Heard, request: Request, key: Thr
 
 
 def facts(request: Request, before: TurnRecord) -> Mapping[str, Any]:
-    """Return what the run says of itself."""
+    """Return the facts that the new run is published with."""
     return {"model_name": request.model, "provider_name": request.provider, "replaces": before["run_id"]}

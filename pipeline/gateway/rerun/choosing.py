@@ -1,4 +1,4 @@
-"""The answers that are asked for again, and the requests that go out for them."""
+"""Which stored answer to ask for again, and the request to send for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turnmill.errors import CallerError
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes to each request."""
+    """The changes to make to a request."""
 
     model: str | None
     system: str | None
@@ -31,7 +31,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One answer that is asked for again."""
+    """One answer to ask for again, and the request for it."""
 
     key: ThreadKey
     record: TurnRecord
@@ -47,9 +47,9 @@ async def chosen(
     changes: Changes,
     variables: Mapping[str, str],
 ) -> Chosen | None:
-    """Return the answer that is asked for again, None where there is none that says what its model was asked.
+    """Return the answer to ask for again, None if there is none whose request is stored.
 
-    `stored`: its thread; `turn`: by its id or its run's, None for the newest; `variables`: with the key, and addresses.
+    `stored`: its thread; `turn`: id of turn or run, None: the newest; `variables`: environment with key and addresses.
     Raises CallerError.
     """
     document = await contents.inlined(key, stored)

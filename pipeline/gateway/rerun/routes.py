@@ -1,7 +1,7 @@
-"""Asking a model again over HTTP, with the caller's key: it is in the request alone, and neither kept nor logged.
+"""Asking a model again over HTTP, with the caller's key, which is neither kept nor logged.
 
-Where requests go is the operator's to say: to the providers that are known, or where this gateway's environment names
-another address for one of them; no caller can name any.
+Only the operator decides where requests go: to the known providers, or to another address that this gateway's
+environment sets for one of them. Callers can't name an address.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTE
 
 
 class Wanted(BaseModel):
-    """The answer that is meant, and what is changed in its request."""
+    """Which answer to ask for again, and the changes to its request."""
 
     model_config = ConfigDict(extra="forbid")
 
-    turn: Annotated[Named | None, Field(description="By its id, or its run's; by default the newest answer.")] = None
+    turn: Annotated[Named | None, Field(description="Id of the turn or its run; by default the newest answer.")] = None
     model: Annotated[Named | None, Field(description="Another model of the same provider.")] = None
     system: Annotated[str | None, Field(max_length=PROMPT_CHARACTERS, description="Another system prompt.")] = None
     tools: Annotated[list[Any] | None, Field(description="Other tools, as the API takes them.")] = None
-    values: Annotated[dict[str, Any], Field(description="Other parameters; null: none.")] = {}
+    values: Annotated[dict[str, Any], Field(description="Other parameters; null removes one.")] = {}
     publish: Annotated[bool, Field(description="Store a complete answer as another version.")] = True
 
 
@@ -63,11 +63,11 @@ def routes() -> APIRouter:
         thread_id: ThreadId,
         wanted: Wanted,
         key: Annotated[
-            SecretStr, Header(alias="Turnmill-Provider-Key", max_length=2_000, description="Yours, of the provider.")
+            SecretStr, Header(alias="Turnmill-Provider-Key", max_length=2_000, description="Your key of the provider.")
         ],
         tenant: Whose = None,
     ) -> Pair:
-        """Send the request behind an answer again, changed, and return both answers. Needs the scope `read`, too."""
+        """Send the request of a stored answer again, with changes; return both answers. Needs the scope `read`, too."""
         if "read" not in principal.scopes:
             raise Problem("forbidden", "the token lacks the scope 'read': the answer that was there is shown, too")
         bounded = principal.bounded(tenant)

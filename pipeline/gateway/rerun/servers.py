@@ -1,4 +1,4 @@
-"""The address, path and key of each provider, to which a request is sent again. Pure."""
+"""The address, path and key of each provider to which requests can be sent again. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSION: Final = "2023-06-01"  # of Anthropic's API
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A provider: its address, the variable that names another one, and those that may hold the caller's key."""
+    """A provider: its address, the variable that overrides it, and the variables that may hold the caller's key."""
 
     base: str
     variable: str
@@ -38,7 +38,7 @@ SERVERS: Final[Mapping[str, Server]] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to a model. `headers` hold the key: they are neither printed nor published."""
+    """A request to a model. `headers` include the key, and are neither printed nor published."""
 
     dialect: str
     provider: str
@@ -51,7 +51,7 @@ class Request:
 def request(
     dialect: str, provider: str | None, model: str, body: Fields, base: str | None, variables: Mapping[str, str]
 ) -> Request:
-    """Return the request. Raises CallerError where its server or its key is not known."""
+    """Return the request. Raises CallerError if its server or its key is unknown."""
     own = OF_DIALECT[dialect]
     name = provider if provider in SERVERS else own if provider is None or base else None
     if name is None:
