@@ -1,4 +1,4 @@
-"""`turnmill archive`: upkeep of an archive that is tables of Apache Iceberg."""
+"""`turnmill archive`: maintenance of an archive in Apache Iceberg tables."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DAY: Final = 86_400.0  # seconds
 
 @click.group()
 def archive() -> None:
-    """Look after the tables that TURNMILL_ARCHIVE=iceberg+… names."""
+    """Maintain the tables that TURNMILL_ARCHIVE=iceberg+… names."""
 
 
 @archive.command(short_help="Join small files into large ones.")
 def compact() -> None:
     """Join the small files of each day into large ones; safe while workers run.
 
-    Older snapshots keep the small ones until `expire`.
+    Older snapshots keep the small files until `expire` removes them.
     """
     done = asyncio.run(lake_of(load(), _none).compact())
     for name, found in done.items():
@@ -35,12 +35,12 @@ def compact() -> None:
 
 @archive.command(short_help="Remove old snapshots, with their files.")
 @click.option(
-    "--older-than", metavar="DAYS", default=5.0, show_default=True, type=click.FloatRange(0), help="Age of a snapshot."
+    "--older-than", metavar="DAYS", default=5.0, show_default=True, type=click.FloatRange(0), help="Minimum age."
 )
 def expire(older_than: float) -> None:
-    """Remove old snapshots with the files that only they had, and files that a crash has left; safe while workers run.
+    """Remove old snapshots with files that only they use, and files left by a crash; safe while workers run.
 
-    The current snapshot stays, and those that somebody has named by a tag or a branch.
+    The current snapshot stays, and so do those named by a tag or a branch.
     """
     done = asyncio.run(lake_of(load(), _none).expire_snapshots(older_than * DAY))
     for name, found in done.items():
@@ -48,7 +48,7 @@ def expire(older_than: float) -> None:
 
 
 async def _none(threads: Collection[ThreadKey]) -> set[ThreadKey]:
-    """Upkeep writes no thread that was not there."""
+    """Return no thread: maintenance adds none, so none needs to be checked for deletion."""
     return set()
 
 

@@ -1,4 +1,4 @@
-"""`turnmill assemble`: recorded streams -> threads and messages, without a broker."""
+"""`turnmill assemble`: turns recorded streams into threads and messages, without a broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUN_INFO: Final = (
     "started_at",
     "request",
 )
-# A file does not hold the times of receipt. Without `started_at`, all events get this time (epoch ms).
+# A file has no times of receipt. Without `started_at`, all events get this time (epoch ms).
 NO_TIME: Final = 0
 
 
@@ -45,18 +45,17 @@ NO_TIME: Final = 0
     "form",
     required=True,
     type=click.Choice(list(FORMATS)),
-    help="Form of `messages`; thread: none beside the thread itself.",
+    help="Format of `messages`; thread: no messages.",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False))
 def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
     """Assemble each FILE, the native stream of one run (SSE or JSON lines), without a broker.
 
     Prints one JSON object a line: {"source", "thread", "messages", "dead_letters": [{"reason", "detail"}]}, with
-    "dialect" where it was to be found out.
+    "dialect" if it was recognised.
 
-    FILE.run.json may hold the run's context: agent_id, agent_name, thread_id, run_id, model_name, provider_name,
-    started_at, dialect, request (the body that the server was called with), end (complete, aborted, error,
-    disconnected).
+    FILE.run.json may have the run's context: agent_id, agent_name, thread_id, run_id, model_name, provider_name,
+    started_at, dialect, request (the body of the request to the server), end (complete, aborted, error, disconnected).
     """
     out = click.get_binary_stream("stdout")
     for file in files:
@@ -69,7 +68,7 @@ def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
 
 
 def find_dialect(file: Path) -> Dialect:
-    """Return the dialect that FILE.run.json names, or that the first events show. Raises CallerError."""
+    """Return the dialect that FILE.run.json names, or else the recognised one. Raises CallerError."""
     named = run_info(file).get("dialect")
     if named is not None:
         if not isinstance(named, str) or named not in DIALECTS:
@@ -85,7 +84,7 @@ def find_dialect(file: Path) -> Dialect:
 
 
 def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
-    """One run's stream -> the object that is printed for it. Raises CallerError where the file can't be read."""
+    """Return the object to print for one run's stream. Raises CallerError if the file can't be read."""
     items = decode(read_file(file), dialect.wire)
     info = run_info(file)
     events = [item.event for item in items if item.event is not None]
@@ -120,7 +119,7 @@ def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
 
 
 def read_file(file: Path) -> bytes:
-    """Return the file's bytes. Raises CallerError where it can't be read."""
+    """Return the file's bytes. Raises CallerError if it can't be read."""
     try:
         return file.read_bytes()
     except OSError as error:
@@ -130,7 +129,7 @@ def read_file(file: Path) -> bytes:
 def run_info(file: Path) -> dict[str, Any]:
     """Return the run's context from FILE.run.json; empty without that file.
 
-    Raises CallerError where it is malformed.
+    Raises CallerError if it is malformed.
     """
     sidecar = file.with_name(f"{file.name}.run.json")
     if not sidecar.exists():

@@ -1,4 +1,4 @@
-"""`turnmill audit`: who changed something or read it out."""
+"""`turnmill audit`: who changed or exported something."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pipeline.turns.times import iso
 PAGE = 500
 
 
-@click.command(short_help="Show who changed something or read it out.")
-@click.option("--tenant", help="Only what is this tenant's; '' for threads without one.")
-@click.option("--who", help="Only of this name.")
-@click.option("--what", help="Only this action, as thread.erase, or all of a kind, as token.")
-@click.option("--since", type=Moment(), help="Then or later: a time, or 7d, 12h ago.")
-@click.option("--until", type=Moment(), help="Before then.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Entries, the newest.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+@click.command(short_help="Show who changed or exported something.")
+@click.option("--tenant", help="Only entries of this tenant; '': without a tenant.")
+@click.option("--who", help="Only actions of this name.")
+@click.option("--what", help="Only this action, as thread.erase, or kind, as token.")
+@click.option("--since", type=Moment(), help="At or after this time, or 7d, 12h ago.")
+@click.option("--until", type=Moment(), help="Before this time.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of entries.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per entry.")
 def audit(
     tenant: str | None,
     who: str | None,
@@ -38,9 +38,9 @@ def audit(
     *,
     as_json: bool,
 ) -> None:
-    """Show who changed something or read it out, what, whose, and from where; the newest first.
+    """Show who changed or exported something: the object, its tenant, and from where; newest first.
 
-    The store keeps this for TURNMILL_AUDIT_RETENTION.
+    The store keeps entries for TURNMILL_AUDIT_RETENTION.
     """
 
     async def show() -> None:

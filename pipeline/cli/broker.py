@@ -17,7 +17,7 @@ from turnmill.errors import CallerError
 
 @click.command("up", short_help="Start the development broker, a real Apache Kafka.")
 @click.option(
-    "--brokers", type=click.Choice(["1", "3"]), help="Number of brokers; by default as last time, at first 1."
+    "--brokers", type=click.Choice(["1", "3"]), help="Number of brokers; by default as last time, initially 1."
 )
 def up(brokers: str | None) -> None:
     """Start the development broker: Apache Kafka on the first address of TURNMILL_BROKERS.
@@ -45,7 +45,7 @@ def up(brokers: str | None) -> None:
 
 
 def download_kafka(settings: Settings, console: Console, say: Progress) -> None:
-    """Download Kafka's jars where they are not there yet, with a bar. Raises CallerError, also without a Java."""
+    """Download missing jars of Kafka, with a progress bar. Raises CallerError, also without Java."""
     java()
     with transfer(console) as bar:
         task = bar.add_task("downloading Kafka", total=None, visible=False)
@@ -58,7 +58,7 @@ def download_kafka(settings: Settings, console: Console, say: Progress) -> None:
 
 @click.command("down")
 def down() -> None:
-    """Stop the development broker of TURNMILL_HOME; its data stays."""
+    """Stop the development broker of TURNMILL_HOME, and keep its data."""
     settings = load()
     console = Console(highlight=False)
     with console.status("stopping"):

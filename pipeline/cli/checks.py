@@ -1,4 +1,4 @@
-"""The checks of `turnmill doctor`: settings and descriptions of topics, groups and stores -> findings. Pure."""
+"""The checks of `turnmill doctor`, from settings and descriptions of topics, groups and stores. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLACK_MS = 60_000  # by which a deadline may be late
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: the check, what it saw, and what the user should do (empty: nothing)."""
+    """One line of the report: the check, its result, and advice for the user (empty: none)."""
 
     level: Level
     check: str
@@ -32,7 +32,7 @@ class Finding:
 
 
 def settings_findings(settings: Settings) -> list[Finding]:
-    """Options that are allowed alone and contradict each other."""
+    """Report options that are valid alone, but contradict each other."""
     found = []
     if settings.idle_timeout > settings.run_timeout:
         found.append(
@@ -59,7 +59,7 @@ def settings_findings(settings: Settings) -> list[Finding]:
 
 
 def wire_findings(settings: Settings) -> list[Finding]:
-    """Secrets that others on the network can read."""
+    """Report secrets that others on the network can read."""
     found = []
     if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism in ("PLAIN", "OAUTHBEARER"):
         what = "password" if settings.sasl_mechanism == "PLAIN" else "token"
@@ -72,7 +72,7 @@ def wire_findings(settings: Settings) -> list[Finding]:
 
 
 def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Finding]:
-    """Certificates that end soon. `expiries`: owner of a certificate -> its end."""
+    """Report certificates that expire soon. `expiries`: owner of a certificate -> its expiry."""
     found = []
     for whose, end in expiries.items():
         left = end - now
@@ -89,7 +89,7 @@ def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Fin
 
 
 def cluster_finding(settings: Settings, info: ClusterInfo) -> Finding:
-    """Id and brokers of the cluster that answers."""
+    """Report id and brokers of the cluster that answers."""
     listed = ", ".join(address for _, address in info.brokers)
     count = many(len(info.brokers), "broker")
     return Finding("ok", "broker", f"cluster {info.cluster_id} answers at {settings.brokers}: {count} ({listed})")
@@ -98,7 +98,7 @@ def cluster_finding(settings: Settings, info: ClusterInfo) -> Finding:
 def topic_findings(
     settings: Settings, found: Sequence[Found], changes: Iterable[Change], brokers: int
 ) -> list[Finding]:
-    """Topics that are missing, differ from the catalog, or could lose records."""
+    """Report topics that are missing, differ from the catalog, or could lose records."""
     by_name = {topic.name: topic for topic in found}
     findings = []
     for change in changes:
@@ -185,7 +185,7 @@ def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
 
 
 def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
-    """Report how far a role has read; an error where retention removed records that it had not read."""
+    """Report how far a role has read; an error if retention removed records before it read them."""
     check, lag = f"group {group}", sum(row.lag for row in rows)
     lost = {row.partition: row.begin - row.committed for row in rows if row.committed and row.committed < row.begin}
     if lost:
@@ -201,7 +201,7 @@ def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
 
 
 def clock_finding(ahead: int, seconds: float) -> Finding:
-    """`ahead`: how many partitions of the events topic hold records dated later than now + `seconds`."""
+    """Report clocks. `ahead`: number of partitions of the events topic with records later than now + `seconds`."""
     if ahead:
         seen = f"{ahead} partitions hold records dated over {seconds:g} s ahead of this machine's clock"
         return Finding("warning", "clock", seen, "set the clocks of the brokers and of this machine (NTP)")

@@ -1,4 +1,4 @@
-"""Processes of `turnmill` that the demo and `turnmill dev` start: ready when they answer, with their logs in files."""
+"""The processes that the demo and `turnmill dev` start; they log to files, and are ready when they answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from turnmill.errors import BrokerError
 from turnmill.settings import PREFIX
 
 READY_WITHIN: Final = 60.0  # seconds; 3 are usual
-STOP_WITHIN: Final = 25.0  # seconds; a worker gives itself 20
+STOP_WITHIN: Final = 25.0  # seconds; a worker's own limit is 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Child:
     log: Path
 
     def check(self) -> None:
-        """Raise BrokerError with the last lines of its log where the process has ended."""
+        """Raise BrokerError with the last lines of its log if the process has ended."""
         code = self.process.poll()
         if code is not None:
             raise BrokerError(f"the {self.name} ended with exit status {code}:\n{last_lines(self.log)}")
 
     def ready(self) -> str | None:
-        """Return None if /readyz answers 200, else why it doesn't. Raises BrokerError where the process has ended."""
+        """Return None if /readyz answers 200, else the reason. Raises BrokerError if the process has ended."""
         self.check()
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2):
@@ -51,7 +51,7 @@ class Child:
             return "no answer"
 
     def wait_until_ready(self) -> None:
-        """Return when it is ready. Raises BrokerError where the process ends, or after READY_WITHIN."""
+        """Wait until it is ready. Raises BrokerError if the process ends, or after READY_WITHIN."""
         deadline = time.monotonic() + READY_WITHIN
         while (reasons := self.ready()) is not None:
             if time.monotonic() > deadline:
@@ -60,7 +60,7 @@ class Child:
             time.sleep(0.1)
 
     def open_turns(self) -> int:
-        """Return how many turns a worker assembles now, from its metrics."""
+        """Return the number of turns that a worker is assembling, from its metrics."""
         self.check()
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
             families = text_string_to_metric_families(answer.read().decode())
@@ -68,7 +68,7 @@ class Child:
         return int(sum(sample.value for sample in samples if sample.name == "turnmill_open_turns"))
 
     def stop(self) -> None:
-        """Let it come to an orderly end; kill it where it does not end within STOP_WITHIN."""
+        """Stop it in an orderly way; kill it if it does not end within STOP_WITHIN."""
         self.process.terminate()
         try:
             self.process.wait(STOP_WITHIN)
@@ -96,6 +96,6 @@ def spawn(
 
 
 def variables(settings: Settings) -> dict[str, str]:
-    """Return the environment that gives a process these settings, as far as they are not the defaults."""
+    """Return the environment variables for these settings, without those at their defaults."""
     names = [name for name in Settings.model_fields if name in settings.model_fields_set]
     return {PREFIX + name.upper(): str(getattr(settings, name)) for name in names}

@@ -1,4 +1,4 @@
-"""`turnmill stop`, `steer` and `answer`: commands to runs that are under way, given by a gateway."""
+"""`turnmill stop`, `steer` and `answer`: commands to open runs, sent through a gateway."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _common(function: F) -> F:
     for option in (
-        click.option("--wait/--no-wait", default=True, show_default=True, help="Wait for what becomes of it."),
+        click.option("--wait/--no-wait", default=True, show_default=True, help="Wait for the result."),
         click.option(
             "--gateway",
             metavar="URL",
-            help="The gateway; by default that of TURNMILL_PUBLISH_URL, or the one on this machine.",
+            help="URL of the gateway; by default that of TURNMILL_PUBLISH_URL, or else the one on this machine.",
         ),
-        click.option("--by", metavar="NAME", help="Who wants it; by default the user of this machine."),
-        click.option("--tenant", metavar="NAME", help="Whose thread, for tokens without a tenant."),
+        click.option("--by", metavar="NAME", help="Who gives the command; by default the user of this machine."),
+        click.option("--tenant", metavar="NAME", help="The thread's tenant, for tokens without a tenant."),
     ):
         function = option(function)
     return function
@@ -46,33 +46,33 @@ def _common(function: F) -> F:
 @click.command(short_help="Stop a run, or all open runs of a thread.")
 @click.argument("thread")
 @click.argument("run", required=False)
-@click.option("--after-turn", is_flag=True, help="What it says now, it says to its end.")
+@click.option("--after-turn", is_flag=True, help="Let it finish what it is saying.")
 @_common
 def stop(thread: str, run: str | None, *, after_turn: bool, **more: Any) -> None:
-    """Stop RUN of THREAD, and what it started; without RUN, each open run of the thread.
+    """Stop RUN of THREAD, and the runs that it started; without RUN, each open run of the thread.
 
-    The token is that of TURNMILL_PUBLISH_TOKEN; its scope must be `control`.
+    It uses the token in TURNMILL_PUBLISH_TOKEN, which needs the scope `control`.
     """
     _send(*_of(thread, run, "stop"), {"mode": "after_turn" if after_turn else "now"}, until="ended", **more)
 
 
-@click.command(short_help="Give a run that is under way a message.")
+@click.command(short_help="Send a message to an open run.")
 @click.argument("thread")
 @click.argument("text")
 @click.option("--run", metavar="ID", help="The run; by default each open one of the thread.")
 @_common
 def steer(thread: str, text: str, run: str | None, **more: Any) -> None:
-    """Give a run of THREAD the message TEXT, which it takes up between two tools."""
+    """Send the message TEXT to a run of THREAD, which takes it up between two tools."""
     _send(*_of(thread, run, "steer"), {"text": text}, until="acknowledged", **more)
 
 
-@click.command(short_help="Answer what a thread waits for.")
+@click.command(short_help="Answer a question that a thread waits for.")
 @click.argument("thread")
 @click.argument("answer_id", metavar="ID")
 @click.argument("value")
 @_common
 def answer(thread: str, answer_id: str, value: str, **more: Any) -> None:
-    """Answer the question ID of THREAD with VALUE: `true` or `false` to an approval; else JSON, or a text.
+    """Answer the question ID of THREAD with VALUE: `true` or `false` for an approval, else JSON or text.
 
     `turnmill runs --waiting --json` shows the ids, as `answer_id`.
     """
@@ -84,7 +84,7 @@ def answer(thread: str, answer_id: str, value: str, **more: Any) -> None:
 
 
 def _of(thread: str, run: str | None, action: str) -> tuple[str, list[str]]:
-    """Return the path of a command to a run, or to a thread, and what stands in its places."""
+    """Return the path of a command to a run, or to a thread, and the values of its placeholders."""
     if run is None:
         return f"/v1/threads/{{}}/{action}", [thread]
     return f"/v1/threads/{{}}/runs/{{}}/{action}", [thread, run]
@@ -115,7 +115,7 @@ def _send(
 async def _follow(
     settings: Settings, path: str, names: list[str], body: dict[str, Any], until: str, *, wait: bool
 ) -> bool:
-    """Give a command, and print what becomes of it -> whether it came to nothing."""
+    """Give a command, print its states, and return whether it failed."""
     given = await call(settings, "POST", path, *names, json=body)
     states = [
         await _state(settings, command_id, until, wait=wait)

@@ -1,4 +1,4 @@
-"""The lines of an export and their files: JSON lines, or Parquet. The same lines give the same bytes."""
+"""Writes the lines of an export as JSON lines or Parquet. The same lines give the same bytes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     ATIF: ("schema_version", "session_id", "trajectory_id", "agent", "steps", "extra"),
 }
 PARQUET: Final = ".parquet"
-GROUP_CHARACTERS: Final = 16_000_000  # in a row group of Parquet, which is held until it is written
+GROUP_CHARACTERS: Final = 16_000_000  # in a row group of Parquet, which is kept in memory until it is written
 
 
 def dataset(form: str, wanted: Condition | None) -> Lines:
-    """Return what makes the lines of a data set. `wanted`: of answers alone of which feedback says that."""
+    """Return the function that makes the lines of a data set. `wanted`: only of answers with such feedback."""
 
     def lines(document: Fields, bodies: Mapping[str, Fields], said: Sequence[FeedbackRecord]) -> Iterator[Fields]:
         good = (
@@ -54,9 +54,9 @@ def dataset(form: str, wanted: Condition | None) -> Lines:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What is made of each document, with the bodies of the requests of these `names`; `columns`: as Parquet.
+    """How to export documents. `lines`: makes the lines of one, with the bodies of the requests that `names` returns.
 
-    `judged`: feedback is read for it.
+    `columns`: those of Parquet, None for JSON lines. `judged`: `lines` needs feedback.
     """
 
     lines: Lines
@@ -71,7 +71,7 @@ class Export:
 
 @contextmanager
 def json_lines(out: IO[bytes]) -> Iterator[Put]:
-    """Give a function that writes an object as a line."""
+    """Yield a function that writes an object as a line."""
 
     def put(line: Fields) -> None:
         out.write(json_text.dumps(line).encode() + b"\n")
@@ -81,7 +81,7 @@ def json_lines(out: IO[bytes]) -> Iterator[Put]:
 
 @contextmanager
 def parquet(out: IO[bytes], columns: Sequence[str]) -> Iterator[Put]:
-    """Give a function that writes an object as a row of texts, JSON where it is none. Raises CallerError."""
+    """Yield a function that writes an object as a row of text columns, other values as JSON. Raises CallerError."""
     need("archive", "Parquet")
     import pyarrow as pa  # noqa: PLC0415  # of an extra
     import pyarrow.parquet as pq  # noqa: PLC0415  # as above

@@ -1,4 +1,4 @@
-"""`turnmill demo`: from nothing to stored threads, and the proof that nothing was lost."""
+"""`turnmill demo`: publishes recorded runs on a fresh broker, and proves that nothing was lost."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from turnmill.errors import BrokerError, CallerError
 
 IN_WHEEL: Final = Path(__file__).with_name("examples")
 EXAMPLES: Final = IN_WHEEL if IN_WHEEL.is_dir() else Path(__file__).parents[2] / "examples"
-RECORDINGS: Final = EXAMPLES / "fleet"  # of agents that speak the wires of the AI SDK and of Pydantic AI
-OF_WIRES: Final = EXAMPLES / "wires"  # of an agent for each of the others
+RECORDINGS: Final = EXAMPLES / "fleet"  # agents with the wires of the AI SDK and of Pydantic AI
+OF_WIRES: Final = EXAMPLES / "wires"  # one agent for each other wire
 SHOWN_THREAD: Final = "trip-lisbon"
 SHOWN_THREADS: Final = 12
-FLEET: Final = 60  # threads at the same time
+FLEET: Final = 60  # threads that run at the same time
 BATCH: Final = 12  # events in a record
 STORED_WITHIN: Final = 60.0  # seconds after the last record was published; 2 are usual
 
@@ -60,19 +60,19 @@ class Outcome:
 
     @property
     def balances(self) -> bool:
-        """True if every published run is stored, a dead letter, or open."""
+        """True if every published run is stored, dead or open."""
         known = self.ledger.stored + self.ledger.dead + self.open_turns
         return self.published.runs == self.ledger.runs == known
 
 
 @click.command(short_help="See the whole pipeline at work on recorded runs.")
 @click.option("--runs", type=click.IntRange(1), default=300, show_default=True, help="Runs to publish.")
-@click.option("--keep", is_flag=True, help="Leave the broker and the worker running, to look around.")
+@click.option("--keep", is_flag=True, help="Leave broker and worker running, so that you can look around.")
 def demo(runs: int, *, keep: bool) -> None:
     """Start a broker and a worker, publish recorded runs of several agents, and show what is stored.
 
-    On free ports and in a folder of its own: brokers and stores that are there already are not touched. Exits with 1
-    where a run is neither stored, nor a dead letter, nor open.
+    It uses free ports and a folder of its own, so existing brokers and stores are not touched. Exits with 1 if a run is
+    neither stored, nor a dead letter, nor open.
     """
     base = load()
     settings = settings_of_demo(base)
@@ -124,7 +124,7 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
                 await asyncio.wait([publishing], timeout=0.3)
                 bar.update(storing, completed=(await store.counts()).runs)
         finally:
-            while not publishing.done():  # one cancellation may get lost in a library's clean-up
+            while not publishing.done():  # a library's clean-up may swallow one cancellation
                 publishing.cancel()
                 await asyncio.wait([publishing], timeout=0.5)
         published = publishing.result()
@@ -141,7 +141,7 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
 
 
 async def _all_read(settings: Settings) -> bool:
-    # Assemble comes first: the records that it has committed are on the others' topics by then.
+    # Assemble comes first: the results of the records that it has committed are on the other roles' topics by then.
     for role in default_roles(settings):
         if any(row.lag for row in await group_lag(settings, role.group(settings), [role.topic])):
             return False
@@ -209,7 +209,7 @@ def _what_next(settings: Settings, worker: Child) -> None:
 
 
 def _near(path: Path) -> Path:
-    """Return the path relative to the working directory, where it is below it."""
+    """Return the path, relative to the working directory if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

@@ -20,9 +20,9 @@ Say = Callable[[str], None]
 
 
 def settings_of_demo(base: Settings) -> Settings:
-    """Return settings with free ports and an own folder, so that the demo touches no other broker or store.
+    """Return settings with free ports and a folder of its own, so that the demo touches no other broker or store.
 
-    Without TURNMILL_HOME the folder is in the cache: nobody looks for a new one in the working directory.
+    Without TURNMILL_HOME the folder is in the cache, since nobody expects a new one in the working directory.
     """
     broker, port = free_ports(2)
     cache = base.cache_folder
@@ -35,8 +35,8 @@ def settings_of_demo(base: Settings) -> Settings:
 def stage(settings: Settings, say: Say, *, keep: bool) -> Iterator[Callable[[], Child]]:
     """Start a broker in a fresh folder; yield a function that starts the worker.
 
-    Both end with the block; with `keep`, only where the block fails. Without `keep`, a watchdog ends them even where
-    this process is killed.
+    Both are stopped after the block; with `keep`, only if the block fails. Without `keep`, a watchdog stops them even
+    if this process is killed.
     """
     with ExitStack() as stack:
         try:

@@ -1,7 +1,7 @@
-"""The processes of `turnmill dev`: a broker, a worker and a gateway on this machine, and a worker's death on purpose.
+"""The processes of `turnmill dev`: a broker, a worker and a gateway on this machine, and killing the worker on request.
 
-All state is in TURNMILL_HOME, so the next `dev` goes on where this one ended. The gateway shows how a kill went: it
-reads the file that `Kills` writes, and asks for a kill by SIGUSR1 (`pipeline/gateway/dev.py`).
+All state is in TURNMILL_HOME, so the next `dev` continues where this one ended. The gateway shows the recovery after a
+kill from the file that `Kills` writes, and requests a kill by SIGUSR1 (`pipeline/gateway/dev.py`).
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from turnmill.errors import CallerError, TurnmillError
 from turnmill.kafka.probe import host_port
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-PROXIED: Final = "openai,anthropic,google"  # what the gateway passes on where TURNMILL_GATEWAY_PROXY is not set
-SESSION: Final = "6"  # seconds until a worker that was killed loses its partitions: the least that Kafka takes
+PROXIED: Final = "openai,anthropic,google"  # upstreams of the gateway's proxy if TURNMILL_GATEWAY_PROXY is not set
+SESSION: Final = "6"  # seconds until a killed worker loses its partitions: the least that Kafka allows
 KILLS: Final = "kills.json"
-SHOWN: Final = 5  # kills
+SHOWN: Final = 5  # kills that are kept
 LOOK_EVERY: Final = 0.3  # seconds
 TRIES: Final = 20
 
-Say = Callable[[str, str], None]  # (what, more about it)
+Say = Callable[[str, str], None]  # (what, details)
 
 
 @dataclass(slots=True)
 class Stage:
-    """The running processes. `url` is the gateway's; `worker` is another process after each kill."""
+    """The running processes. `url`: the gateway's; `worker`: a new process after each kill."""
 
     settings: Settings
     worker: Child
@@ -61,7 +61,7 @@ class Stage:
         return f"http://127.0.0.1:{self.gateway.port}/"
 
     def stop_worker(self) -> None:
-        """Stop the worker that runs now."""
+        """Stop the present worker."""
         self.worker.stop()
 
 
@@ -71,7 +71,7 @@ def brokers_elsewhere(settings: Settings) -> list[str]:
 
 
 def check_local(settings: Settings) -> None:
-    """Raise CallerError unless all brokers are on this machine: `dev` kills processes, and starts a broker itself."""
+    """Raise CallerError unless all brokers are on this machine, since `dev` kills processes and starts a broker."""
     away = brokers_elsewhere(settings)
     if away:
         raise CallerError(
@@ -83,9 +83,9 @@ def check_local(settings: Settings) -> None:
 
 @contextmanager
 def stage(settings: Settings, say: Say) -> Iterator[Stage]:
-    """Start everything; stop it with the block, a broker that ran before excepted.
+    """Start everything; stop it after the block, except a broker that ran before.
 
-    A watchdog ends all processes even where this one is killed. Raises CallerError where something is in the way.
+    A watchdog stops all processes even if this one is killed. Raises CallerError if something prevents the start.
     """
     home = settings.home.absolute()
     home.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def _environment(settings: Settings) -> Mapping[str, str]:
 
 @dataclass(slots=True)
 class Kill:
-    """A worker that was killed, and its recovery as far as it has come. `words` say it all."""
+    """A kill of the worker, and the recovery so far, described in `words`."""
 
     at: int  # epoch ms
     words: str = ""
@@ -143,7 +143,7 @@ class Kill:
 
 @dataclass(slots=True)
 class Kills:
-    """Kills the worker of a stage, starts another, and writes how it recovered to the folder `dev` of TURNMILL_HOME."""
+    """Kills the worker of a stage, starts another, and reports the recovery in the folder `dev` of TURNMILL_HOME."""
 
     stage: Stage
     say: Callable[[str], None]
@@ -158,15 +158,15 @@ class Kills:
 
     @property
     def under_way(self) -> bool:
-        """True while a worker that was killed has not recovered."""
+        """True while the recovery from a kill goes on."""
         return self._busy.locked()
 
     def stop(self) -> None:
-        """Say no more of a kill that is under way: the stage is being stopped."""
+        """Report no more of a kill under way, since the stage is being stopped."""
         self._stopping = True
 
     def kill(self) -> None:
-        """Kill the worker as a power cut would, and follow its successor in a thread; one kill at a time."""
+        """Kill the worker as a power cut would, and watch the recovery in a thread; one kill at a time."""
         if self._busy.acquire(blocking=False):
             threading.Thread(target=self._recovery, daemon=True).start()
 
@@ -222,15 +222,15 @@ async def _lags(settings: Settings) -> list[PartitionLag]:
 
 
 async def _caught_up(settings: Settings, ends: Ends) -> bool:
-    """Return True if every role has committed what was on its topic at the kill."""
+    """Return True if every role has committed the records that were on its topic at the kill."""
     return all((row.committed or row.begin) >= ends.get((row.topic, row.partition), 0) for row in await _lags(settings))
 
 
 async def _balance(settings: Settings, worker: Child) -> str:
     """Return the ledger in words.
 
-    It balances where the worker assembles just the runs that it counts as open. While agents go on talking, the two are
-    counted at different moments, so it is tried some times.
+    It balances if its open runs are exactly those that the worker is assembling. While agents go on, the two are
+    counted at different moments, so it is tried several times.
     """
     async with await ThreadStore.open(settings.store_url) as store:
         for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""`turnmill dlq`: what was refused, why, and another try."""
+"""`turnmill dlq`: lists, shows and redrives refused records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from turnmill.errors import CallerError, InvalidRecord, Reason
 from turnmill.kafka.unpacking import is_batch
 
 REASONS: Final = tuple(reason.value for reason in Reason)
-AT_ONCE: Final = 200  # letters held in memory while they are sent
+AT_ONCE: Final = 200  # dead letters in memory while they are sent
 
 
 @click.group(short_help="List, show and redrive dead letters.")
@@ -44,10 +44,10 @@ def dlq() -> None:
 
 @dlq.command("list")
 @click.option("--reason", type=click.Choice(REASONS), help="Only those with this reason.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most to show, the newest.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, for all of them.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of letters, the newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of them, one JSON object per line.")
 def list_(reason: str | None, limit: int, *, as_json: bool) -> None:
-    """List dead letters, the oldest first, and count them by reason."""
+    """List dead letters, oldest first, and count them by reason."""
     counts, newest = asyncio.run(_overview(load(), reason, limit, as_json=as_json))
     if as_json:
         return
@@ -86,14 +86,14 @@ def show(place: str, *, as_json: bool) -> None:
 @dlq.command(short_help="Publish dead letters again.")
 @click.argument("places", metavar="[PARTITION:OFFSET]...", nargs=-1)
 @click.option("--reason", type=click.Choice(REASONS), help="All with this reason.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None:
-    """Publish dead letters again, key and value untouched, where they were refused.
+    """Publish dead letters again, with unchanged key and value, on the topic where they were refused.
 
-    For after the cause is mended: a newer worker, say, that knows the dialect. They stay on the dead-letters topic;
-    what is refused again is there a second time, and what is stored already changes nothing. What is of an erased
-    thread is left out: it would be on the topics once more. So is a letter that has no record, as that of a whole batch
-    that is too large, or of a turn that another letter holds: its detail says where the record is.
+    Use it once the cause is fixed, for instance by a newer worker that knows the dialect. The letters stay on the
+    dead-letters topic; a record that is refused again is there twice. Turns that are stored already don't change.
+    Letters of erased threads are left out, since nothing of these may be on the topics again. So are letters without a
+    record (of a too large batch, or of a turn that another letter has): their detail says where the record is.
     """
     if bool(places) == bool(reason):
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
@@ -141,7 +141,7 @@ async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> li
 async def _redrive(
     settings: Settings, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
 ) -> tuple[Counter[str], Counter[str]]:
-    """Return the number of letters sent to each topic, and of those that stay, by why. Raises StoreError."""
+    """Return the number of letters sent, by topic, and of those left out, by reason. Raises StoreError."""
     targets, left_out, waiting = Counter[str](), Counter[str](), list[DeadLetter]()
 
     async def send() -> None:
@@ -167,7 +167,7 @@ async def _redrive(
 
 
 def _thread(letter: DeadLetter) -> ThreadKey | None:
-    """Return the thread that an event or a turn names; of an unreadable record, that of its key, without a tenant."""
+    """Return the thread that a record names; for an unreadable one, that of its key, without a tenant."""
     try:
         value = loads(letter.value or b"")
     except InvalidRecord:
@@ -248,7 +248,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _indented(data: bytes | None) -> str:
-    """JSON indented; other bytes as text."""
+    """Return JSON indented, other bytes as text."""
     try:
         return json.dumps(loads(data or b""), indent=2, ensure_ascii=False)
     except InvalidRecord:

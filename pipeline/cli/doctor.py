@@ -1,4 +1,4 @@
-"""`turnmill doctor`: check settings, broker, topics, groups and store, and advise."""
+"""`turnmill doctor`: checks settings, broker, topics, groups and store, and gives advice."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
 from turnmill.settings import without_password
 
-AHEAD: Final = 5.0  # seconds that a record may be dated later than this machine's clock
+AHEAD: Final = 5.0  # seconds by which a record may be dated later than this machine's clock
 LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
-LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not know records that these roles have not read yet
+LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not include records that these roles have not read yet
 SQLITE: Final = "sqlite:///"
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 
 
-@click.command(short_help="See whether all is well, and what to do if not.")
-@click.option("--ledger", is_flag=True, help=f"Take stock of all runs, also of over {LEDGER_RECORDS:,} records.")
+@click.command(short_help="Check everything, and say what to do about problems.")
+@click.option("--ledger", is_flag=True, help=f"Count all runs, even of over {LEDGER_RECORDS:,} records.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of the findings.")
 def doctor(*, ledger: bool, as_json: bool) -> None:
-    """Look at settings, broker, topics, groups, store and clocks, and at what became of each run.
+    """Check settings, broker, topics, groups, store and clocks, and count the runs by their state.
 
-    Changes nothing. Says for each finding what to do; exits with 1 where one is an error.
+    Changes nothing. Gives advice on each finding; exits with 1 if one is an error.
     """
     findings = _examined(ledger=ledger)
     if as_json:
@@ -92,7 +92,7 @@ def _examined(*, ledger: bool) -> list[Finding]:
 async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     """Return the findings of all checks.
 
-    A service that can't be reached is a finding, too, and the other checks go on.
+    An unreachable service is a finding, too, and the other checks go on.
     """
     findings = _unusable(settings) or settings_findings(settings)
     findings += wire_findings(settings)
@@ -113,7 +113,7 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
 
 
 def _unusable(settings: Settings) -> list[Finding]:
-    """Errors in settings that only the redaction, the content store and the archive read."""
+    """Report errors in settings that only the redaction, the content store and the archive read."""
     findings = []
     for make in (redaction_of, ContentStore.of, _archive_of):
         try:
@@ -175,12 +175,12 @@ def _archive_of(settings: Settings) -> TurnArchive | None:
 
 
 async def _archive(settings: Settings) -> list[Finding]:
-    """Report on an archive of tables; on one of Parquet nothing is said."""
+    """Report on an archive of tables; one of Parquet files is not checked."""
     if settings.archive is None or not settings.archive.startswith(LAKE):
         return []
     try:
         found = await lake_of(settings, _nobody).state()
-    except CallerError:  # which is a finding of the settings
+    except CallerError:  # reported already, by the check of the settings
         return []
     except StoreError as error:
         return [_failure("archive", error)]

@@ -16,14 +16,14 @@ from turnmill.errors import CallerError, InvalidRecord
 
 
 @click.command("convert", short_help="Convert documents between versions of ThreadProtocol.")
-@click.option("--to-version", "version", required=True, type=click.Choice([OLD, VERSION]), help="Of ThreadProtocol.")
-@click.option("--repeat-user-prompt", "repeat", is_flag=True, help="Begin each agent turn with what the user said.")
+@click.option("--to-version", "version", required=True, type=click.Choice([OLD, VERSION]), help="Version to write.")
+@click.option("--repeat-user-prompt", "repeat", is_flag=True, help="Begin each agent turn with the user's prompt.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
     """Convert thread documents between versions of ThreadProtocol; prints one JSON document a line.
 
-    Each FILE holds one document, or one on each line; `-` reads standard input. 0.0.3 knows no interrupted turns:
-    they are left out. A repeated user prompt is read without doubling it.
+    Each FILE has one document, or one on each line; `-` reads standard input. Version 0.0.3 has no interrupted turns,
+    so they are left out. A repeated user prompt in the input is not doubled.
     """
     for place, document in each_object(files):
         try:
@@ -35,14 +35,14 @@ def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
 
 @click.command("hash", short_help="Print the canonical hash of each turn of a document.")
 @click.option(
-    "--wire", "wires", multiple=True, type=click.Choice(sorted(CARRIERS)), help="Hash what this wire carries."
+    "--wire", "wires", multiple=True, type=click.Choice(sorted(CARRIERS)), help="Hash only what this wire carries."
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def hash_(wires: Sequence[str], files: Sequence[str]) -> None:
-    """Print the canonical hash of each turn of thread documents; with --wire, of what all these wires carry.
+    """Print the canonical hash of each turn of documents; with --wire, of the content that all these wires carry.
 
-    One JSON object a line: {"source", "turn", "turn_type", "turn_id", "hash"}. A run that came over two wires has one
-    hash with both of them named.
+    One JSON object a line: {"source", "turn", "turn_type", "turn_id", "hash"}. A run that was recorded over two wires
+    has the same hash in both recordings, if both wires are named.
     """
     for place, document in each_object(files):
         turns = document.get("turns")

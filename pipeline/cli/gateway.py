@@ -1,4 +1,4 @@
-"""`turnmill gateway`: runs in over HTTP; threads, live streams, usage and the dashboard out."""
+"""`turnmill gateway`: takes runs over HTTP; serves threads, live streams, usage and the dashboard."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from pipeline.settings import Settings, load
 from pipeline.worker import process_memory
 from turnmill.kafka.refusal import refusal
 
-SWITCH_AFTER: Final = 0.001  # seconds for which a thread that computes may hold up the event loop
-# The collector's looks at 50,000 objects take 13 ms, at times 65, in which no reader gets anything.
+SWITCH_AFTER: Final = 0.001  # seconds for which a computing thread may delay the event loop
+# A collection of 50,000 objects takes 13 ms, at times 65, in which no reader gets anything.
 YOUNG: Final = 5_000
 MIDDLE: Final = 200
 STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # seconds; records not confirmed by then are in the publisher's spool
@@ -30,14 +30,14 @@ STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # seconds; records not confirmed by t
 
 @click.group(invoke_without_command=True, short_help="Serve HTTP: ingest, threads, live streams, usage, dashboard.")
 @click.option(
-    "--dev", hidden=True, type=click.Path(path_type=Path), help="The folder of `turnmill dev`, which gives it."
+    "--dev", hidden=True, type=click.Path(path_type=Path), help="The folder of `turnmill dev`, which sets this."
 )
 @click.pass_context
 def gateway(context: click.Context, dev: Path | None) -> None:
     """Serve HTTP on TURNMILL_GATEWAY_HOST and TURNMILL_GATEWAY_PORT; `/docs` describes it.
 
-    Without tokens it is for this machine only. SIGTERM or Ctrl-C ends live streams, which resume elsewhere, and lets
-    uploads come to their end for ten seconds.
+    Without tokens, it serves this machine only. SIGTERM or Ctrl-C ends live streams, which resume elsewhere, and gives
+    uploads ten seconds to finish.
     """
     if context.invoked_subcommand is None:
         settings = load()
@@ -47,12 +47,12 @@ def gateway(context: click.Context, dev: Path | None) -> None:
             runner.run(serve(settings, dev))
 
 
-@gateway.command(short_help="Make a token, and the line that lets it in.")
+@gateway.command(short_help="Make a token, and its line for the token file.")
 @click.argument("name")
 @click.option(
     "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), default=("publish", "read"), show_default=True
 )
-@click.option("--tenant", help="The tenant that it is bound to; without one it reaches all.")
+@click.option("--tenant", help="Its tenant; without one, it may access all.")
 def token(name: str, scopes: tuple[str, ...], tenant: str | None) -> None:
     """Make a token for NAME.
 
@@ -67,7 +67,7 @@ def token(name: str, scopes: tuple[str, ...], tenant: str | None) -> None:
 
 
 async def serve(settings: Settings, dev: Path | None = None) -> None:
-    """Serve until a signal comes; wait for a broker that is away. Raises CallerError where the broker refuses us."""
+    """Serve until a signal; wait for a broker that is away. Raises CallerError if the broker refuses us."""
     app = create_app(settings, dev)
     if reason := await refusal(settings):
         raise reason
@@ -80,7 +80,7 @@ async def serve(settings: Settings, dev: Path | None = None) -> None:
         app.state.gateway.live.stop()
 
     process_memory.relax_collector(YOUNG, MIDDLE)
-    sys.setswitchinterval(SWITCH_AFTER)  # queries work in threads, and live readers wait for the loop
+    sys.setswitchinterval(SWITCH_AFTER)  # queries run in threads, while live readers wait for the loop
     click.echo(f"turnmill: gateway; {url_of(listening)}", err=True)
     await Server(settings, app, stopping).serve(sockets=[listening])
 

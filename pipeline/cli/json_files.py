@@ -1,4 +1,4 @@
-"""JSON documents in files: one in each, or one on each line."""
+"""JSON documents in files: one per file, or one per line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnmill.nesting import text_too_deep
 
 
 class Unreadable(Exception):
-    """A file is no JSON in UTF-8: the reason, and line and column from 1, or 0 where no place is known."""
+    """A file is not JSON in UTF-8: the reason, and line and column from 1, or 0 if the place is unknown."""
 
     def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ def read(name: str) -> bytes:
 
 
 def documents(data: bytes) -> Iterator[tuple[int | None, Any]]:
-    """Yield (None, document), or (line, document) for each line. Raises Unreadable where it stops being JSON."""
+    """Yield (None, document), or (line, document) for each line. Raises Unreadable at the first invalid part."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -80,12 +80,12 @@ def _not_json(constant: str) -> NoReturn:
 
 
 def place(source: str, line: int | None, column: int = 0) -> str:
-    """FILE, FILE:LINE or FILE:LINE:COLUMN, as compilers write it."""
+    """Return FILE, FILE:LINE or FILE:LINE:COLUMN, as compilers write it."""
     return ":".join([source, *(str(number) for number in (line, column) if number)])
 
 
 def each_value(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """Yield (place, JSON value) of all files. Raises CallerError where one can't be read."""
+    """Yield (place, JSON value) of all files. Raises CallerError if one can't be read."""
     for name in names:
         try:
             for line, value in documents(read(name)):
@@ -95,7 +95,7 @@ def each_value(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
 
 
 def each_object(names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (place, JSON object) of all files. Raises CallerError where one can't be read, or holds something else."""
+    """Yield (place, JSON object) of all files. Raises CallerError if one can't be read, or has another value."""
     for found, value in each_value(names):
         if not isinstance(value, dict):
             raise CallerError(f"{found}: a JSON object is expected, one in the file or on each line")

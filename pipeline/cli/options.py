@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ dialect_option: Final = click.option(
     default=AUTO,
     show_default=True,
     type=click.Choice([AUTO, *sorted(DIALECTS)]),
-    help="What the files hold; auto: what FILE.run.json names, or what the first events are recognised as.",
+    help="Dialect of the files; auto: as FILE.run.json says, or as recognised by the first events.",
 )
 
 
 class Moment(click.ParamType):
-    """ISO 8601 (UTC where it names no zone), or how long ago: 90s, 30m, 2h, 7d."""
+    """ISO 8601 (UTC if without a time zone), or how long ago: 90s, 30m, 2h, 7d."""
 
     name = "TIME"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the time, epoch ms."""
+        """Return the time in epoch ms."""
         if isinstance(value, int):
             return value
         now = now_ms()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import Console
 
-PIPE_WIDTH: Final = 160  # columns, where the output is no terminal
+PIPE_WIDTH: Final = 160  # columns, if the output is no terminal
 
 
 def wide_console() -> Console:

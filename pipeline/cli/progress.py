@@ -1,4 +1,4 @@
-"""The progress bars of commands that take long; on a terminal only."""
+"""Progress bars of long commands; shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rich.progress import (
 
 
 def progress(console: Console) -> Progress:
-    """Bars that count."""
+    """Return bars that count."""
     return _bars(console, MofNCompleteColumn(), TimeElapsedColumn())
 
 
 def transfer(console: Console) -> Progress:
-    """Bars that count bytes, and say how fast they come."""
+    """Return bars that count bytes, and show the speed."""
     return _bars(console, DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
 
 

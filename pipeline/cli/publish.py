@@ -1,4 +1,4 @@
-"""`turnmill publish`: recorded runs -> the events topic, interleaved as a fleet would send them."""
+"""`turnmill publish`: publishes recorded runs to the events topic, interleaved as by a fleet of agents."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.publisher import Publisher
 
-PACE: Final = 50  # events/s of one run at --speed 1: recordings lack the times of their events
+PACE: Final = 50  # events/s of one run at --speed 1, since recordings have no times of events
 SHOWN: Final = 20  # problems that the error names
 
-Advance = Callable[[int], object]  # called with the number of events that were sent
+Advance = Callable[[int], object]  # called with the number of events sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Summary:
 
 
 class Speed(click.ParamType):
-    """A factor over 0, or `max` (None)."""
+    """A factor greater than 0, or `max` (None)."""
 
     name = "N|max"
 
@@ -74,19 +74,19 @@ class Speed(click.ParamType):
     type=click.Path(path_type=Path, exists=True, allow_dash=True),
 )
 @dialect_option
-@click.option("--speed", type=Speed(), default="max", show_default=True, help="1 is the pace of a model's stream.")
+@click.option("--speed", type=Speed(), default="max", show_default=True, help="1: the pace of a model's stream.")
 @click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Threads at the same time.")
-@click.option("--limit", type=click.IntRange(1), help="Most runs to publish.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of runs.")
 @click.option(
     "--repeat",
     type=click.IntRange(1),
     default=1,
-    help="Publish everything so many times, each time under other ids; the same call gives the same ones.",
+    help="Publish everything N times, each time under new ids, which are the same for the same command.",
 )
-@click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Most events in one record.")
+@click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Maximum events per record.")
 @click.option("--thread", "thread_id", help="The conversation's id, instead of the file's own.")
 @click.option("--agent", "agent_id", help="The agent's id, instead of the file's own.")
-@click.option("--run", "run_id", help="The run's id, of a single file.")
+@click.option("--run", "run_id", help="The run's id, for a single file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
 def publish(
     paths: Sequence[Path],
@@ -105,11 +105,11 @@ def publish(
     """Publish recorded runs: files, folders of them (*.sse, *.jsonl, *.ndjson), or - for standard input.
 
     A file is one run's native stream (SSE or JSON lines). FILE.run.json beside it may hold its context: dialect,
-    thread_id, run_id, agent_id, agent_name, model_name, provider_name, started_at, request, tenant, end; ids that are
-    nowhere are new ones. JSON lines of envelopes ("v": 1) are published as they are.
+    thread_id, run_id, agent_id, agent_name, model_name, provider_name, started_at, request, tenant, end; missing ids
+    are generated. JSON lines of envelopes ("v": 1) are published as they are.
 
-    All files are checked before anything is published; one that isn't what --dialect says is an error (exit 2).
-    What is read by its first events alone is told on stderr.
+    All files are checked before anything is published; a file that isn't of --dialect is an error (exit 2).
+    Dialects that were recognised by the first events are reported on stderr.
     """
     settings = load()
     overrides = {"thread_id": thread_id, "agent_id": agent_id, "run_id": run_id}
@@ -135,7 +135,7 @@ def publish(
     if len(chosen) == 1:
         name = chosen[0].thread_id
         tenant = chosen[0].tenant if isinstance(chosen[0], Stream) else None
-        # A gateway makes the id, as it knows the tenant.
+        # The gateway derives the id, since it knows the tenant.
         click.echo(f"thread {thread_uuid(name, tenant)[0] if settings.publish_url is None else name}")
 
 
@@ -150,7 +150,7 @@ def _bar(total: int) -> Iterator[Advance]:
 
 
 def repeated(recordings: Sequence[Recording], times: int, *, same_thread: bool) -> Iterator[Recording]:
-    """Yield the recordings, `times` times: each time after the first under new ids."""
+    """Yield the recordings `times` times, under new ids after the first time."""
     yield from recordings
     for number in range(2, times + 1):
         for recording in recordings:
@@ -206,7 +206,7 @@ async def _publish_stream(
         max_events=batch,
     )
     pace = _Pace(speed)
-    # With a pace, events get the time at which they are sent; else the recording's, where it has a start.
+    # With a pace, events get the time of sending; else that of the recording, if it has a start.
     start = None if speed else stream.started
     at = None
     async with run:
@@ -230,7 +230,7 @@ async def _publish_envelopes(publisher: Publisher, recording: Envelopes, speed: 
 
 
 async def _turn(number: int, batch: int) -> None:
-    """Let the other runs go on after each record."""
+    """Yield to the other runs after each record."""
     if number % batch == 0:
         await asyncio.sleep(0)
 

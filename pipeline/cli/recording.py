@@ -1,4 +1,4 @@
-"""The audit entries of a command: its user acts, and the store has what was done when the command ends."""
+"""The audit entries of a command, in the name of its user; stored when the command ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = "command line"
 
 @contextmanager
 def recorded() -> Iterator[None]:
-    """Store the audit entries of the block when it ends, also where it fails."""
+    """Store the audit entries of the block when it ends, even if it fails."""
     settings, entries = load(), list[Entry]()
     before = acting.set(Actor(user_name(), address=HERE, keep=entries.append if settings.audit_retention else None))
 

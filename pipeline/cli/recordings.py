@@ -1,4 +1,4 @@
-"""Read and check recorded runs: native streams with FILE.run.json beside them, or JSON lines of envelopes."""
+"""Reads and checks recorded runs: native streams with a FILE.run.json each, or JSON lines of envelopes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from turnmill.run_info import RunInfo
 
 SUFFIXES: Final = (".sse", ".jsonl", ".ndjson")
 STDIN: Final = Path("-")
-LARGEST: Final = RECORD_BYTES - 2_000  # bytes of an event: its record holds ids and times, too
+LARGEST: Final = RECORD_BYTES - 2_000  # bytes of an event; its record has ids and times, too
 PLACE: Final = re.compile(r": line 1 column (\d+) \(char \d+\)$")  # JSON parsers count within the event
 SHOWN: Final = 3  # problems that the error names for each file
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One run's native events. `thread_id` is any conversation id, `started` epoch ms where it is known."""
+    """One run's native events. `thread_id` is any conversation id; `started`: epoch ms, if known."""
 
     source: str
     dialect: str
@@ -43,7 +43,7 @@ class Stream:
     events: tuple[dict[str, Any], ...]
     info: dict[str, Any]
     started: int | None = None
-    end: str = "disconnected"  # the publisher's end; a terminal event of the stream wins
+    end: str = "disconnected"  # the publisher's end; a terminal event of the stream takes precedence
     tenant: str | None = None
 
     @property
@@ -62,7 +62,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Envelopes:
-    """Records of one thread as they go on the topic: (epoch ms, value) each."""
+    """Records of one thread in the form of the topic, each as (epoch ms, value)."""
 
     source: str
     thread_id: str
@@ -91,7 +91,7 @@ Recording = Stream | Envelopes
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The recordings of a file. `problems`: why it can't be published; `warnings`: for the user."""
+    """The recordings of a file. `problems`: why it can't be published; `warnings`: messages for the user."""
 
     recordings: tuple[Recording, ...] = ()
     problems: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class Found:
 
 
 def files_of(paths: Iterable[Path]) -> list[Path]:
-    """Files as they are, and the streams in folders, by name. Raises CallerError for a folder without any."""
+    """Return the files, and the streams in folders, by name. Raises CallerError for a folder without any."""
     files: list[Path] = []
     for path in paths:
         if not path.is_dir():
@@ -113,9 +113,9 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
 
 
 def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
-    """Return the recordings of a file. `dialect` and `overrides` win over FILE.run.json.
+    """Return the recordings of a file. `dialect` and `overrides` take precedence over FILE.run.json.
 
-    Where neither names the dialect, it is recognised by the first events.
+    If neither names the dialect, it is recognised by the first events.
     """
     data = sys.stdin.buffer.read() if file == STDIN else read_file(file)
     name = "stdin" if file == STDIN else str(file)
@@ -159,10 +159,10 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
 
 
 def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[str]]:
-    """Events of one stream -> (why they are not of this dialect, what is odd).
+    """Return the errors and the warnings of one stream's events.
 
-    What can't be read, or lacks the dialect's type key, is wrong. Types that are not known are only odd, since
-    protocols grow; a stream that has no other ones is of another protocol.
+    An event that can't be read, or lacks the dialect's type key, is an error. An unknown type is only a warning, since
+    protocols grow; but a stream of nothing but unknown types is of another protocol.
     """
     problems, unknown = [], Counter[str]()
     for item in framed:
@@ -189,7 +189,7 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
 
 
 def _looks_like(data: bytes, wire: str) -> list[str]:
-    """Return a hint, if the first events are those of another wire than `wire`, which the caller named."""
+    """Return a hint if the first events are of another wire than `wire`, which the caller named."""
     try:
         other = recognise(data)
     except UnknownWire:
@@ -212,7 +212,7 @@ def _is_envelopes(data: bytes) -> bool:
 
 
 def _envelopes(name: str, data: bytes) -> Found:
-    """JSON lines of envelopes -> one recording for each thread, its records in the file's order."""
+    """Return one recording for each thread in JSON lines of envelopes, with its records in the file's order."""
     problems: list[str] = []
     threads: dict[str, list[dict[str, Any]]] = {}
     values: dict[str, list[tuple[int, bytes]]] = {}

@@ -1,4 +1,4 @@
-"""`turnmill replay`: assemble a stretch of the events topic again, into the store or another one."""
+"""`turnmill replay`: assembles a time range of the events topic again, into the store or another one."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ AT_ONCE: Final = 500  # turn records in a transaction
 SQLITE: Final = "sqlite:///"
 
 
-@click.command(short_help="Assemble a stretch of the events topic again.")
+@click.command(short_help="Assemble a time range of the events topic again.")
 @click.option("--from", "since", type=Moment(), help="Runs with a record at this time or later; by default all.")
 @click.option("--to", "until", type=Moment(), help="Runs with a record before this time; by default up to now.")
-@click.option("--thread", "thread_id", help="Only this thread: its id, or the producer's own id of it.")
-@click.option("--tenant", help="Only what is of this tenant; empty: only what has none.")
+@click.option("--thread", "thread_id", help="Only this thread, by its id or the producer's conversation id.")
+@click.option("--tenant", help="Only this tenant; empty: only threads without a tenant.")
 @click.option(
     "--into", metavar="URL", help="Another store: sqlite:///path or postgresql://…; by default TURNMILL_STORE."
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, and store nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def replay(
     since: int | None,
@@ -59,12 +59,12 @@ def replay(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Assemble a stretch of the events topic again, with the settings of the workers, and store the turns.
+    """Assemble a time range of the events topic again, with the settings of the workers, and store the turns.
 
-    TIME is as the broker dated the records: ISO 8601 (UTC where it names no zone), or how long ago, as in 90s, 30m, 2h,
-    7d. A run is replayed whole if any of its records is of the stretch. Runs whose beginning is no longer on the topic,
-    and runs that are still open, are left out and named. Safe beside running workers: of two forms of one turn the
-    store keeps the same one, whoever comes first.
+    TIME is the broker's time of records: ISO 8601 (UTC if without a time zone), or how long ago, as in 90s, 30m, 2h,
+    7d. A run is replayed as a whole if any of its records is in the range. Runs whose beginning is no longer on the
+    topic, and runs that are still open, are left out and named. It is safe while workers run: of two versions of a turn
+    the store keeps the same one, whichever comes first.
     """
     if since is not None and until is not None and since >= until:
         raise CallerError(f"--from ({iso(since)}) must be before --to ({iso(until)})")
@@ -114,9 +114,9 @@ def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: 
 async def _replay(
     settings: Settings, stretch: Stretch, original: str, advance: Callable[[int, int], object], *, dry_run: bool
 ) -> tuple[Seen, dict[str, int]]:
-    """Return what was read, and how many turns were new, changed, unchanged, erased, late or expired.
+    """Return what was read, and the number of turns that were new, changed, unchanged, erased, late or expired.
 
-    `original`: the URL of the store that knows the erased threads; a replay into another store leaves them out, too.
+    `original`: URL of the store that knows the erased threads, which a replay into another store leaves out, too.
     """
     seen, counts = Seen(), Counter[str](new=0, changed=0, unchanged=0, erased=0, late=0, expired=0)
     redaction = redaction_of(settings)
@@ -163,7 +163,7 @@ async def _replay(
 
 
 async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:
-    """Return the store to write to; None in a dry run where it does not exist yet."""
+    """Return the store to write to; None in a dry run, if it does not exist yet."""
     url = settings.store_url
     return (
         await _existing(url)
@@ -189,7 +189,7 @@ async def _as_delivered(record: TurnRecord, offload: Offload | None) -> TurnReco
 
 
 class Unwritten(ContentStore):
-    """A content store for dry runs: it gives references and writes nothing."""
+    """A content store for dry runs, which returns references and writes nothing."""
 
     async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
         """Return the reference that the object would have."""

@@ -1,4 +1,4 @@
-"""`turnmill run`: a program whose model calls are published, with no line of it changed."""
+"""`turnmill run`: runs an unchanged program, and publishes its calls of models."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from turnmill import command_line
 
 
 @click.command(
-    short_help="Run a program, and publish what it says to models.",
+    short_help="Run a program, and publish its calls of models.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option("--proxy", is_flag=True, help="Take the proxy for a Python program, too: what it starts is heard then.")
+@click.option("--proxy", is_flag=True, help="Use the proxy for a Python program, too, to capture its child processes.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], *, proxy: bool) -> None:
-    r"""Run COMMAND, and publish what it says to the providers of its models.
+    r"""Run COMMAND, and publish its calls to providers of models.
 
     \b
         turnmill run -- python my_agent.py
         turnmill run -- node agent.mjs
 
-    A Python program publishes by itself. What any other program says goes through a proxy on this machine, for that
-    program alone. Signals reach it, and its exit status is the one of this command.
+    A Python program publishes by itself. The calls of any other program go through a proxy on this machine, for that
+    program alone. Signals are passed on to it, and its exit status is that of this command.
     """
     command_line.run(command, by_proxy=proxy)
 

@@ -1,4 +1,4 @@
-"""`turnmill runs`: what is under way, and what waits for somebody's answer."""
+"""`turnmill runs`: open runs, and threads that wait for an answer."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from topics import json_text
 from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
-SHOWN: Final = 80  # characters of what is asked
+SHOWN: Final = 80  # characters of a question
 
 
 @click.command(short_help="List open runs, or threads that wait for an answer.")
-@click.option("--waiting", is_flag=True, help="Threads that wait for an approval, a client's result, an answer.")
-@click.option("--silent", is_flag=True, help="Only runs that are silent for longer than their agent's usually are.")
-@click.option("--tenant", help="Only this tenant's; '': no tenant's.")
-@click.option("--agent", help="Only this agent's, by its id.")
+@click.option("--waiting", is_flag=True, help="Threads that wait for an approval, a client's result, or an answer.")
+@click.option("--silent", is_flag=True, help="Only runs silent for longer than is usual for their agent.")
+@click.option("--tenant", help="Only this tenant; '': without a tenant.")
+@click.option("--agent", help="Only this agent, by id.")
 @click.option("--thread", metavar="ID", help="Only of this thread or conversation.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Runs.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Number of runs.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"runs": […]}.')
 def runs(
     tenant: str | None, agent: str | None, thread: str | None, limit: int, *, waiting: bool, silent: bool, as_json: bool
 ) -> None:
-    """List the runs that are open, the one that has been silent for longest first.
+    """List the open runs, longest silence first.
 
-    They are read from the broker: the topic of state, and the events behind the last checkpoint.
+    They are read from the broker: from the state topic, and the events after the last checkpoint.
     """
     settings = load()
     if waiting:
@@ -68,7 +68,7 @@ async def _waiting(settings: Settings, wanted: WaitingWanted, limit: int) -> lis
 
 
 def open_table(found: list[OpenRunRow]) -> Table:
-    """Open runs as a table; the silence of one that is silent for too long in red."""
+    """Return open runs as a table, with unusually long silences in red."""
     table = Table("thread", "run", "agent", "tenant", "age", "silence", "usual", "events", "last event", box=None)
     for run in found:
         usual = "" if run.usual_silence_ms is None else f"< {_span(run.usual_silence_ms)}"
@@ -87,7 +87,7 @@ def open_table(found: list[OpenRunRow]) -> Table:
 
 
 def waiting_table(found: list[Waiting]) -> Table:
-    """Threads that wait, with a line for each thing that is asked."""
+    """Return waiting threads as a table, with a line for each question."""
     table = Table("thread", "agent", "tenant", "since", "asks for", "tool", "what", box=None)
     for one in found:
         for asked in one.asked:

@@ -1,4 +1,4 @@
-"""`turnmill search`: what was said, in the stored turns."""
+"""`turnmill search`: searches the text of stored turns."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from turnmill.errors import CallerError
 MARK: Final = re.compile("<mark>(.*?)</mark>")
 
 
-@click.command(short_help="Search in what was said.")
+@click.command(short_help="Search in conversations.")
 @click.argument("q", metavar="QUERY")
-@click.option("--tenant", help="Only turns of this tenant; '': of none.")
+@click.option("--tenant", help="Only turns of this tenant; '': without a tenant.")
 @click.option("--agent", "agent_id", help="Only turns of this agent's runs.")
-@click.option("--role", type=click.Choice(list(ROLES)), help="Who says it.")
-@click.option("--since", help="Said then or later: 2026-01-20, 2026-01-20T10:00Z, or milliseconds since 1970.")
-@click.option("--until", help="Said before.")
+@click.option("--role", type=click.Choice(list(ROLES)), help="Only text of this role.")
+@click.option("--since", help="Said at or after: 2026-01-20, 2026-01-20T10:00Z, or milliseconds since 1970.")
+@click.option("--until", help="Said before this time.")
 @click.option("--in", "kinds", type=click.Choice(KINDS), multiple=True, help="What is searched; may be repeated.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST), help="Hits on a page.")
-@click.option("--cursor", help="Where the page before ended.")
+@click.option("--cursor", help="`next` of the previous page.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"results": […], "next": …}.')
 def search(
     q: str, since: str | None, until: str | None, kinds: tuple[Kind, ...], *, as_json: bool, **more: Any
 ) -> None:
-    """Search in what users and agents said: the newest turns with these words, of these the best first.
+    """Search in what users and agents said: the newest turns that contain the words, best match first.
 
-    QUERY is `word "some words" begin* -without`: all of them must be there, in any case, without accents. Thoughts and
-    results of tools are searched by --in, where TURNMILL_SEARCH is `all`.
+    QUERY is `word "some words" begin* -without`: all must match; case and accents are ignored. Thoughts and results of
+    tools are searched with --in, if TURNMILL_SEARCH is `all`.
     """
     settings = load()
     if settings.search == "off":
@@ -77,7 +77,7 @@ def _moment(option: str, value: str | None) -> int | None:
 
 
 def _readable(snippet: str) -> Text:
-    """HTML with marks -> text, with the hits in bold."""
+    """Return HTML with marks as text, with the hits in bold."""
     pieces = MARK.split(snippet)
     text = Text("  ")
     for number, piece in enumerate(pieces):

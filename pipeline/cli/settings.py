@@ -13,14 +13,14 @@ from pipeline.settings import load, table
 
 COLUMNS: Final = ("variable", "value", "default", "meaning")
 INDENT: Final = "    "
-WIDTH: Final = 120  # columns that a text has at most
+WIDTH: Final = 120  # maximum columns of a text
 
 
 @click.command(short_help="Show every TURNMILL_* variable and its value.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: variable -> value, default, meaning.")
 @click.option("--markdown", is_flag=True, help="A Markdown table of the variables and their defaults, for documents.")
 def settings(*, as_json: bool, markdown: bool) -> None:
-    """Show every TURNMILL_* variable: the value in force, the default, what it means. Passwords are masked."""
+    """Show every TURNMILL_* variable: the value in force, the default, the meaning. Passwords are masked."""
     rows = table(load())
     if as_json:
         click.echo(json.dumps({name: dict(zip(COLUMNS[1:], rest, strict=True)) for name, *rest in rows}, indent=2))

@@ -1,4 +1,4 @@
-"""`turnmill store`: the thread store's schema, and what it keeps for searches."""
+"""`turnmill store`: the thread store's schema, sums, retention and search index."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.settings import without_password
 
-SHOWN: Final = 20  # wrong sums
+SHOWN: Final = 20  # wrong sums to print
 
 
 @click.group()
 def store() -> None:
-    """Look after the thread store that TURNMILL_STORE names."""
+    """Maintain the thread store that TURNMILL_STORE names."""
 
 
 @store.command(short_help="Bring the store's schema up to date.")
 def migrate() -> None:
     """Bring the store's schema up to date; safe while workers run, and from several places at once.
 
-    SQLite files are also migrated when they are opened; Postgres only here.
+    SQLite files are also migrated when they are opened, Postgres only by this command.
     """
     url = load().store_url
     before = asyncio.run(_migrate(url))
@@ -43,10 +43,10 @@ def migrate() -> None:
     click.echo(f"{without_password(url)}: schema {migrations.HEAD}, {change}")
 
 
-@store.command(short_help="Reach the store, and see that its schema fits.")
+@store.command(short_help="Check the connection and schema of the store.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def check(*, as_json: bool) -> None:
-    """Reach the store, see that its schema fits, count what it holds; exit status 4 where it doesn't."""
+    """Check the connection and the schema of the store, and count its contents; exit status 4 on a failure."""
     found = asyncio.run(_check(load().store_url))
     if as_json:
         click.echo(json.dumps(found))
@@ -56,11 +56,11 @@ def check(*, as_json: bool) -> None:
 
 
 @store.command(short_help="Compare the sums of usage with its rows.")
-@click.option("--repair", is_flag=True, help="Put wrong sums right.")
+@click.option("--repair", is_flag=True, help="Correct wrong sums.")
 def sums(*, repair: bool) -> None:
-    """Compute the sums of usage anew, from all rows, and compare; exit status 1 where one is wrong and stays so.
+    """Compute the sums of usage again, from all rows, and compare; exit status 1 if one is wrong and not corrected.
 
-    It first builds what is missing of them. Workers may run meanwhile; each week is one transaction.
+    Missing sums are built first. Workers may run meanwhile; each week is one transaction.
     """
     found = asyncio.run(_sums(load().store_url, repair=repair))
     if found.since is None:
@@ -76,12 +76,12 @@ def sums(*, repair: bool) -> None:
 
 
 @store.command(short_help="Delete the threads whose retention is over.")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and change nothing.")
 def expire(*, dry_run: bool) -> None:
-    """Delete now what TURNMILL_STORE_RETENTION lets expire, as the store role does by and by.
+    """Delete now what has expired by TURNMILL_STORE_RETENTION, as the store role does gradually.
 
-    A thread goes as a whole, once its newest turn is older than that; threads that are held stay. Its large values, and
-    what the archive has of it, go with it; the sums of usage keep what it has used.
+    A thread is deleted as a whole once its newest turn is older than that, unless it is held. Its large values and its
+    rows in the archive are deleted, too; the sums of usage still include it.
     """
     settings = load()
     if not settings.kept_for.bounded:
@@ -118,13 +118,13 @@ async def _sums(url: str, *, repair: bool) -> Compared:
         return await opened.compare_sums(repair=repair)
 
 
-@store.command(short_help="Keep the words of turns that miss them, for searches.")
+@store.command(short_help="Index the words of turns that searches don't find.")
 def index() -> None:
     """Index the words of all turns that were stored with TURNMILL_SEARCH=off, so that searches find them.
 
-    With TURNMILL_SEARCH=off, delete those that are kept. The store role does the same, bit by bit: this doesn't wait.
+    With TURNMILL_SEARCH=off, delete the index. The store role does the same, gradually; this command does it at once.
 
-    It can be stopped and given again, and workers go on meanwhile.
+    It can be interrupted and repeated, and workers may run meanwhile.
     """
     settings = load()
     done = asyncio.run(_index(settings.store_url, settings.search))
@@ -140,7 +140,7 @@ async def _index(url: str, search: str) -> int:
 
 
 async def _migrate(url: str) -> str | None:
-    """Return the revision before."""
+    """Migrate the store, and return the previous revision."""
     async with ThreadStore(url) as opened:
         return await opened.migrate()
 

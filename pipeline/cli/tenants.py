@@ -1,4 +1,4 @@
-"""`turnmill tenants`: erase all that is stored of a tenant, and prove that nothing is left."""
+"""`turnmill tenants`: erases all data of a tenant, and checks that nothing is left."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from pipeline.turns.times import iso
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError
 
-WEEK_MS = "604800000"  # a broker's own value of `segment.ms`
+WEEK_MS = "604800000"  # the broker's default of `segment.ms`
 
 
 @click.group()
 def tenants() -> None:
-    """Erase a tenant, and look for what is left of it."""
+    """Erase a tenant, and look for remaining data."""
 
 
-@tenants.command(short_help="Delete all that is stored of a tenant.")
+@tenants.command(short_help="Delete all data of a tenant.")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def erase(name: str, *, yes: bool) -> None:
     """Delete a tenant's threads for good: turns, usage, sums, large values, and the archive's rows of them.
 
-    Then look for remnants, as `tenants check` does. NAME '' means the threads without a tenant.
+    Then look for remaining data, as `tenants check` does. NAME '' means the threads without a tenant.
 
-    Nothing that comes of these threads later is stored. Threads that are held stay, and are named: exit status 1. Let
-    the tenant's agents stop first. A command that was stopped in the middle can be given again.
+    Later records of these threads are not stored. Held threads are not deleted, but named, with exit status 1. Stop the
+    tenant's agents first. A command that was interrupted can be repeated.
     """
     if not yes:
         click.confirm(f"Delete all that is stored of the tenant {plain(name)!r} for good?", abort=True)
@@ -62,12 +62,12 @@ def erase(name: str, *, yes: bool) -> None:
     _say(settings, name, left)
 
 
-@tenants.command(short_help="Look for what is left of a tenant.")
+@tenants.command(short_help="Look for data of a tenant.")
 @click.argument("name")
 def check(name: str) -> None:
-    """Say what is stored of a tenant, in any place; exit status 1 where that is anything.
+    """Show what is stored of a tenant, in any place; exit status 1 if there is anything.
 
-    The topics are not read: it says until when they keep what they have by now.
+    The topics are not read; it shows how long they retain their present records.
     """
     settings = load()
 
@@ -79,7 +79,7 @@ def check(name: str) -> None:
 
 
 def _say(settings: Settings, name: str, left: Left) -> None:
-    """Print what is left; exit status 1 where that is anything."""
+    """Print what is left; exit with status 1 if there is anything."""
     for key in left.held:
         click.echo(f"held, and left: {key.thread_id}")
     for place, count in left.found.items():
@@ -106,13 +106,13 @@ def _say_topics(settings: Settings) -> None:
 
 
 def until(topic: Found, now: int) -> str:
-    """Return how long a topic keeps what it has now (epoch ms), in words."""
+    """Return, in words, how long a topic retains the records that it has at `now` (epoch ms)."""
     kept = int(topic.config.get("retention.ms", "-1"))
     if kept < 0:
         return "keeps what it has for ever: retention.ms is -1"
     if topic.partitions and all(p.begin is not None and p.begin == p.end for p in topic.partitions):
         return "has no records"
-    # The broker deletes whole segments, once their last record is old enough.
+    # The broker deletes whole segments, once the last record of one is old enough.
     segment = int(topic.config.get("segment.ms", WEEK_MS))
     return f"may have something until {iso(now + kept)}, at the latest {iso(now + kept + segment)}"
 

@@ -1,6 +1,6 @@
-"""A ThreadProtocol document -> text for a terminal. Pure.
+"""Formats a ThreadProtocol document for a terminal. Pure.
 
-All content is printed as plain text: Rich's markup and terminals' escape sequences in it have no effect.
+All content is printed as plain text: Rich markup and escape sequences in it have no effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipeline.turns.times import epoch_ms, iso
 from topics import json_text
 
 CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-INDENT: Final = 4  # columns, of a run that another one started
+INDENT: Final = 4  # columns, for a run that another run started
 DEEPEST: Final = 8  # beyond that, runs are indented no further
 MAX_VALUE: Final = 2000  # characters of a tool's arguments or result
 COUNTS: Final = (
@@ -58,7 +58,7 @@ def view(document: Fields, children: Sequence[ThreadSummary] = ()) -> Iterator[R
 
 
 def nested(turns: Sequence[Fields]) -> Iterator[tuple[int, Fields]]:
-    """Yield (depth, turn) of each: the turns of a child run follow those of the run that started it."""
+    """Yield (depth, turn) of each turn; those of a child run follow those of the run that started it."""
     runs: dict[str, list[Fields]] = {}
     for number, turn in enumerate(turns):
         runs.setdefault(str(turn.get("meta:run_id", f"turn {number}")), []).append(turn)
@@ -67,7 +67,7 @@ def nested(turns: Sequence[Fields]) -> Iterator[tuple[int, Fields]]:
         parent = (own[0].get("meta:parent") or {}).get("run_id")
         started.setdefault(parent if parent in runs else None, []).append(run_id)
     shown: set[str] = set()
-    # `*runs` comes last: it adds the runs whose parents form a circle.
+    # `*runs` comes last, for the runs whose parents form a cycle.
     todo = [(run_id, 0) for run_id in reversed([*started.get(None, ()), *runs])]
     while todo:
         run_id, depth = todo.pop()
@@ -144,24 +144,24 @@ def _indented(text: Text) -> RenderableType:
 
 
 def usage_line(usage: Any) -> str:
-    """{"input_tokens": 50, …} -> '50 in, 20 out, 70 total'."""
+    """Return '50 in, 20 out, 70 total' for {"input_tokens": 50, …}."""
     if not isinstance(usage, dict):
         return ""
     return ", ".join(f"{usage[key]:,} {word}" for key, word in COUNTS if isinstance(usage.get(key), int))
 
 
 def value_text(value: Any) -> str:
-    """Return a JSON value on one line, a text as it is; cut after MAX_VALUE characters."""
+    """Return a JSON value on one line, or a string unchanged; cut after MAX_VALUE characters."""
     text = plain(value if isinstance(value, str) else json_text.dumps(value))
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}… ({len(text):,} characters)"
 
 
 def plain(value: Any) -> str:
-    """Text without control characters; line ends stay."""
+    """Return text without control characters, except line ends."""
     return CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value).replace("\r\n", "\n"))
 
 
 def short_time(value: Any) -> str:
-    """ISO 8601 text or epoch ms -> '2026-01-20 16:59:02', UTC."""
+    """Return ISO 8601 text or epoch ms as '2026-01-20 16:59:02', UTC."""
     at = epoch_ms(value)
     return "" if at is None else iso(at)[:19].replace("T", " ")

@@ -1,4 +1,4 @@
-"""`turnmill threads` and `turnmill export`: what the store holds."""
+"""`turnmill threads` and `turnmill export`: the stored threads."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from turnmill.errors import CallerError
 
 T = TypeVar("T")
 FILTERS: Final = ("agent", "model", "min_cost", "status", "search")
-SHOWN: Final = 10  # tenants that a message names
+SHOWN: Final = 10  # tenants named in a message
 EXPORTED: Final = "thread.export"
 
-one_of = click.option("--branch", metavar="RUN", help="Of a thread that forks, only the branch with this run.")
-whose = click.option("--tenant", help="Whose they are, where several tenants have such a thread; '': no tenant's.")
+one_of = click.option("--branch", metavar="RUN", help="Only the branch with this run, if the thread forks.")
+whose = click.option("--tenant", help="The tenant, if several have such a thread; '': none.")
 
 
 @click.group()
@@ -59,15 +59,15 @@ def threads() -> None:
 
 
 def filters(command: Callable[..., None], model: str = "--model") -> Callable[..., None]:
-    """Return a command with the options that choose among all threads, but for --tenant.
+    """Return a command with the options that filter threads, except --tenant.
 
-    `model`: the option that chooses by it.
+    `model`: name of the option for the model.
     """
     for option in (
         click.option("--search", help="Only threads with this text in title, first prompt or id."),
-        click.option("--status", type=click.Choice(["complete", "interrupted"]), help="Of the last turn."),
-        click.option("--min-cost", type=click.FloatRange(0), metavar="USD", help="Only threads from this cost on."),
-        click.option(model, "model", help="Only threads to which this model gave the last response."),
+        click.option("--status", type=click.Choice(["complete", "interrupted"]), help="Status of the last turn."),
+        click.option("--min-cost", type=click.FloatRange(0), metavar="USD", help="Only threads of at least this cost."),
+        click.option(model, "model", help="Only threads whose last response is of this model."),
         click.option("--agent", help="Only threads with an agent of this id or name."),
     ):
         command = option(command)
@@ -76,16 +76,18 @@ def filters(command: Callable[..., None], model: str = "--model") -> Callable[..
 
 @threads.command("list")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Threads on a page.")
-@click.option("--cursor", help="Where the page before ended.")
+@click.option("--cursor", help="`cursor` of the previous page.")
 @filters
 @click.option("--tenant", help="Only threads of this tenant.")
 @click.option("--tool", help="Only threads in which this tool was called.")
-@click.option("--sort", default=UPDATED, show_default=True, type=click.Choice(list(SORTS)), help="The greatest first.")
+@click.option(
+    "--sort", default=UPDATED, show_default=True, type=click.Choice(list(SORTS)), help="Sort by this, descending."
+)
 @click.option("--json", "as_json", is_flag=True, help='Print {"threads": […], "cursor": …}.')
 def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> None:
     """List threads, the last updated first.
 
-    Sorted by anything else, the list is one of the 10,000 threads that were updated last.
+    Sorted by anything but the update, it lists only threads among the 10,000 that were updated last.
     """
     if wanted["tool"] is not None and load().search == "off":
         raise CallerError("--tool: tools are found by the words of turns, and TURNMILL_SEARCH is off")
@@ -103,7 +105,7 @@ def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> No
 
 
 def thread_table(page: ThreadPage) -> Table:
-    """Threads as a table."""
+    """Return threads as a table."""
     names = ("thread", "title", "agents", "model", "turns", "status", "tokens", "cost", "updated")
     table = Table(*names, box=None, pad_edge=False)
     table.columns[0].no_wrap = table.columns[8].no_wrap = True
@@ -127,12 +129,12 @@ def thread_table(page: ThreadPage) -> Table:
 @threads.command(short_help="Show one thread.")
 @click.argument("thread", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
-@click.option("--inline", is_flag=True, help="With the large values that are kept in the content store.")
+@click.option("--inline", is_flag=True, help="Include large values from the content store.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
 @one_of
 @whose
 def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
-    """Show one thread: sub-agents' runs stand, indented, behind the run that started them."""
+    """Show one thread, with sub-agents' runs indented after the run that started them."""
     contents = ContentStore.of(load()) if inline else None
     document, children = _with_store(lambda store: _family(store, contents, thread, tenant))
     if branch is not None:
@@ -147,16 +149,16 @@ def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, 
         console.print(piece)
 
 
-@threads.command(short_help="Delete threads with all that belongs to them.")
+@threads.command(short_help="Delete threads with all their data.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @whose
 def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
-    """Delete threads for good: turns, usage, large values, and what the archive has of them.
+    """Delete threads for good: turns, usage, large values, and their rows in the archive.
 
-    The threads that only their sub-agents have spoken in go with them. What is still on the topics goes with their
-    retention; a replay brings nothing back. Links that other threads have to them are not shown any more. A command
-    that was stopped in the middle can be given again.
+    Threads that only their sub-agents used are deleted, too. Records on the topics remain until the topics' retention
+    removes them; a replay brings nothing back. Other threads' links to them are not shown any more. A command that was
+    interrupted can be repeated.
     """
     if not yes:
         click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
@@ -176,14 +178,14 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
     _with_store(run)
 
 
-@threads.command(short_help="Hold threads: they are neither deleted nor do they expire.")
+@threads.command(short_help="Hold threads, so that they are not deleted and don't expire.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--release", is_flag=True, help="Lift the hold.")
+@click.option("--release", is_flag=True, help="Release the threads.")
 @whose
 def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
-    """Hold threads: until they are released nobody can delete them, and they don't expire, whatever the retention.
+    """Hold threads: until released, they can't be deleted, and don't expire, whatever the retention.
 
-    Without ID, list the threads that are held.
+    Without ID, list the held threads.
     """
     if ids:
         set_up(load())
@@ -208,24 +210,22 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
 @click.command(short_help="Print threads, one JSON object a line.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--format", "form", default="thread", show_default=True, type=click.Choice([*FORMATS, *DATASETS]))
-@click.option(
-    "--inline", is_flag=True, help="With the values kept in the content store; other formats have them always."
-)
-@click.option("--for-version", help="Release of pydantic-ai that will load the messages, as 1.20 or 2.68.")
-@click.option("--viewing-agent", help="Id of the agent whose history it will be: others' turns as it was told them.")
+@click.option("--inline", is_flag=True, help="Include values from the content store; other formats always do.")
+@click.option("--for-version", help="Release of pydantic-ai that is to load the messages, as 1.20.")
+@click.option("--viewing-agent", help="Id of the agent whose history it is; other agents' turns as it saw them.")
 @click.option("--repeat-user-prompt", is_flag=True, help="Threads: begin agent turns with the user's words.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
-@click.option("--requests", is_flag=True, help="Threads: with what the model was asked, as `meta:requests`.")
+@click.option("--requests", is_flag=True, help="Threads: include the requests to models, as `meta:requests`.")
 @one_of
 @filters
-@click.option("--feedback", metavar="NAME>=VALUE", help="Only threads, or turns of data sets, of which it was said.")
+@click.option("--feedback", metavar="NAME>=VALUE", help="Only threads, or turns of data sets, with such feedback.")
 @click.option("--tool", help="Only threads in which this tool was called.")
-@click.option("--since", type=Moment(), help="Only threads updated then or later: a time, or 7d, 12h ago.")
-@click.option("--until", type=Moment(), help="Only threads updated before.")
+@click.option("--since", type=Moment(), help="Only threads updated at or after this time, or 7d, 12h ago.")
+@click.option("--until", type=Moment(), help="Only threads updated before this time.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write to this file, not to the output; a data set as Parquet where its name ends with .parquet.",
+    help="Write to this file instead of standard output; a data set as Parquet if it is named *.parquet.",
 )
 @whose
 def export(
@@ -245,13 +245,13 @@ def export(
     """Print threads, one JSON object a line; without ID, all of them, or all of --tenant.
 
     `thread`: the ThreadProtocol document. Any other format: {"thread_id", "messages"}, the SDK's own messages.
-    `--for-version` and `--viewing-agent` are for pydantic-ai. With `--partial`, messages that hold what interrupted
+    `--for-version` and `--viewing-agent` are for pydantic-ai. With `--partial`, messages with content that interrupted
     turns had shown are marked: in a thread by `meta:partial`, else by their places in {"partial": [2]}.
 
-    Of threads that fork, `thread` has all branches, and messages are those of the newest one, or of --branch.
+    Of a thread that forks, `thread` has all branches, other formats the newest one, or that of --branch.
 
-    `sft`, `dpo` and `atif` are data sets: a line for each complete agent turn, with what led to it and what the model
-    was asked; for each answer of which feedback tells versions apart; a trajectory for each thread.
+    `sft`, `dpo` and `atif` are data sets: `sft` has a line for each complete agent turn, with the turns before it and
+    the model's request; `dpo` for each answer with versions that feedback ranks; `atif` a trajectory for each thread.
     """
     wanted = {name: options.pop(name) for name in (*FILTERS, "since", "until")}
     filtered = [name for name, value in {**wanted, "tool": tool}.items() if value is not None]
@@ -303,11 +303,11 @@ def _lines(
     partial: bool,
     requests: bool,
 ) -> Lines:
-    """Return a function from a document, what models were asked, and feedback, to the printed object.
+    """Return a function that makes the printed object of a document, its requests to models, and feedback.
 
-    `said`: of threads alone of which feedback says that.
+    `said`: print only threads with such feedback.
 
-    Raises CallerError for options that don't fit the format; the function raises it where a thread has no such branch.
+    Raises CallerError for options that don't fit the format; the function raises it if a thread has no such branch.
     """
     try:
         checked = form.checked(options)
@@ -384,7 +384,7 @@ async def _family(
 
 
 async def find_thread(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey:
-    """Return the thread of an id. Raises CallerError where there is none, or several tenants have one."""
+    """Return the thread of an id. Raises CallerError if there is none, or several tenants have one."""
     found = await store.find(given, tenant)
     if not found:
         raise _missing(given)

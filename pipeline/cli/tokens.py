@@ -1,4 +1,4 @@
-"""`turnmill tokens`: the tokens that the store keeps, which all gateways let in."""
+"""`turnmill tokens`: the tokens in the store, which all its gateways accept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 def tokens() -> None:
     """Make, list, rotate and revoke tokens for gateways.
 
-    The store keeps them, as hashes; each of its gateways knows of a change within a second.
+    The store keeps their hashes. A change takes effect on each of its gateways within a second.
     """
 
 
@@ -47,10 +47,10 @@ def _in_store(work: Callable[[ThreadStore], Awaitable[T]]) -> T:
 @click.option(
     "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), default=("publish", "read"), show_default=True
 )
-@click.option("--tenant", help="The tenant that it is bound to; without one it reaches all.")
-@click.option("--days", type=click.IntRange(1, 36_500), help="Days after which it expires; without them it doesn't.")
+@click.option("--tenant", help="Its tenant; without one, it may access all.")
+@click.option("--days", type=click.IntRange(1, 36_500), help="Days after which it expires; by default never.")
 @click.option("--rate", type=click.IntRange(1), help="Requests a second that it may make.")
-@click.option("--from", "addresses", multiple=True, metavar="NETWORK", help="Where it may come from: 10.0.0.0/8.")
+@click.option("--from", "addresses", multiple=True, metavar="NETWORK", help="Where it may be used from: 10.0.0.0/8.")
 def make(
     name: str,
     scopes: tuple[str, ...],
@@ -75,7 +75,7 @@ def make(
 
 @tokens.command("list")
 def list_() -> None:
-    """List tokens, the oldest first, without their secrets."""
+    """List tokens, oldest first, without their secrets."""
     now = now_ms()
     for one in _in_store(lambda store: store.tokens()):
         until = "for ever" if one.expires_at is None else f"until {iso(one.expires_at)}"
@@ -87,11 +87,13 @@ def list_() -> None:
 
 @tokens.command()
 @click.argument("token_id", metavar="ID")
-@click.option("--overlap", type=click.IntRange(0), default=DAY_MS // 1000, show_default=True, help="Seconds for both.")
+@click.option(
+    "--overlap", type=click.IntRange(0), default=DAY_MS // 1000, show_default=True, help="Seconds that both are valid."
+)
 def rotate(token_id: str, overlap: int) -> None:
-    """Give a token another secret, and print it once.
+    """Give a token a new secret, and print it once.
 
-    The secret before is good for a while.
+    The old secret stays valid for a while.
     """
     secret, now = new_secret(), now_ms()
     found = _in_store(lambda store: store.rotate_token(token_id, hashed(secret), now, now + overlap * 1000))
@@ -105,7 +107,7 @@ def rotate(token_id: str, overlap: int) -> None:
 @tokens.command()
 @click.argument("token_id", metavar="ID")
 def revoke(token_id: str) -> None:
-    """Revoke a token: within a second no gateway lets it in."""
+    """Revoke a token: within a second, no gateway accepts it."""
     if not _in_store(lambda store: store.revoke_token(token_id)):
         raise _unknown(token_id)
     with recorded():

@@ -1,4 +1,4 @@
-"""`turnmill topics`: what the catalog declares, and what is on the broker."""
+"""`turnmill topics`: the topics of the catalog, and those on the broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TO_DO: Final = {"create": "missing", "configure": "differs", "grow": "too small"
 
 @click.group("topics", short_help="List, create and describe the topics.")
 def topics() -> None:
-    """Topics: list, create, describe."""
+    """List, create and describe the topics."""
 
 
 @topics.command("list", short_help="List the topics that Turnmill declares.")
@@ -52,10 +52,10 @@ def list_topics(*, as_json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-@topics.command("apply", short_help="Create missing topics; bring the others in line.")
+@topics.command("apply", short_help="Create missing topics; correct the others.")
 @click.option("--grow", is_flag=True, help="Also add partitions where there are fewer than TURNMILL_PARTITIONS.")
 def apply(*, grow: bool) -> None:
-    """Create missing topics and bring their configuration in line; nothing is ever deleted."""
+    """Create missing topics, and correct the configuration of others; nothing is ever deleted."""
     settings = load()
     console = Console(highlight=False)
     changes = asyncio.run(apply_topics(settings, grow=grow))
@@ -69,7 +69,7 @@ def apply(*, grow: bool) -> None:
 @click.option("--partitions", is_flag=True, help="A line for each partition.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: topics with partitions, and differences.")
 def describe(*, partitions: bool, as_json: bool) -> None:
-    """Show the topics on the broker: partitions, replicas, offsets, and what differs from the catalog."""
+    """Show the topics on the broker: partitions, replicas, offsets, and differences from the catalog."""
     settings = load()
 
     async def ask() -> tuple[list[Found], list[Change]]:
@@ -109,7 +109,7 @@ def asyncapi() -> None:
 
 
 def _table(*columns: str) -> Table:
-    """Return a table without lines whose `columns` are not broken."""
+    """Return a table without rules, whose `columns` are not wrapped."""
     return Table(*(Column(name, no_wrap=True) for name in columns), box=None, pad_edge=False, collapse_padding=True)
 
 

@@ -43,20 +43,20 @@ CACHED = ("cache_read_tokens", "cache_write_tokens")
 
 @click.group(invoke_without_command=True, short_help="Sum up tokens, cost, turns, errors and times.")
 @click.option("--group-by", default="model", show_default=True, help=f"Any of {', '.join(GROUPS)}, or nothing.")
-@click.option("--bucket", type=click.Choice(BUCKETS), help="A line for each of these, too.")
+@click.option("--bucket", type=click.Choice(BUCKETS), help="Also split by this unit of time.")
 @click.option("--tz", default="UTC", show_default=True, help="Time zone of buckets, and of times without one.")
-@click.option("--from", "start", help="From then on: 2026-01-20, 2026-01-20T10:00, or ago: 24h, 7d.")
-@click.option("--to", "end", help="Before then.")
-@click.option("--model", multiple=True, help="Only this model; may be repeated, as all that follow.")
+@click.option("--from", "start", help="From this time on: 2026-01-20, 2026-01-20T10:00, or 24h, 7d ago.")
+@click.option("--to", "end", help="Before this time.")
+@click.option("--model", multiple=True, help="Only this model; this and the next filters may be repeated.")
 @click.option("--provider", multiple=True)
 @click.option("--agent", multiple=True)
 @click.option("--tenant", multiple=True)
 @click.option("--prompt", multiple=True, help="Only this system prompt with these tools, by their hash.")
 @click.option("--thread", multiple=True)
 @click.option("--finish-reason", multiple=True)
-@click.option("--limit", default=50, show_default=True, help="Groups that are shown; the rest is summed as `other`.")
-@click.option("--order", type=click.Choice(ORDERS), default="total_tokens", help="Which groups are the greatest.")
-@click.option("--feedback", multiple=True, help="The mean of what was said under this name, too; may be repeated.")
+@click.option("--limit", default=50, show_default=True, help="Number of groups; the rest is summed as `other`.")
+@click.option("--order", type=click.Choice(ORDERS), default="total_tokens", help="What the top groups are chosen by.")
+@click.option("--feedback", multiple=True, help="Add the mean feedback of this name; may be repeated.")
 @click.option("--json", "form", flag_value="json", help="Print a JSON object.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.pass_context
@@ -74,9 +74,9 @@ def usage(
     form: str | None,
     **where: Sequence[str],
 ) -> None:
-    """Sum up what was used, from the stored turns: a replay never counts twice.
+    """Sum up usage from the stored turns, so that a replay never counts twice.
 
-    A turn, and its interruption or error, counts where its last response is; times are per response.
+    A turn, and its interruption or error, counts in the group of its last response; times are per response.
     """
     if context.invoked_subcommand is not None:
         return
@@ -91,14 +91,14 @@ def usage(
         _show(report)
 
 
-@usage.command(short_help="Compute costs anew, by the prices of today.")
-@click.option("--since", type=Moment(), required=True, help="From then on: a time, or 7d, 12h ago.")
-@click.option("--until", type=Moment(), default="now", show_default=True, help="Before then.")
-@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@usage.command(short_help="Compute costs again, by today's prices.")
+@click.option("--since", type=Moment(), required=True, help="From this time on, or 7d, 12h ago.")
+@click.option("--until", type=Moment(), default="now", show_default=True, help="Before this time.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, and store nothing.")
 def recompute(since: int, until: int, *, dry_run: bool) -> None:
-    """Compute costs and estimates of some time anew, from the stored turns, by the prices of today.
+    """Compute costs and estimates of a time range again, from the stored turns, by today's prices.
 
-    For after TURNMILL_PRICES, or the package `genai-prices`, has changed. What a stream said stays as it is.
+    Use it after a change of TURNMILL_PRICES or of the package `genai-prices`. Values from streams are kept.
     """
     settings = load()
     found: dict[tuple[str, str, str], list[int]] = {}

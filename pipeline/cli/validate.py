@@ -1,4 +1,4 @@
-"""`turnmill validate` and `turnmill schema`: ThreadProtocol documents against the specification, and schemas."""
+"""`turnmill validate` and `turnmill schema`: check ThreadProtocol documents, and print schemas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Report:
 
     @property
     def valid(self) -> bool:
-        """True if the document is without errors; warnings are allowed."""
+        """True if the document has no errors; warnings are allowed."""
         return not any(finding.severity == "error" for finding in self.findings)
 
 
@@ -42,7 +42,7 @@ class Report:
 def validate(files: tuple[str, ...], *, as_json: bool) -> None:
     """Check thread documents of ThreadProtocol 0.0.4 or 0.0.3.
 
-    Each FILE holds one JSON document, or one on each line; `-` reads standard input. Exit status: 0 all are valid
+    Each FILE has one JSON document, or one on each line; `-` reads standard input. Exit status: 0 all are valid
     (warnings are allowed), 1 there are errors, 2 a file can't be read as JSON.
     """
     reports: list[Report] = []
@@ -70,7 +70,7 @@ def validate(files: tuple[str, ...], *, as_json: bool) -> None:
 def schema(topic: str | None) -> None:
     """Print the JSON Schema of the records of TOPIC, or of a thread document (ThreadProtocol 0.0.4).
 
-    Of dead letters, whose values are any bytes, it is that of their headers.
+    For dead letters, whose values are arbitrary bytes, it is the schema of their headers.
     """
     if topic is None:
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -14,32 +14,32 @@ from pipeline.worker.parts import parts, usual_processes
 from pipeline.worker.roles import ROLES, default_roles, roles_named
 
 STOP_DEADLINE = 20.0
-OVERDUE = 2.0  # seconds more, for a child process that can't keep its own deadline
+OVERDUE = 2.0  # additional seconds for a child process that misses its own deadline
 
 
 @click.command()
 @click.option(
     "--roles",
-    help=f"Roles to run, separated by commas, of {', '.join(ROLES)}; by default all, archive where TURNMILL_ARCHIVE "
-    "is set. They share one process if --processes does not say otherwise.",
+    help=f"Roles to run, separated by commas, of {', '.join(ROLES)}; by default all, archive if TURNMILL_ARCHIVE "
+    "is set. They share one process unless --processes is given.",
 )
 @click.option(
     "--processes",
     metavar="N",
     type=click.IntRange(1),
-    help="Run the roles in so many processes; by default TURNMILL_PROCESSES, or two on two cores.",
+    help="Number of processes for the roles; by default TURNMILL_PROCESSES, or two on two cores.",
 )
 @click.option(
     "--from",
     "since",
     type=Moment(),
-    help="Have webhooks hear of what has happened since then, the first time that they run; by default from now on.",
+    help="Send webhooks the events since this time, the first time that they run; by default from now on.",
 )
-@click.option("--child", hidden=True, help="The name of this process, which a worker of several has started.")
+@click.option("--child", hidden=True, help="Name of this process, set by the worker of several that started it.")
 def worker(roles: str | None, processes: int | None, since: int | None, child: str | None) -> None:
-    """Assemble turns, count telemetry, store and archive. SIGTERM or Ctrl-C makes a last checkpoint and stops.
+    """Assemble turns, count telemetry, store and archive. SIGTERM or Ctrl-C stops it after a last checkpoint.
 
-    A stop takes at most 20 seconds: where the broker is away, the worker then ends with status 75, and nothing is lost.
+    A stop takes at most 20 seconds. If the broker is away, the worker then ends with status 75; nothing is lost.
     """
     settings = load()
     set_up(settings, child)

@@ -1,1 +1,1 @@
-"""`turnmill mock`: a stored run as a provider. Its calls, which of them a request means, the server, the fixture."""
+"""`turnmill mock`: serves a stored run as a provider: its calls, how requests match them, the server, the fixture."""

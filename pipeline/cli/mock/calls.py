@@ -1,7 +1,7 @@
-"""The calls of a thread to its models: what each was asked, and what was answered, as it was sent or rebuilt. Pure.
+"""The calls of a thread to its models: each request and its answer, as it was sent or rebuilt. Pure.
 
-A request is put together from the store, where it is whole and redacted. An answer is the run's own events where they
-are at hand, and say what the store holds: where a rule of redaction changed the turn, it is rebuilt from the turn.
+A request is rebuilt from the store, which has it whole and redacted. An answer consists of the run's own events, if
+they are available and agree with the store; otherwise, as when redaction changed the turn, it is rebuilt from the turn.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from turnmill.wires import WIRES, box
 VERSION: Final = 1  # of a fixture
 DONE: Final = box("[DONE]")
 LEFT_OUT: Final = "turnmill.left_out"  # a capture could not keep a part of the answer
-OURS: Final = "turnmill."  # begins the types of events that no provider sends
-BROKEN: Final = 500  # the status of a failure whose own is not known, where the client asks for a whole answer
+OURS: Final = "turnmill."  # prefix of the types of our own events, which no provider sends
+BROKEN: Final = 500  # the status of a failure of unknown status, if the client asks for a whole answer
 
 Timed = tuple[int, Any]  # milliseconds since the request, and the event
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer in one form. `breaks`: the connection breaks behind it."""
+    """An answer in one form. `breaks`: the connection breaks after it."""
 
     events: Sequence[Timed]
     recorded: bool = False
@@ -46,7 +46,7 @@ class Reply:
 class Call:
     """A request that a run made, and its answer, whole and as a stream.
 
-    `settings`: whether the request has more than its messages; that of a call without an answer is not stored.
+    `settings`: False if only the messages of the request are known, as of a call without an answer.
     """
 
     dialect: str
@@ -58,9 +58,9 @@ class Call:
 
 
 def calls_of(document: Fields, records: Mapping[str, TurnRecord], bodies: Mapping[str, Fields]) -> list[Call]:
-    """Return the calls of a thread, in the order of its turns, rebuilt.
+    """Return the calls of a thread, in the order of its turns, with rebuilt answers.
 
-    `records`: of its turns, by their ids. `bodies`: of the requests that they name.
+    `records`: those of its turns, by turn id. `bodies`: those of the requests that they name.
     """
     found: list[Call] = []
     for turn in document["turns"]:
@@ -92,7 +92,7 @@ def _rebuilt(dialect: str, answer: Answered) -> tuple[Reply, Reply]:
 
 
 def streamed(dialect: str, body: Fields, own: Sequence[Fields] = ()) -> list[Timed]:
-    """Return the events of a stream that says what a whole answer says."""
+    """Return the events of a stream with the content of a whole answer."""
     ends = [(0, DONE)] if dialect == CHAT else []
     return [*((0, event) for event in events_of(dialect, body, own)), *ends]
 
@@ -103,7 +103,7 @@ def as_recorded(
     runs: Mapping[str, list[Fields]],
     redacted: Callable[[Any], Any],
 ) -> list[Call]:
-    """Return the calls with the events of their runs, where these say what the store holds.
+    """Return the calls, with the events of their runs where these agree with the store.
 
     `hashes`: of the stored turns. `runs`: the envelopes of each run. `redacted`: applied to each event.
     """
@@ -155,7 +155,7 @@ def _with_events(call: Call, events: Sequence[Timed]) -> Call:
 
 
 def _is_whole(dialect: str, event: Fields) -> bool:
-    """Return True for an answer that was not streamed; of Gemini's, a stream of one piece is the same."""
+    """Return True for an answer that was not streamed; for Gemini, also for a stream of one piece."""
     if dialect == GENERATE:
         return "candidates" in event
     name = {CHAT: "chat.completion", MESSAGES: "message"}.get(dialect, "response")
@@ -163,7 +163,7 @@ def _is_whole(dialect: str, event: Fields) -> bool:
 
 
 def _without_made_up(request: Fields) -> Fields:
-    """Return a request to Gemini without the ids that calls got here."""
+    """Return a request to Gemini without the ids that Turnmill made up for tool calls."""
 
     def part(one: Fields) -> Fields:
         said = {name: value for name, value in one.items() if isinstance(value, dict)}
@@ -179,7 +179,7 @@ def _is_made(value: Fields) -> bool:
 
 
 def frozen(calls: Sequence[Call]) -> str:
-    """Return a fixture: JSON, a call a line."""
+    """Return a fixture: JSON, one call per line."""
     lines = ",\n".join(json.dumps(asdict(call), ensure_ascii=False) for call in calls)
     return f'{{"turnmill_mock": {VERSION}, "calls": [\n{lines}\n]}}\n'
 

@@ -1,4 +1,4 @@
-"""`turnmill mock`: its options, and what it says."""
+"""`turnmill mock`: its options and output."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ PORT = 8765
 @click.command(short_help="Serve a stored run as the provider that answered it.")
 @click.argument("threads", metavar="THREAD...|FILE", nargs=-1, required=True)
 @click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65_535), help="0: any free one.")
-@click.option("--speed", type=Speed(), default="1", show_default=True, help="A factor on the pace of streams.")
-@click.option("--strict", is_flag=True, help="Refuse requests whose parameters differ, too.")
+@click.option("--speed", type=Speed(), default="1", show_default=True, help="Factor on the recorded pace of streams.")
+@click.option("--strict", is_flag=True, help="Also refuse requests whose parameters differ.")
 @click.option("--freeze", type=click.Path(path_type=Path, dir_okay=False), help="Write a fixture, and serve nothing.")
-@click.option("--tenant", help="Whose threads they are; '': no tenant's.")
+@click.option("--tenant", help="The threads' tenant; '': none.")
 def mock(
     threads: Sequence[str], port: int, speed: float | None, freeze: Path | None, tenant: str | None, *, strict: bool
 ) -> None:
-    r"""Answer requests to models on this machine as stored runs were answered, without a key.
+    r"""Answer requests to models, on this machine, with the answers of stored runs; no key is needed.
 
     \b
         turnmill mock chat-42
         OPENAI_BASE_URL=http://127.0.0.1:8765/v1 python my_agent.py
 
-    A request that no run made gets an error that says what differs. `--freeze FILE` writes what is needed to a file,
-    which `turnmill mock FILE` serves without a broker and a store.
+    A request that no run made gets an error that says what differs. `--freeze FILE` writes the calls to a file, which
+    `turnmill mock FILE` serves without a broker and a store.
     """
     settings = load()
     calls = load_calls(settings, threads, tenant)

@@ -1,7 +1,7 @@
-"""Which recorded call a request means: by messages, system prompt and tools. Pure.
+"""Finds the recorded call that matches a request, by messages, system prompt and tools. Pure.
 
 Messages are compared in the form in which a capture compares conversations (`turnmill.capture.normal`), system prompt
-and tools as JSON. Of several equal calls the first that was not made yet is meant, then the last again.
+and tools as JSON. Of several equal calls, the first that was not made yet matches, and then always the last.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from topics.json_text import Fields
 from turnmill.capture.normal import Said, messages
 from turnmill.capture.secrets import masked_settings
 
-STREAMING: Final = frozenset({"stream", "stream_options"})  # an answer is given in either form
-SHOWN: Final = 160  # characters of a text in a message
+STREAMING: Final = frozenset({"stream", "stream_options"})  # not compared: an answer is available in either form
+SHOWN: Final = 160  # characters of a text that a message quotes
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request as it is compared. `rest`: its parameters."""
+    """A request in the form for comparison. `rest`: its parameters."""
 
     said: Sequence[Said]
     prompt: Fields
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A call that is meant, and what else differs; or why there is none."""
+    """The call that matches a request, and other differences; or why none matches."""
 
     call: Call | None
     problem: str = ""
@@ -64,7 +64,7 @@ class Match:
 
 @dataclass(slots=True)
 class Tape:
-    """The calls of runs, and which of them were made. `redaction`: applied to requests before they are compared."""
+    """The recorded calls, and which were made so far. `redaction`: applied to requests before the comparison."""
 
     calls: Sequence[Call]
     strict: bool = False
@@ -77,11 +77,11 @@ class Tape:
 
     @property
     def unused(self) -> list[Call]:
-        """The calls that were not made."""
+        """The recorded calls that were not made."""
         return [call for number, call in enumerate(self.calls) if number not in self.made]
 
     def match(self, dialect: str, body: Fields) -> Match:
-        """Return the call that a request means."""
+        """Return the recorded call that matches a request."""
         asked = Asked.of(dialect, self._redacted(dialect, body))
         own = [number for number, call in enumerate(self.calls) if call.dialect == dialect]
         alike = [number for number in own if asked.same_words(self.recorded[number])]
@@ -106,7 +106,7 @@ class Tape:
         return {**self.redaction.request(rest), **said}
 
     def _difference(self, asked: Asked, own: Sequence[int], dialect: str) -> str:
-        """Say how a request differs from the recorded one that is most like it."""
+        """Return how a request differs from the most similar recorded one."""
         if not own:
             has = ", ".join(sorted({call.dialect for call in self.calls})) or "none"
             return f"the run made no call of {dialect}; its calls are of: {has}"
@@ -121,7 +121,7 @@ class Tape:
 
 
 def _differing(before: Fields, after: Fields) -> Any:
-    """Yield what differs in the members of two requests."""
+    """Yield the differences between the members of two requests."""
     for name in sorted({*before, *after}):
         was, now = before.get(name), after.get(name)
         if was == now:

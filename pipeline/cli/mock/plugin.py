@@ -1,4 +1,4 @@
-"""The pytest plug-in: the fixture `turnmill_mock`, which serves a stored run, or a frozen one, during a test."""
+"""The pytest plug-in: the fixture `turnmill_mock`, which serves stored or frozen runs during a test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY
 
 @dataclass(frozen=True)
 class Served:
-    """A mock that serves. `url`: its address."""
+    """A running mock. `url`: its address."""
 
     url: str
     tape: Tape
@@ -33,7 +33,7 @@ def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ser
     """Serve fixtures of `turnmill mock --freeze`, or stored threads, to the SDKs of this test.
 
     `turnmill_mock("weather.json")` sets the addresses of OpenAI, Anthropic and Gemini, and keys, for the test.
-    `strict`: parameters must be equal, too. `speed`: a factor on the recorded pace.
+    `strict`: parameters must be equal, too. `speed`: factor on the recorded pace.
     """
     with ExitStack() as stack:
 
@@ -50,7 +50,7 @@ def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ser
 
 @contextmanager
 def _serving(names: tuple[str, ...], speed: float | None, *, strict: bool) -> Iterator[Served]:
-    """Serve from a thread with a loop of its own: the test may block, or have one itself."""
+    """Serve from a thread with its own event loop, since the test may block, or have a loop itself."""
     import asyncio  # noqa: PLC0415  # whoever doesn't use the fixture loads nothing of this
     from threading import Thread  # noqa: PLC0415  # as above
 

@@ -1,4 +1,4 @@
-"""The calls of stored threads, read: from the store, and from the events topic what it still has of their runs."""
+"""Reads the calls of stored threads from the store, and their runs' events if the topic still has them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from topics.thread_key import ThreadKey
 from turnmill.envelope import decode
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
 
-EARLIER_MS = 60_000  # clocks of publishers and of the broker differ
+EARLIER_MS = 60_000  # the clocks of publishers and the broker may differ by this
 
 
 async def calls_in(
     settings: Settings, names: Sequence[str], tenant: str | None, redaction: Redaction | None
 ) -> tuple[list[Call], str | None]:
-    """Return the calls of threads, and why none has its own events, if so. Raises CallerError, StoreError."""
+    """Return the calls of threads, and why events could not be used, else None. Raises CallerError, StoreError."""
     found: list[Call] = []
     why: str | None = None
     async with await ThreadStore.open(settings.store_url) as store:
         for name in names:
             key = await find_thread(store, name, tenant)
             stored = await store.thread(key)
-            assert stored is not None  # it was found
+            assert stored is not None  # just found
             document = await ContentStore.of(settings).inlined(key, stored)
             records = {one["turn_id"]: one for one in await store.records(key)}
             calls = calls_of(document, records, await store.asked(named_in(document), key.tenant or ""))
@@ -58,7 +58,7 @@ async def calls_in(
 
 
 async def events_of(settings: Settings, key: ThreadKey, since: int) -> Mapping[str, list[Fields]]:
-    """Return the envelopes that the events topic has of a thread, by run. Raises BrokerError."""
+    """Return a thread's envelopes on the events topic, by run. Raises BrokerError."""
     found = defaultdict[str, list[Fields]](list)
     bounds = await bounds_of(settings, EVENTS)
     place = next(iter(bounds))

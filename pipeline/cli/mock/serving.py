@@ -1,4 +1,4 @@
-"""The mock's HTTP server: requests at the paths of providers' APIs, answered as a run's calls were answered."""
+"""The mock's HTTP server: answers requests at the paths of providers' APIs with recorded answers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from turnmill.limits import PROXIED_BYTES
 
 LOCAL: Final = "127.0.0.1"
 LABEL: Final = "Turnmill-Replay"  # recorded | rebuilt
-NAMED: Final = frozenset({MESSAGES, RESPONSES})  # wires whose events have their type beside the data, too
-FINAL: Final = {"x-should-retry": "false"}  # SDKs try no second time
+NAMED: Final = frozenset({MESSAGES, RESPONSES})  # wires whose events also have their type outside the data
+FINAL: Final = {"x-should-retry": "false"}  # so that SDKs don't retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Mock:
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
-        """Serve during the block -> the address."""
+        """Serve during the block; yield the address."""
         runner = web.ServerRunner(web.Server(self._answered, access_log=None), shutdown_timeout=1)
         await runner.setup()
         try:
@@ -96,8 +96,8 @@ class Mock:
 
 
 def sse(dialect: str, event: Any) -> str:
-    """Return an event as Server-Sent Events have it on its wire."""
-    if event.get("event", event) is None and "data" in event:  # what is no object, in its box
+    """Return an event as a Server-Sent Event of its wire."""
+    if event.get("event", event) is None and "data" in event:  # a value that is no object comes wrapped in one
         data = event["data"]
         return f"data: {data if isinstance(data, str) else json_text.dumps(data)}\n\n"
     name = f"event: {event['type']}\n" if dialect in NAMED and isinstance(event.get("type"), str) else ""
@@ -116,7 +116,7 @@ def _label(reply: Reply) -> str:
 
 
 def _dialect(path: str) -> str | None:
-    if path.endswith("/messages"):  # the AI SDK wants the version in its address, all others don't
+    if path.endswith("/messages"):  # the AI SDK expects the version in the base URL, all others don't
         return MESSAGES
     return next((api.dialect for api in APIS if api.path.search(path)), None)
 

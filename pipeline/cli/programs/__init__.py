@@ -1,1 +1,1 @@
-"""Programs that are no Python under `turnmill run`: a proxy on this machine hears what they say to models."""
+"""Non-Python programs under `turnmill run`: a proxy on this machine captures their calls of models."""

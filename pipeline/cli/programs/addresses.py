@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from turnmill.capture.providers import HOSTS
 
 PRELOAD: Final = Path(__file__).with_name("node_preload.cjs")
-# What SDKs and programs read: the variable, and the address that it stands for where it is not set.
+# Variables that SDKs and programs read, and the address that they use if it is not set.
 VARIABLES: Final = {
     "ANTHROPIC_BASE_URL": "https://api.anthropic.com",
     "GOOGLE_GEMINI_BASE_URL": "https://generativelanguage.googleapis.com",
@@ -22,20 +22,20 @@ VARIABLES: Final = {
     "OPENAI_API_BASE": "https://api.openai.com/v1",
     "OPENAI_BASE_URL": "https://api.openai.com/v1",
 }
-CHATGPT: Final = "https://chatgpt.com/backend-api/codex"  # where Codex goes for who has logged in with ChatGPT
+CHATGPT: Final = "https://chatgpt.com/backend-api/codex"  # the address that Codex uses after a login with ChatGPT
 LOCAL: Final = "127.0.0.1"
 RUNTIMES: Final = frozenset({"bun", "deno", "node", "npx", "ts-node", "tsx"})
 SOURCES: Final = frozenset({".cjs", ".cts", ".js", ".jsx", ".mjs", ".mts", ".ts", ".tsx"})
 
 
 def through(proxy: str, address: str) -> str:
-    """Return the address of the proxy that stands for another address."""
+    """Return the proxy's URL for an address."""
     scheme, _, rest = address.partition("://")
     return f"{proxy}/{scheme}/{rest}"
 
 
 def is_ours(address: str) -> bool:
-    """Return True for an address of a gateway's proxy, which publishes by itself, and for one that is no address."""
+    """Return True for a URL not to be changed: of a gateway's proxy, which publishes by itself, or an invalid one."""
     parts = urlsplit(address)
     return parts.scheme not in ("http", "https") or not parts.hostname or parts.path.startswith("/proxy/")
 
@@ -51,13 +51,13 @@ def environment(variables: Mapping[str, str], proxy: str, more_hosts: Mapping[st
     found["TURNMILL_RUN_PROXY"] = proxy
     found["TURNMILL_RUN_HOSTS"] = f"^(?:{'|'.join(known)})$"
     found["NODE_OPTIONS"] = f"{variables.get('NODE_OPTIONS', '')} --require {_quoted(str(PRELOAD))}".strip()
-    for name in ("NO_PROXY", "no_proxy"):  # a proxy of the network is for what leaves this machine
+    for name in ("NO_PROXY", "no_proxy"):  # the network's proxy must not be used for our own on this machine
         found[name] = ",".join(filter(None, (variables.get(name), LOCAL)))
     return found
 
 
 def arguments(command: Sequence[str], variables: Mapping[str, str], proxy: str) -> list[str]:
-    """Return a command with what its program has no variable for: Codex reads addresses from its configuration."""
+    """Return a command with extra arguments: Codex takes addresses not from variables, but from its configuration."""
     if Path(command[0]).name != "codex":
         return list(command)
     options = [piece for option in _codex(variables, proxy) for piece in ("-c", option)]
@@ -65,14 +65,14 @@ def arguments(command: Sequence[str], variables: Mapping[str, str], proxy: str) 
 
 
 def agent_of(command: Sequence[str]) -> str:
-    """Return the agent's id: the name of a script that a runtime of JavaScript runs, else that of the program."""
+    """Return the agent's id: the name of the script that a JavaScript runtime runs, else that of the program."""
     name = Path(command[0]).name
     scripts = (Path(one).stem for one in command[1:] if Path(one).suffix in SOURCES and not one.startswith("-"))
     return next(scripts, name) if name in RUNTIMES else name
 
 
 def _codex(variables: Mapping[str, str], proxy: str) -> list[str]:
-    """Return options of Codex's configuration; those of the command line come behind them, and win."""
+    """Return options for Codex's configuration; options of the command line come after them, and override them."""
     home = Path(variables.get("CODEX_HOME") or Path(variables.get("HOME", "~")).expanduser() / ".codex")
     settings, login = _toml(home / "config.toml"), _json(home / "auth.json")
     name = settings.get("model_provider")
@@ -93,7 +93,7 @@ def _codex(variables: Mapping[str, str], proxy: str) -> list[str]:
 def _toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):  # Codex itself says what is wrong with it
+    except (OSError, ValueError):  # Codex itself reports the error
         return {}
 
 
@@ -106,5 +106,5 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _quoted(path: str) -> str:
-    """Return a path as NODE_OPTIONS takes it."""
+    """Return a path quoted for NODE_OPTIONS."""
     return path if shlex.quote(path) == path else '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

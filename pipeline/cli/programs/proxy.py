@@ -1,8 +1,8 @@
-"""A proxy on this machine for one program: what it says to models passes, byte by byte, and is captured.
+"""A proxy on this machine for one program: passes its calls of models on, unchanged, and captures them.
 
     http://127.0.0.1:PORT/TOKEN/https/api.openai.com/v1/responses
 
-The token keeps other users of the machine out: whoever knows it may reach any server, as the program itself may.
+The token keeps other users of the machine out, since whoever knows it can reach any server, as the program can.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from turnmill.limits import PROXIED_BYTES
 from turnmill.stopping import RunStopped, Stopping
 
 ANTHROPIC: Final = "api.anthropic.com"
-OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only a provider's own program calls
+OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only the provider's own program calls
 NOT_PASSED: Final = HOP | {"host", "content-length", "expect"}
 
 
@@ -44,7 +44,7 @@ class Begin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The meant server and path of a request; `host` with its port, if it has one."""
+    """The target server and path of a request; `host` includes the port, if there is one."""
 
     scheme: str
     host: str
@@ -52,12 +52,12 @@ class Target:
 
     @property
     def url(self) -> URL:
-        """The address, encoded as it came."""
+        """The URL, with its encoding unchanged."""
         return URL(f"{self.scheme}://{self.host}{self.path}", encoded=True)
 
 
 class ProgramProxy:
-    """Passes on what one program sends. `calls`: those that were captured so far."""
+    """Passes on the requests of one program. `calls`: number of captured ones."""
 
     def __init__(self, begin: Begin, providers: Providers) -> None:
         self._begin = begin
@@ -68,7 +68,7 @@ class ProgramProxy:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Serve on a free port during the block -> the address."""
+        """Serve on a free port during the block; yield the address."""
         server = web.Server(self._answered, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=1)
         self._session = session(trust_env=True)
@@ -82,7 +82,7 @@ class ProgramProxy:
             await self._session.close()
 
     def target(self, raw_path: str) -> Target | None:
-        """Return what a path below the token means; None: it has another token, or names no server."""
+        """Return the target of a path; None if its token is wrong, or it names no server."""
         empty, token, scheme, host, *rest = [*raw_path.split("/", 4), "", "", ""][:5]
         if empty or not secrets.compare_digest(token.encode(), self._token.encode()):
             return None
@@ -90,11 +90,11 @@ class ProgramProxy:
             return None
         path = f"/{rest[0]}" if rest else "/"
         if host == ANTHROPIC and path.startswith("/messages"):
-            path = f"/v1{path}"  # the AI SDK wants the version in its address, all others don't
+            path = f"/v1{path}"  # the AI SDK expects the version in the base URL, all others don't
         return Target(scheme, host, path)
 
     def known(self, method: str, target: Target) -> Known | None:
-        """Return the provider and wire of a request; a host that no setting names is its own provider."""
+        """Return the provider and wire of a request; the provider of an unknown host is the host itself."""
         host, _, port = target.host.partition(":")
         path = unquote(target.path.partition("?")[0])
         found = self._providers.known(method, host, int(port) if port.isdigit() else None, path)
@@ -120,7 +120,7 @@ class ProgramProxy:
             return await self._passed(request, target, held, call)
         except BaseException:
             if call is not None:
-                call.cancelled()  # of one that has ended, it does nothing
+                call.cancelled()  # does nothing if the call has ended
             raise
 
     async def _passed(
@@ -139,7 +139,7 @@ class ProgramProxy:
         try:
             answer = await heard.during(send)
         except RunStopped as stopped:
-            assert call is not None  # no other request is told
+            assert call is not None  # only captured calls can be stopped
             call.stopped()
             said = refusal.whole(call.dialect, str(stopped))
             return web.Response(status=refusal.STATUS, headers=refusal.HEADERS, body=said)
@@ -189,7 +189,7 @@ async def _returned(
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         if call is not None:
             call.failed(reason(error))
-        if request.transport is not None:  # the program sees what it would see alone: an answer without its end
+        if request.transport is not None:  # as without the proxy, the program sees an unfinished answer
             request.transport.abort()
         return response
     if call is not None:
@@ -225,7 +225,7 @@ def _upward(request: web.BaseRequest) -> CIMultiDict[str]:
         for name, value in request.headers.items()
         if name.lower() not in named and not name.lower().startswith(OURS)
     )
-    if not request.content.at_eof() and "content-length" in request.headers:  # it passes as it comes
+    if not request.content.at_eof() and "content-length" in request.headers:  # the body passes unchanged
         headers["Content-Length"] = request.headers["content-length"]
     return headers
 

@@ -1,4 +1,4 @@
-"""Runs a program whose calls of models go through a proxy on this machine; its signals and exit status pass."""
+"""Runs a program with its calls of models going through a proxy; passes on signals and the exit status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASSED: Final = (*OF_TERMINAL, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1, si
 
 
 def supervise(program: str, command: Sequence[str]) -> None:
-    """Run the program at this path to its end, and exit as it did. Raises CallerError where it can't be started."""
+    """Run the program at this path to its end, and exit with its status. Raises CallerError if it can't be started."""
     settings = load_settings()
     agent = settings.capture_agent or agent_of(command)
     runtime = Runtime(settings.model_copy(update={"capture_agent": agent}))
@@ -40,7 +40,7 @@ def supervise(program: str, command: Sequence[str]) -> None:
             f"turnmill: no call of {command[0]} to a model was seen: seen are those of Node's `fetch`, of Python, and "
             f"of programs that read {', '.join(VARIABLES)} (docs/capture.md)\n"
         )
-    if status < 0:  # a signal ended it: it ends us, too
+    if status < 0:  # ended by a signal: end ourselves by the same one
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     sys.exit(status)
@@ -49,7 +49,7 @@ def supervise(program: str, command: Sequence[str]) -> None:
 async def _run(program: str, command: Sequence[str], proxy: ProgramProxy, hosts: dict[str, str]) -> int:
     loop = asyncio.get_running_loop()
     heard = asyncio.Queue[signal.Signals]()
-    for one in PASSED:  # before the program is there: one may come while it starts
+    for one in PASSED:  # before the start: a signal may come during it
         loop.add_signal_handler(one, heard.put_nowait, one)
     async with proxy.serving() as address:
         variables = environment(of_python(os.environ), address, hosts)
@@ -75,7 +75,7 @@ async def _pass(heard: asyncio.Queue[signal.Signals], child: asyncio.subprocess.
 
 
 def _is_in_foreground() -> bool:
-    """Return True where a terminal's keys reach the program, which is in our process group."""
+    """Return True if the terminal's signals reach the program, too, which is in our process group."""
     try:
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`turnmill rerun`: the request behind a stored answer, changed and sent again, and the two answers side by side."""
+"""`turnmill rerun`: sends the request of a stored answer again, with changes, and compares the two answers."""
 
 from pipeline.cli.rerun.command import rerun
 

@@ -1,4 +1,4 @@
-"""`turnmill rerun`: its options, and the answers that it is about."""
+"""`turnmill rerun`: its options, and the choice of answers."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from topics import json_text
 from turnmill.errors import CallerError
 from turnmill.publisher import Publisher
 
-AT_ONCE: Final = 4  # requests to a provider
+AT_ONCE: Final = 4  # concurrent requests to a provider
 
 
-@click.command(short_help="Send the request behind an answer again, changed, and compare.")
+@click.command(short_help="Send the request of an answer again, with changes.")
 @click.argument("thread", required=False)
-@click.option("--turn", help="The turn, by its id or its run's; by default the newest answer.")
+@click.option("--turn", help="Id of the turn or its run; by default the newest answer.")
 @click.option("--model", "other_model", metavar="MODEL", help="Another model of the same provider.")
 @click.option("--system", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Another system prompt.")
 @click.option(
     "--tools", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Other tools, as the API takes them."
 )
-@click.option("--set", "values", multiple=True, metavar="NAME=JSON", help="As temperature=0; null: none.")
-@click.option("--base-url", help="The provider's address, where it is none that is known.")
-@click.option("--scorer", "by", metavar="COMMAND", help="What scores answers: a command, or module:function.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000), help="Most answers.")
-@click.option("--no-publish", is_flag=True, help="Compare alone: the other version is not stored.")
+@click.option("--set", "values", multiple=True, metavar="NAME=JSON", help="Parameter, as temperature=0; null: none.")
+@click.option("--base-url", help="URL of the provider, if it is not a known one.")
+@click.option("--scorer", "by", metavar="COMMAND", help="How to score answers: a command, or module:function.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000), help="Maximum answers.")
+@click.option("--no-publish", is_flag=True, help="Only compare; don't store the new version.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each answer.")
 @partial(filters, model="--of-model")
-@click.option("--tenant", help="Whose they are; '': no tenant's.")
+@click.option("--tenant", help="The threads' tenant; '': none.")
 def rerun(
     thread: str | None,
     turn: str | None,
@@ -64,14 +64,14 @@ def rerun(
     as_json: bool,
     **wanted: Any,
 ) -> None:
-    r"""Send the request behind a stored answer to its provider again, changed, with your key from the environment.
+    r"""Send the request of a stored answer again, with changes, and with the provider's key from the environment.
 
     \b
         turnmill rerun chat-42 --model gpt-5-mini
         turnmill rerun --agent support --search refund --system new-prompt.txt --scorer 'python judge.py'
 
     The new answer is published as another version of the old one, and the two are shown side by side. Without THREAD,
-    the newest answers of the chosen threads are asked for again, and a table says how they fare.
+    the newest answers of the chosen threads are asked for again, and compared in a table.
     """
     if thread is None and turn is not None:
         raise CallerError("--turn needs its thread: `turnmill rerun THREAD --turn TURN`")
@@ -114,7 +114,7 @@ async def _one(
 ) -> Chosen:
     key = await find_thread(store, given, tenant)
     document = await store.thread(key)
-    assert document is not None  # it was found
+    assert document is not None  # just found
     found = await chosen(store, ContentStore.of(settings), key, document, turn, changes, os.environ)
     if found is None:
         what = "no answer" if turn is None else f"the turn {turn!r:.100} is not there, or"
@@ -167,7 +167,7 @@ def _value(given: str) -> tuple[str, Any]:
     try:
         return name, json.loads(text)
     except ValueError:
-        return name, text  # a word needs no quotes
+        return name, text  # a plain word needs no quotes
 
 
 def _json(text: str, option: str) -> Any:

@@ -1,4 +1,4 @@
-"""Two answers to one question, side by side: words, tools, tokens, cost, time, and what a scorer says of them."""
+"""Compares two answers to one question: text, tools, tokens, cost, time, and the scores of a scorer."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def side_by_side(pair: Pair) -> Table:
 
 
 def summary(pairs: Sequence[Pair]) -> Table:
-    """Return a line for each pair, and their sums."""
+    """Return a table with a line for each pair, and their sums."""
     has_scores = any(pair.after.score is not None for pair in pairs)
     names = ["thread", "same words", "same tools", "tokens", "", "cost", "", "time", "", *(["score", ""] * has_scores)]
     table = Table(*names, box=None, pad_edge=False)

@@ -1,8 +1,7 @@
 """The headers that are passed on, in both directions. Pure.
 
 Each side has a connection of its own, so headers about the connection (RFC 9110, 7.6.1), or about the framing of a body
-on it, are not passed on. Nor are cookies and rules for browsers: they apply to a host, and several upstreams share the
-gateway's.
+on it, stop here. So do cookies and rules for browsers: they apply to the gateway's host, which several upstreams share.
 """
 
 from __future__ import annotations
