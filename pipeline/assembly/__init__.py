@@ -1,1 +1,1 @@
-"""Assembly: raw events of runs -> finished turns. Pure: no I/O, no clock, no Kafka."""
+"""Assembly: turns raw events of runs into finished turns. Pure: no I/O, no clock, no Kafka."""

@@ -1,7 +1,7 @@
-"""A turn's messages -> the AgentTurn of ThreadProtocol 0.0.4.
+"""Makes the AgentTurn of ThreadProtocol 0.0.4 from a turn's messages.
 
 A part without its end is discarded. A complete turn keeps all its closed parts; an interrupted one only complete
-cycles: a response that was closed, and all of whose calls were answered. What else had been shown is in `meta:partial`.
+cycles: closed responses all of whose calls were answered. Other content that had been shown is in `meta:partial`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def agent_turn(
 ) -> tuple[Fields, list[dict[str, int | None]]]:
     """Return the AgentTurn's JSON, and per response {"ttft_ms", "duration_ms"}.
 
-    `start` is the run's own word, epoch ms.
+    `start`: when the run began according to its publisher, epoch ms.
     """
     complete = turn.end == "complete"
     started = turn.first_at if start is None else min(start, turn.last_at)
@@ -77,7 +77,7 @@ def _messages(
     timings: list[dict[str, int | None]] = []
     complete = turn.end == "complete"
     clock, previous_end = 0, started
-    kept: list[bool] | None = None  # which parts of the newest response stay; None where it doesn't stay itself
+    kept: list[bool] | None = None  # which parts of the newest response are kept; None if it isn't kept itself
     for message in turn.messages:
         if message.kind == "response":
             kept = None
@@ -117,7 +117,7 @@ def complete_cycles(messages: list[Message]) -> list[Message]:
         if message.closed and calls <= {part.fields.get("tool_call_id") for part in answers}:
             continue
         dropped.add(id(message))
-        if message.request is not None:  # a user's words stay; an answer without its call does not
+        if message.request is not None:  # keep the user's prompts, but no result without its call
             message.request.parts = [part for part in answers if part.fields["part_kind"] not in ANSWERS]
     return [message for message in messages if id(message) not in dropped]
 
@@ -135,7 +135,7 @@ def _describe(context: Context, message: Message, document: Fields, *, complete:
 def _placed(message: Message, kept: list[bool] | None) -> Fields:
     """Return a system message's fields.
 
-    Its place among the parts of the response before it counts only those that stay.
+    Its place among the parts of the response before it counts only the parts that are kept.
     """
     if PLACE not in message.fields:
         return message.fields
@@ -151,7 +151,7 @@ def _timing(message: Message, since: int) -> dict[str, int | None]:
 
 
 def _order_returns(response: Message, request: Message) -> None:
-    """Tool returns in the order of their calls: wires give them as they complete, SDKs keep them by call."""
+    """Sort tool returns by their calls: wires send them as they complete, SDKs keep them in the order of the calls."""
     if len(request.parts) > 1:
         rank = {part.fields.get("tool_call_id"): n for n, part in enumerate(response.parts)}
         request.parts.sort(key=lambda part: rank.get(part.fields.get("tool_call_id"), len(rank)))
@@ -162,7 +162,7 @@ def _part(part: Part) -> Fields | None:
     fields = part.fields
     if fields["part_kind"] in ("text", "thinking"):
         if part.chunks:
-            part.chunks[:] = [join(part.chunks)]  # so that the deltas of a large turn go as their text is made
+            part.chunks[:] = [join(part.chunks)]  # frees the deltas of a large turn as their text is made
             fields = {**fields, "content": fields["content"] + part.chunks[0]}
         if len(fields) == 2 and not fields["content"]:
             return None
@@ -170,17 +170,17 @@ def _part(part: Part) -> Fields | None:
 
 
 def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept: Collection[int]) -> Fields | None:
-    """Return `meta:partial`: what an interrupted turn had shown and does not keep; None where that is nothing.
+    """Return `meta:partial`: content that an interrupted turn had shown, but does not keep; None if there is none.
 
         {"messages": [{"message_type", "timestamp", "agent_id", "usage"?, "parts"}, ...]}
 
-    Messages have the form of the turn's own, and hold what the turn leaves out: texts, thoughts and calls that never
-    got their end (each marked `meta:unfinished`), and whole responses whose calls were not all answered. A response
-    that stays in no part has its usage here, which the turn's total counts. Arguments that broke off are
-    {"INVALID_JSON": text}. Like all of `meta:*`, it is outside of the canonical hash.
+    Messages have the form of the turn's own, with the content that the turn leaves out: unfinished texts, thoughts and
+    calls (each marked `meta:unfinished`), and whole responses whose calls were not all answered. A response of which
+    nothing is kept has its usage here, which the turn's total includes. Arguments that broke off are
+    {"INVALID_JSON": text}. Like all of `meta:*`, it is not part of the canonical hash.
 
     `messages`: those of the turn, each with the parts that it had before incomplete cycles were dropped. `kept`: the
-    `id()` of the messages that stay.
+    `id()` of the messages that are kept.
     """
     found: list[Fields] = []
     clock = 0
@@ -200,7 +200,7 @@ def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept:
 
 
 def _shown(part: Part) -> Fields | None:
-    """Return a part as far as it came; None where it has no content."""
+    """Return the received content of a part; None if there is none."""
     fields = part.fields if part.done else {**part.fields, UNFINISHED: True}
     received_text = join(part.chunks)
     if fields["part_kind"] in ("text", "thinking"):

@@ -1,8 +1,8 @@
-"""The builder speaks ThreadProtocol: a dialect's handlers call it for each event, and it makes the turns of one run.
+"""Builds the turns of one run in ThreadProtocol's terms; a dialect's handlers call it for each event.
 
 A dialect opens, feeds and closes parts by the ids of its wire. Deltas are appended to a list and joined once.
-Responses and the requests that answer them follow each other in `messages`; a tool's return goes to the request
-behind the response that holds its call. `pipeline.assembly.finish` turns all that into ThreadProtocol JSON.
+Responses and the requests that answer them alternate in `messages`; a tool's return goes to the request after the
+response that has its call. `pipeline.assembly.finish` turns all that into ThreadProtocol JSON.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ End = Literal["complete", "aborted", "error", "disconnected"]
 class Builder:
     """One run's turns under construction. `at` (epoch ms) is the time of the event being applied: the run sets it.
 
-    `ended`: how the run ended, as the stream's own terminal event has it. `lossy`: events were lost before this one, so
-    that a delta may refer to a part whose start is missing. `scratch`: what the dialect itself remembers of the run; it
-    begins as an empty mapping, and a dialect may put an object of its own there in `begin`.
+    `ended`: how the run ended, according to the stream's own terminal event. `lossy`: events were lost before this one,
+    so a delta may refer to a part whose start is missing. `scratch`: the dialect's own notes on the run; it begins as
+    an empty mapping, and `begin` may replace it by an object of the dialect.
     """
 
     context: Context
@@ -31,41 +31,41 @@ class Builder:
     began_at: int = field(init=False)  # of the run
     first_at: int = field(init=False)  # of the turn
     last_at: int = field(init=False)
-    started: bool = False  # the first event is there
+    started: bool = False  # the first event has been applied
     ended: End | None = None
     lossy: bool = False
     scratch: Any = field(default_factory=dict)
-    history: History | None = None  # what the stream itself repeats of its conversation; None: the request does
+    history: History | None = None  # the history that the stream itself repeats; None: the request repeats it
 
     messages: list[Message] = field(default_factory=list)
     response: Message | None = None
     open_text: dict[str, Part] = field(default_factory=dict)
     open_thinking: dict[str, Part] = field(default_factory=dict)
-    calls: dict[str, tuple[Message, Part]] = field(default_factory=dict)  # newest of each id, with its response
-    orphans: dict[str, Fields] = field(default_factory=dict)  # returns that came before their call
+    calls: dict[str, tuple[Message, Part]] = field(default_factory=dict)  # the newest of each id, with its response
+    orphans: dict[str, Fields] = field(default_factory=dict)  # returns that came before their calls
     error_text: str | None = None
     notes: Fields = field(default_factory=dict)  # `meta:*` keys of the turn
     total_usage: Fields | None = None
     turn_fields: Fields = field(default_factory=dict)  # agent-turn fields that a dialect sets itself
-    returns_by_call: bool = True  # tool returns are put in the order of their calls
+    returns_by_call: bool = True  # tool returns are sorted by their calls
 
     telemetry: list[tuple[int, str, Any]] = field(default_factory=list)  # (ms, data-sys-*, data) until it is collected
     user_turns: list[Fields] = field(default_factory=list)  # finished ThreadProtocol UserTurns
-    agent_turns: list[Turn] = field(default_factory=list)  # agent turns of this run that are over already
+    agent_turns: list[Turn] = field(default_factory=list)  # finished agent turns of this run
     native: list[Fields] = field(default_factory=list)  # turns that came as ThreadProtocol
-    agents: list[Fields] = field(default_factory=list)  # AgentConfig objects beside the run's own
-    children: list[Builder] = field(default_factory=list)  # of sub-agents, whose turns are threads of their own
+    agents: list[Fields] = field(default_factory=list)  # AgentConfig objects besides the run's own
+    children: list[Builder] = field(default_factory=list)  # of sub-agents, whose turns form threads of their own
     links: list[Fields] = field(default_factory=list)  # {"from"?, "thread_id", "relation", "metadata"?}
     thread: Fields = field(default_factory=dict)  # title, metadata, ended_at
-    asked: Fields | None = None  # what the stream itself says of the configuration that the model was called with
+    asked: Fields | None = None  # the configuration of the model's call, if the stream itself reports it
     steers: list[tuple[Message | None, Message]] = field(default_factory=list)  # messages of users to the open run
-    facts_only: bool = False  # a run without messages is no agent turn
+    facts_only: bool = False  # a run without messages makes no agent turn
 
     def __post_init__(self) -> None:
         self.began_at = self.first_at = self.last_at = self.at
 
     def compact(self) -> None:
-        """Join the deltas so far: as a list of short texts they take three times their room."""
+        """Join the deltas so far: a list of short texts takes three times as much memory."""
         for message in self.messages:
             for part in message.parts:
                 part.compact()
@@ -75,7 +75,7 @@ class Builder:
     # ---- responses and requests
 
     def open_response(self, **fields: Any) -> Message:
-        """Begin a new response; the one before is closed."""
+        """Begin a new response, and close the one before."""
         self.close_response()
         response = Message("response", self.at, fields=fields)
         self.messages.append(response)
@@ -94,7 +94,7 @@ class Builder:
         return None
 
     def close_response(self, *, keep_open: bool = False) -> None:
-        """No more parts come for the open response; text that is still open never got its end.
+        """Close the open response; text that is still open counts as unfinished.
 
         `keep_open`: its open text may still go on (merged streams do that).
         """
@@ -110,7 +110,7 @@ class Builder:
     def request_after(self, response: Message | None) -> Message:
         """Return the request that answers `response` (by default the newest response).
 
-        A new one where there is none.
+        If there is none, create it.
         """
         response = response or self.last_response()
         if response is not None and response.request is not None:
@@ -119,7 +119,7 @@ class Builder:
         request = Message("request", self.at, closed=True)
         if response is None or self.last_response() is response:
             self.messages.append(request)
-        else:  # a later response exists: behind the one it answers
+        else:  # a later response exists: insert it after the one that it answers
             self.messages.insert(self.messages.index(response) + 1, request)
         if response is not None:
             response.request = request
@@ -149,13 +149,13 @@ class Builder:
         return part
 
     def text_end(self, key: str, **fields: Any) -> None:
-        """Close a text part. KeyError where it is not open."""
+        """Close a text part. Raises KeyError if it is not open."""
         part = self.open_text.pop(key)
         part.fields.update(fields)
         part.done = True
 
     def thinking_end(self, key: str, **fields: Any) -> None:
-        """Close a thinking part. KeyError where it is not open."""
+        """Close a thinking part. Raises KeyError if it is not open."""
         part = self.open_thinking.pop(key)
         part.fields.update(fields)
         part.done = True
@@ -171,12 +171,12 @@ class Builder:
         return part
 
     def call_in_response(self, call_id: str) -> Part | None:
-        """Return the call of this id in the open response: ids may be used again in a later one."""
+        """Return the call of this id in the open response; a later response may use the id again."""
         found = self.calls.get(call_id)
         return found[1] if found is not None and found[0] is self.response else None
 
     def tool_call(self, call_id: str, name: str, args: Any, kind: str = "tool-call", **fields: Any) -> Part:
-        """Add a call with its final arguments; completes the open one of this id in this response, or stands alone."""
+        """Add a call with its final arguments: complete the open one of this id in this response, or add a new one."""
         part = self.call_in_response(call_id) or self.tool_start(call_id, name, kind)
         part.fields.update({"part_kind": kind, "tool_name": name, "args": args, **fields})
         part.done = True
@@ -186,10 +186,10 @@ class Builder:
         return part
 
     def tool_return(self, call_id: str, *, kind: str = "tool-return", **fields: Any) -> Part | None:
-        """Add a call's result to the request behind the call's response; the last of several in one step wins.
+        """Add a call's result to the request after the call's response; the last of several in one step counts.
 
-        `fields`: status, content, tool_name (by default the call's) and whatever the wire has. A result whose call has
-        not come yet waits for it: None.
+        `fields`: status, content, tool_name (by default the call's) and other fields of the wire. A result whose call
+        has not come yet waits for it; then return None.
         """
         found = self.calls.get(call_id)
         if found is None:
@@ -233,7 +233,7 @@ class Builder:
             self.usage(data, streamed=True)
 
     def usage(self, usage: Fields, response: Message | None = None, *, streamed: bool = False) -> None:
-        """Tokens of one response (by default the newest); a second report of the same response replaces the first.
+        """Set the tokens of a response (by default the newest); a second report of a response replaces the first.
 
         `streamed`: it came as a data-sys-usage event, so telemetry has it already.
         """

@@ -1,4 +1,4 @@
-"""The event that has happened to a run, by its last record and by the broker's time (epoch ms)."""
+"""Determines which event has happened to a run, from its last record and the broker's time (epoch ms)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import Event
 from pipeline.assembly.spilled_run import SpilledRun
 
-# The end of a run that neither its publisher nor its stream has ended.
+# The end of a run that was ended neither by its publisher nor by its stream.
 ENDINGS: Final = {
     Event.WINDOW_FULL: "events_lost",
     Event.GAP_TIMEOUT: "events_lost",
@@ -35,7 +35,7 @@ def ended(run: Run, limits: Limits) -> Event | None:
 
 
 def window_is_full(run: Run, limits: Limits) -> bool:
-    """Return True if more waits for the missing event than may."""
+    """Return True if more than the limit waits for the missing event."""
     return run.early.events > limits.window_events or run.ahead > limits.window_bytes
 
 
@@ -55,7 +55,7 @@ def overdue_spilled(spilled: SpilledRun, now: int, limits: Limits) -> Event | No
     if _gap_is_over(spilled, now, limits):
         return Event.GAP_TIMEOUT
     if _grace_is_over(spilled, now, limits) and spilled.gap_at is None:
-        return Event.STREAM_INTERRUPTED  # or complete: its verdict is known once it is built again
+        return Event.STREAM_INTERRUPTED  # or complete: that is known once it is built again
     return _silent(spilled, now, limits)
 
 
@@ -74,7 +74,7 @@ def _silent(run: Run | SpilledRun, now: int, limits: Limits) -> Event | None:
 
 
 def spill_due(run: Run, held: int, now: int, limits: Limits) -> Event | None:
-    """Why the oldest open run must be spilled, or None. `held`: bytes of all open runs outside the state topic."""
+    """Return why the oldest open run must be spilled, or None. `held`: bytes of open runs not on the state topic."""
     if now - run.unspilled_at > limits.spill_ms:
         return Event.SPILL_DUE
     return Event.MEMORY_BOUND if held > limits.open_bytes else None

@@ -1,8 +1,8 @@
-"""A wire as one record: how its events become turns, and all else that the program asks of it.
+"""A wire as one record: how its events become turns, and everything else that depends on the wire.
 
-A handler takes the builder and one event. It raises `Violation` where the event breaks its dialect's rules (the
+A handler takes the builder and one event. It raises `Violation` if the event breaks its dialect's rules (the
 event becomes a dead letter, the run goes on); a KeyError or TypeError of a malformed event counts as `invalid_event`.
-A handler must check before it changes anything, so that a refused event leaves no trace.
+A handler must check before it changes anything, so that a refused event has no effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ StreamEnd = Literal["complete", "aborted"]
 
 
 class Violation(InvalidRecord):
-    """A well-formed event that is against its dialect's rules at this place."""
+    """A well-formed event that violates its dialect's rules at this place."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(Reason.PROTOCOL_VIOLATION, detail)
@@ -45,11 +45,11 @@ def nothing(builder: Builder, event: Fields) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The expectations of an SDK's own client on the stream of a running run; events may be any JSON.
+    """What an SDK's own client expects of the stream of a running run; events may be any JSON.
 
-    `begins`: whether another answer begins with this event, where a run has several; a client takes up the newest.
-    `number`: of an event in its answer, by which a client says what it has; None: it has none. `told`: whether its
-    server sent this event. `empty`: its client reads a stream without events where no run is active, not a 204.
+    `begins`: whether a new answer begins with this event, if a run has several; a client resumes the newest.
+    `number`: of an event in its answer, by which a client reports its position; None: it has none. `told`: whether the
+    SDK's server sends this event. `empty`: without an active run, the client expects an empty stream, not a 204.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -63,28 +63,28 @@ class Resume:
 class Dialect:
     """One wire, under the name that it has in `turnmill.wires`.
 
-    How events become turns. `handlers` maps the type of an event (under the key `wire.kind`) to a function, all others
+    How events become turns. `handlers` maps the type of an event (under the key `wire.kind`) to a function; all others
     go to `unknown`. `begin` runs before the first event (the run's context is in `builder.context`: read the request
     body there), `finish` before the turns are built, with how the run ended: complete, aborted, error, disconnected,
-    timeout, events_lost. `stretches` is for deltas, nine of ten events: by type, a function that takes as many of a
-    record's events as are like the one at an index, at once, and returns the index behind them; that index itself where
-    the one there is out of the ordinary, and its handler must look at it. It raises nothing, and must do what its
-    handler would do; `builder.at` is the time of the first. `texts`: by type, where an event of a stretch holds its
-    text, at one of these places. Events that are alike but for it, and have one, do what a single event with all of
-    their texts does; so records that only go on with a text are read as one event (see `expected_record`), and a
-    stretch may keep nothing of an event but that text.
+    timeout, events_lost. `stretches` is for deltas, nine of ten events: by type, a function that applies, at once, the
+    events of a record that follow an index and are like the event there, and returns the index after them; the same
+    index if that event is unusual, and must go to its handler. It raises nothing, and must have the handler's effect;
+    `builder.at` is the time of the first. `texts`: by type, the places of which one has the text of an event of a
+    stretch. Events that differ in this text only must have the effect of a single event with all of their texts: so
+    records that only continue a text are read as one event (see `expected_record`), and a stretch may keep nothing of
+    an event but this text.
 
-    `history`: the body that the run's server was called with -> what it repeats of the conversation; it may be any
-    JSON, and this raises nothing. Where the stream itself says more, a handler or `finish` sets `builder.history`.
+    `history`: returns what the body of the request to the run's server repeats of the conversation. The body may be any
+    JSON; this raises nothing. If the stream itself has more, a handler or `finish` sets `builder.history`.
 
-    What others ask of single events, which may be any JSON: these raise nothing. `conversation`: the conversation's id,
-    if this event tells it. `recognises`: whether it is an event of this wire, for streams that nobody has named; None:
-    its type tells, being in `handlers` or not. `shows`: what it adds for people who look on. `ended`: how the run has
-    ended if its stream stops behind this event; None: it has not; `before` is what held before the event.
+    Functions of single events, which may be any JSON; they raise nothing. `conversation`: the conversation's id, if the
+    event has it. `recognises`: whether it is an event of this wire, for streams of unknown dialect; None: it is if
+    `handlers` has its type. `shows`: its visible text, for people who watch. `ended`: how the run has ended if its
+    stream stops after this event; None: it has not; `before` is the result before the event.
 
-    What belongs to the wire. `carriers`: what it can't carry, for the hash that wires have in common; without any, the
-    wire loses nothing. `formats`: those in which its SDK keeps conversations. `resume`: how the SDK's own client takes
-    up the stream of a run that is still going on, framed as SSE; None: it has no such client.
+    Properties of the wire. `carriers`: what it can't carry, for the hash that wires have in common; without any, the
+    wire loses nothing. `formats`: those in which its SDK keeps conversations. `resume`: how the SDK's own client
+    resumes the stream of a run under way, framed as SSE; None: it has no such client.
     """
 
     name: str
@@ -105,9 +105,9 @@ class Dialect:
     resume: Resume | None = None
 
     def conversation_of(self, events: Iterable[Any]) -> str | None:
-        """Return the conversation's id by the first of these events that has it.
+        """Return the conversation's id from the first of these events that has it.
 
-        For streams whose thread nobody names.
+        For streams whose thread is not named otherwise.
         """
         return next(filter(None, map(self.conversation, events)), None)
 

@@ -1,9 +1,9 @@
-"""The expected bytes of a run's next record, where the run goes on with its text.
+"""The expected bytes of a run's next record, if it only continues a text.
 
-Nine of ten records do, and differ from the one before in a few numbers and in their text. The compiled core knows them
-by their bytes: an `ExpectedRecord` holds those that all of them have in common, and the native kernel `delta_reader`
-compares these, and reads what stands between them: neither a dictionary for each event nor a string for each of its
-names is made. Every other record is parsed as a whole, and so are all where the core is interpreted.
+Nine of ten records do, and differ from the one before in a few numbers and in their text. The compiled core recognises
+them by the bytes that all of them have in common, which an `ExpectedRecord` holds. The native kernel `delta_reader`
+compares these, and reads the values between them, without a dictionary for each event, or a string for each of its
+names. Every other record is parsed as a whole, and so is every record if the core is interpreted.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import orjson
 
 from topics.json_text import Fields
 
-# Where an event holds its text: keys of objects and indexes of arrays, from the outside inwards.
+# The place of an event's text: keys of objects and indexes of arrays, from the outside inwards.
 Path = tuple[str | int, ...]
-# What stands between the numbers and the first text, between two texts, behind the last one, at the record's end; and
-# whose record it is.
+# The bytes between the numbers and the first text, between two texts, after the last text, and at the record's end; and
+# the run of the record.
 Entry = tuple[bytes, bytes, bytes, bytes, Any]
-# What a record says that is as expected: whose it is, seq, the times of its first and its last event (epoch ms), how
-# many events there are, and their texts in one.
+# The values of a record that is as expected: its run, seq, the times of its first and its last event (epoch ms), the
+# number of events, and their joined texts.
 Said = tuple[Any, int, int, int, int, str]
 
-# (what is expected, by the heads of records; a record's value) -> None where it is anything else, or malformed.
+# (expected records, by their heads; a record's value) -> its values; None if it is unexpected, or malformed.
 read_deltas: Callable[[dict[bytes, Entry], bytes], Said | None] | None
 try:
     from pipeline.assembly.delta_reader import read_deltas
 except ImportError:  # the core is interpreted
     read_deltas = None
 
-MOST_BYTES: Final = 2048  # of a run's own in what it expects, which is not counted in what it weighs
+MOST_BYTES: Final = 2048  # of the expected bytes of a run, which are not counted in its weight
 MARK: Final = "\u241e the text of a delta \u241e"
 
 
@@ -41,9 +41,9 @@ class ExpectedRecord:
     __slots__ = ("_event", "_holder", "_key", "_known", "head")
 
     def __init__(self, head: bytes, middle: bytes, tail: bytes, event: Fields, path: Path) -> None:
-        """`middle` stands between the numbers and the events, `tail` behind them. `event` becomes this object's own.
+        """`middle`: bytes between the numbers and the events; `tail`: those after them. This object takes over `event`.
 
-        Raises ValueError where the event itself holds MARK.
+        Raises ValueError if the event itself contains MARK.
         """
         holder: Any = event
         for key in path[:-1]:
@@ -57,25 +57,25 @@ class ExpectedRecord:
         self._key = path[-1]
 
     def entry(self, run: Any) -> Entry:
-        """Return the entry that `read_deltas` takes under the head of this run's records."""
+        """Return the entry for `read_deltas`, to be stored under the head of this run's records."""
         return (*self._known, run)
 
     def event(self, text: str) -> Fields:
-        """Return the one event that stands for all events of a record."""
+        """Return the one event that represents all events of a record."""
         self._holder[self._key] = text
         return self._event
 
     def forget_text(self) -> None:
-        """Let go of the text: it is counted where it was appended."""
+        """Release the text: its memory is counted where it was appended."""
         self._holder[self._key] = ""
 
 
 def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | None:
-    """Return the form of the next record if it goes on as this one ends, without what comes once in a run.
+    """Return the form of the next record if it continues this one, without the `run` object, which comes once.
 
     `paths`: where its last event may have its text.
 
-    None where it has none, or several; where the envelope's keys come in an order that publishers do not use; where it
+    Return None if it has no text, or several; if publishers don't use this order of the envelope's keys; or if the form
     would take much memory.
     """
     event = envelope["events"][-1]
@@ -94,7 +94,7 @@ def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | 
         if len(head) + len(middle) + len(tail) + len(data) > MOST_BYTES:
             return None
         return ExpectedRecord(head, middle, tail, orjson.loads(data), found[0])
-    except (TypeError, ValueError):  # what orjson does not write
+    except (TypeError, ValueError):  # a value that orjson can't encode
         return None
 
 
@@ -107,7 +107,7 @@ class Layout(NamedTuple):
 
 
 def layout(names: Iterable[str]) -> Layout | None:
-    """Return the positions of an envelope's keys; None where the kernel would not find its numbers."""
+    """Return the positions of an envelope's keys; None if the kernel could not find its numbers."""
     others = [name for name in names if name != "run"]
     numbers, events = others.index("seq"), others.index("events")
     head, rest, tail = others[:numbers], others[numbers + 1 : events], others[events + 1 :]
@@ -117,7 +117,7 @@ def layout(names: Iterable[str]) -> Layout | None:
     return Layout(tuple(head), tuple(middle), tuple(name for name in tail if name != "dt"))
 
 
-LAYOUTS: Final[dict[tuple[str, ...], Layout | None]] = {}  # of orders that have come
+LAYOUTS: Final[dict[tuple[str, ...], Layout | None]] = {}  # by the order of keys, of those seen
 MOST_LAYOUTS: Final = 100
 
 
@@ -131,5 +131,5 @@ def _at(event: Any, path: Path) -> Any:
 
 
 def _members(envelope: Fields, names: Sequence[str], opening: bytes) -> bytes:
-    """Members of an object as they are written, behind `opening`; b"" without any."""
+    """Return these members of an object as JSON, after `opening`; b"" if there are none."""
     return opening + orjson.dumps({name: envelope[name] for name in names})[1:-1] if names else b""

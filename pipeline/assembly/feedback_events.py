@@ -1,8 +1,8 @@
 """Feedback in the stream of a run: an event `data-feedback` becomes a record of the feedback topic. Pure.
 
-Its data are the fields of that record but for those that the run has: {"name", "value", "comment"?, "by"?, "id"?,
-"turn_id"?, "run_id"?, "message"?}. It is about its own run, unless it names a turn, or another run; with `run_id` null
-about the whole thread. Without an `id` it has one that follows from its place in the run, the same at every replay.
+Its data are the fields of that record, except those known from the run: {"name", "value", "comment"?, "by"?, "id"?,
+"turn_id"?, "run_id"?, "message"?}. It is about its own run, unless it names a turn, or another run; with `run_id` null,
+about the whole thread. Without an `id`, it gets one from its place in the run, the same at every replay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OF_THE_RUN: Final = ("v", "thread_id", "tenant", "at")
 
 
 def feedback_of(event: TelemetryRecord) -> FeedbackRecord:
-    """Return what an event of this type, as telemetry has it, says. Raises InvalidRecord."""
+    """Return the feedback of such an event, given as a telemetry record. Raises InvalidRecord."""
     data = event["data"]
     if not isinstance(data, dict):
         raise InvalidRecord(Reason.INVALID_EVENT, f"{FEEDBACK}: data is an object with name and value")

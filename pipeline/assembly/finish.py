@@ -1,4 +1,4 @@
-"""A run that is over -> its turn records: user turns, agent turns, and what it says of its thread."""
+"""Makes the turn records of a finished run: user turns, agent turns, and facts about its thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def finish(
     keep_telemetry: bool = False,
     keep_requests: bool = False,
 ) -> list[TurnRecord]:
-    """Every turn of a run of `events` events, in order; at least one record. The builder is spent.
+    """Return the records of a run of `events` events, in order, at least one. The builder can't be used again.
 
     `missing`: the ranges of seq that are not among these events.
 
@@ -43,7 +43,7 @@ def finish(
     for number, user in enumerate(builder.user_turns):
         turns.append((f"user{number or ''}", _user_turn(builder, user, start), []))
     if builder.messages or not (builder.agent_turns or builder.facts_only):
-        builder.end_turn(end)  # an agent that was cut off before it spoke took a turn, too
+        builder.end_turn(end)  # an agent that was cut off before it spoke has a turn, too
     for number, turn in enumerate(builder.agent_turns):
         document, timings = agent_turn(context, turn, start if number == 0 else None, keep_telemetry=keep_telemetry)
         turns.append((str(number or ""), document, timings))
@@ -73,9 +73,9 @@ def finish(
 
 
 def _ask(builder: Builder, records: Sequence[TurnRecord]) -> None:
-    """Put what the model was asked into new records.
+    """Put the requests to the model into new records.
 
-    Where no response has a request of its own, the run's is that of the first one.
+    If no response has a request of its own, the run's request becomes that of the first response.
     """
     responses = [
         message

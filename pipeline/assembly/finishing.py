@@ -1,4 +1,4 @@
-"""The turns of a run that is over, as they are handed over: redacted, and of a size that their topic takes."""
+"""Finishes the turns of a run: redacts them, and keeps them within the record limit of their topic."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 from turnmill.errors import Reason
 
-# Tests set it: compiled code would not look again at what is Final.
-LARGE = 1_000_000  # bytes of a run whose turns may be too large for their topic
+# Not Final, since tests set it: compiled code would not read it again.
+LARGE = 1_000_000  # bytes; the turns of a larger run may be too large for their topic
 
 Polish = Callable[[TurnRecord], TurnRecord]
 PolishTelemetry = Callable[[TelemetryRecord], TelemetryRecord]
@@ -33,9 +33,9 @@ PolishTelemetry = Callable[[TelemetryRecord], TelemetryRecord]
 class Finishing:
     """The last steps of a run.
 
-    `polish` changes each finished turn before it is handed over, and `polish_telemetry` each telemetry record:
-    redaction; `redacted` does the same with a text of which a hash is kept. `fits`: whether the turns topic takes a
-    record of a large run, as the host sends it.
+    `polish` redacts each finished turn before it is handed over, `polish_telemetry` each telemetry record, and
+    `redacted` a text of which a hash is kept. `fits`: whether the turns topic takes a record of a large run, in the
+    form in which the host sends it.
     """
 
     limits: Limits
@@ -46,8 +46,8 @@ class Finishing:
     redacted: Redacted = str
 
     def finished(self, run: Run, event: Event) -> tuple[list[TurnRecord], list[TelemetryRecord]]:
-        """Return the turns of a run that `event` has ended, and the telemetry that only they have."""
-        large = event is Event.TOO_LARGE or run.size > self.limits.reopen_bytes  # so it won't be opened again
+        """Return the turns of a run that `event` has ended, and the telemetry derived from them."""
+        large = event is Event.TOO_LARGE or run.size > self.limits.reopen_bytes  # then it can't be reopened
         bounded = self.fits if self.limits.keep_requests and is_large(run) else None
         turns, builder = close(
             run,
@@ -59,15 +59,15 @@ class Finishing:
         )
         if self.polish is not None:
             turns = [self.polish(turn) for turn in turns]
-        if bounded is not None:  # what was said goes before what was asked
+        if bounded is not None:  # too large: keep the conversation rather than the requests
             turns = [turn if bounded(turn) else without_bodies(turn) for turn in turns]
         telemetry: Iterable[TelemetryRecord] = closing_records(run, builder, turns)
         return turns, list(self._polished(run, telemetry))
 
     def used(self, run: Run) -> list[TelemetryRecord]:
-        """Return what an open run has used so far.
+        """Return a report on what an open run has used so far.
 
-        Nothing where it can't be built yet, is too large for a copy, or was stored already and has gone on.
+        Return none if it can't be built yet, is too large to be copied, or was stored already and reopened.
         """
         run.told = run.next
         if run.revision or run.size > self.limits.reopen_bytes:
@@ -75,7 +75,7 @@ class Finishing:
         try:
             record = open_record(run, close(run, "disconnected")[1])
             return list(self._polished(run, [record] if record["data"]["used"] else []))
-        except Exception:  # its end will say why, as a dead letter
+        except Exception:  # a dead letter will report the error at its end
             return []
 
     def _polished(self, run: Run, telemetry: Iterable[TelemetryRecord]) -> Iterable[TelemetryRecord]:
@@ -84,7 +84,7 @@ class Finishing:
         return polished(run, telemetry, self.polish_telemetry, StoredRecord(b"", run.last_offset, run.last_at))
 
     def streamed(self, run: Run, record: Record) -> Iterable[TelemetryRecord]:
-        """Return the telemetry of `record`, the last one that the run took."""
+        """Return the telemetry of `record`, the last one that the run has applied."""
         found = streamed_records(run)
         return found if self.polish_telemetry is None else polished(run, found, self.polish_telemetry, record)
 
@@ -95,7 +95,7 @@ class Finishing:
     def cut_off(self, oversized: Oversized, segments: Iterable[Segment]) -> Out:
         """Return the turns of as much of a run as fits, and its other records as dead letters.
 
-        `segments`: all of it.
+        `segments`: all its segments on the state topic.
         """
         run, rest = cut_off([*segments, oversized.rest], self.dialect_of, self.limits.run_bytes, self._run_fits)
         out = Out(dead=[Refused(with_key(one, oversized.run.thread_id), Reason.TOO_LARGE, ADVICE) for one in rest])
@@ -108,7 +108,7 @@ class Finishing:
     def _run_fits(self, run: Run) -> bool:
         try:
             return self.all_fit(self.finished(run, Event.TOO_LARGE)[0])
-        except Exception:  # what can't be built up to here may be built up to another record
+        except Exception:  # cut at another record, it may be possible to build it
             return False
 
 

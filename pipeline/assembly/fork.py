@@ -1,4 +1,4 @@
-"""A copy of what a run has made so far, which goes on by itself: `copy.deepcopy` does not know compiled classes."""
+"""Copies the state of a run, so that the copy can go on by itself: `copy.deepcopy` can't copy compiled classes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 T = TypeVar("T")
 Memo = dict[int, Any]
 
-SAME: Final = frozenset({str, int, float, bool, bytes, type(None)})  # they never change
+SAME: Final = frozenset({str, int, float, bool, bytes, type(None)})  # immutable
 
 
 def fork(value: T) -> T:
-    """Return a copy of lists, sets, dictionaries, tuples and dataclasses in each other.
+    """Return a deep copy of nested lists, sets, dictionaries, tuples and dataclasses.
 
-    An object that occurs twice occurs twice in the copy. Everything else (functions, members of an Enum, constants) is
-    taken as it is. Raises RecursionError.
+    An object that occurs twice is one object in the copy, too. Everything else (functions, members of an Enum,
+    constants) is not copied, but shared. Raises RecursionError.
     """
     return cast("T", _forked(value, {}))
 
@@ -65,7 +65,7 @@ def _filled(made: dict[Any, Any], value: dict[Any, Any], memo: Memo) -> dict[Any
 
 def _tuple(value: tuple[Any, ...], memo: Memo) -> tuple[Any, ...]:
     items = [_forked(item, memo) for item in value]
-    same = all(mine is theirs for mine, theirs in zip(items, value, strict=True))  # what never changes is kept once
+    same = all(mine is theirs for mine, theirs in zip(items, value, strict=True))  # if nothing changed, it is shared
     made = memo[id(value)] = value if same else tuple(items)
     return made
 
@@ -101,7 +101,7 @@ class _Shape(NamedTuple):
     frozen: bool
 
 
-SHAPES: Final[dict[type, _Shape | None]] = {}  # of the classes that were met; None: it is no dataclass
+SHAPES: Final[dict[type, _Shape | None]] = {}  # by class; None: it is no dataclass
 
 
 def _shape(kind: Any) -> _Shape | None:
@@ -112,9 +112,9 @@ def _shape(kind: Any) -> _Shape | None:
 
 
 def _dataclass(value: Any, shape: _Shape, memo: Memo) -> Any:
-    """Return a copy made by its own constructor, as a compiled class can't be made without.
+    """Return a copy made by its own constructor, since a compiled class can't be made without.
 
-    One that may change is known to the memo before its fields are copied, so that they may refer to it.
+    A mutable one is added to the memo before its fields are copied, so that they may refer to it.
     """
     if shape.frozen:
         made = type(value)(*[_forked(getattr(value, name), memo) for name in shape.taken])

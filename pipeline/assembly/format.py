@@ -1,4 +1,4 @@
-"""A form in which a conversation is given out and taken in: ThreadProtocol's own, or the messages of an SDK."""
+"""A format in which a conversation is exported and imported: ThreadProtocol's own, or the messages of an SDK."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Messages = Sequence[Fields]
 class Reader:
     """The reader of one SDK's messages.
 
-    `split`: a history -> its exchanges, each what the user asked and what the agent did then. `fill`: an exchange into
-    a builder -> how it ended, as in `finish`; None where the agent has not answered yet. `time`: when an exchange
-    began, epoch ms, where its messages tell. All may raise KeyError, TypeError, AttributeError or InvalidRecord where
-    these are no messages of this SDK.
+    `split`: splits a history into exchanges, each a user's prompt with what the agent did then. `fill`: puts an
+    exchange into a builder, and returns how it ended, as in `finish`; None if the agent has not answered yet. `time`:
+    when an exchange began, epoch ms, if its messages tell. All may raise KeyError, TypeError, AttributeError or
+    InvalidRecord if these are not messages of this SDK.
     """
 
     split: Callable[[Messages], list[Messages]]
@@ -32,7 +32,7 @@ class Reader:
 
 
 class WrongOption(ValueError):
-    """An option that a format does not take, or not with this value. `option` is its name, `why` completes it."""
+    """An option that a format does not take, or not with this value. `option`: its name; `why`: the reason."""
 
     def __init__(self, option: str, why: str) -> None:
         super().__init__(f"{option}: {why}")
@@ -42,9 +42,9 @@ class WrongOption(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`write`: a ThreadProtocol document -> the SDK's messages; with `is_document`, a document again.
+    """A format. `write`: makes the SDK's messages of a ThreadProtocol document; with `is_document`, a document again.
 
-    `options`: keyword arguments that `write` takes, each with what raises ValueError for a value that is none.
+    `options`: keyword arguments of `write`, each with a function that raises ValueError for an invalid value.
     `reader` reads histories in this format; None: they can't be imported.
     """
 
@@ -55,7 +55,7 @@ class Format:
     is_document: bool = False
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Options as a caller gave them, None or False for none -> those for `write`. Raises WrongOption."""
+        """Return the options for `write` from those of a caller, where None or False means none. Raises WrongOption."""
         options = {name: value for name, value in given.items() if value is not None and value is not False}
         for name, value in options.items():
             if name not in self.options:
@@ -69,11 +69,11 @@ class Format:
     def printed(self, document: Fields, *, branch: str | None = None, partial: bool = False, **options: Any) -> Fields:
         """Return a thread for callers: the document, or {"thread_id", "messages"}.
 
-        `branch`: only the branch that this run is in. A document has all of them without it, messages the newest one.
+        `branch`: only the branch with this run. Without it, a document has all branches, messages are of the newest.
         Raises UnknownBranch.
 
-        `partial`: with what interrupted turns had shown and do not keep. SDKs have no mark for it, so that the answer
-        also has the places of the messages that hold some of it: {"thread_id", "messages", "partial": [2]}.
+        `partial`: include what interrupted turns had shown, but do not keep. SDKs have no mark for it, so the result
+        also has the indexes of the messages with such content: {"thread_id", "messages", "partial": [2]}.
         """
         if branch is not None or not self.is_document:
             document = one_branch(document, branch)

@@ -1,4 +1,4 @@
-"""The marks of closed runs: looked up by run, forgotten in the order in which they were added, and packed into pages.
+"""The marks of closed runs: found by run, removed in the order in which they were added, and packed into pages.
 
 A worker holds tens of thousands of them for a day. As Python objects a mark takes eight small blocks, 525 bytes, and
 fragments the heap; packed it takes 160 bytes of a large block.
@@ -16,29 +16,29 @@ from typing import Final
 from topics.state import Closed, RunKey
 from turnmill.shares import Shares
 
-# Tests set it: compiled code would not look again at what is Final.
-PAGE = 65_536  # bytes, and the step from the places of one page to those of the next
+# Not Final, since tests set it: compiled code would not read it again.
+PAGE = 65_536  # bytes; also the distance between the first places of two pages
 ENTRY: Final = Struct("<Bqqqqq")  # state, place of the same tenant's next mark, offset, seq, at, revision
-PLACE: Final = Struct("<q")  # the second of these
-LENGTH: Final = Struct("<I")  # in bytes, of what follows: behind an entry come the name of its run and its tenant
-NOBODY: Final = b"-"  # instead of a tenant
-NAMED: Final = b"="  # before one
-UNNAMED: Final = LENGTH.pack(len(NOBODY)) + NOBODY  # behind the name of a run that has none
+PLACE: Final = Struct("<q")  # the second field of an entry
+LENGTH: Final = Struct("<I")  # in bytes, of a text: an entry is followed by the name of its run and by its tenant
+NOBODY: Final = b"-"  # stands for no tenant
+NAMED: Final = b"="  # precedes a tenant
+UNNAMED: Final = LENGTH.pack(len(NOBODY)) + NOBODY  # follows the name of a run without a tenant
 REMOVED, INTERRUPTED, COMPLETE, CUT = 0, 1, 2, 3  # states
 FREE, DELETED = 0, -1  # slots: never used, used before
 FEWEST: Final = 64  # slots
-UNIT: Final = 256  # bytes that most marks need no more than
+UNIT: Final = 256  # bytes; most marks need no more
 
 
 class Marks:
     """RunKey -> Closed, in the order of `add`.
 
-    `shares`: how much of them each tenant has, in units of UNIT bytes, so that a bound on them bounds memory, too: a
-    mark with a long name counts as several.
+    `shares`: the size of each tenant's marks in units of UNIT bytes, so that a limit on their number bounds memory,
+    too: a mark with a long name counts as several.
 
     Entries are appended to pages; a place is a page's number times PAGE, plus an offset in it. The slots are a hash
-    table with open addressing, at most half full: they hold places, plus one. The hash is that of the run's name
-    without its tenant, so that a mark is found by the key of its entry on the state topic, too.
+    table with open addressing, at most half full, of places plus one. The hash is that of the run's name without its
+    tenant, so that a mark can also be found by the key of its entry on the state topic.
     """
 
     def __init__(self) -> None:
@@ -46,8 +46,8 @@ class Marks:
         self._dropped = 0  # number of pages that were dropped from the front
         self._head = 0  # offset in the first page of the oldest entry
         self._count = 0
-        self._bytes = 0  # of all entries that were not removed
-        self._ends: dict[str | None, list[int]] = {}  # of each tenant the places of its oldest and of its newest mark
+        self._bytes = 0  # of all entries except removed ones
+        self._ends: dict[str | None, list[int]] = {}  # by tenant: the places of its oldest and of its newest mark
         self.shares = Shares()
         self._slots = array("q", bytes(8 * FEWEST))
         self._used = 0  # slots that are not FREE
@@ -56,11 +56,11 @@ class Marks:
         return self._count
 
     def __iter__(self) -> Iterator[RunKey]:
-        """Oldest first."""
+        """Yield the runs, oldest mark first."""
         return (self._key(place) for place in self._places())
 
     def get(self, key: RunKey) -> Closed | None:
-        """Return how a run was closed; None without a mark."""
+        """Return how a run was closed; None if it has no mark."""
         slot = self._find(*_packed(key))
         return None if slot is None else self._closed(self._slots[slot] - 1)
 
@@ -96,7 +96,7 @@ class Marks:
         self._first()
 
     def remove_entry(self, thread_id: str, run_id: str, offset: int) -> None:
-        """Remove the mark that has this entry on the state topic, of whichever tenant: an offset is one run's."""
+        """Remove the mark with this entry on the state topic, of any tenant: an offset belongs to one run."""
         name = _name(thread_id, run_id)
         slot = self._find(name, name, offset)
         if slot is not None:
@@ -127,16 +127,16 @@ class Marks:
         self._ends[tenant][0] = place
 
     def of_most(self) -> RunKey:
-        """Of the tenant that has most marks (see `Shares`) the oldest one's run. There must be a mark."""
+        """Return the run of the oldest mark of the tenant with the most marks (see `Shares`). There must be a mark."""
         return self._key(self._ends[self.shares.most()][0])
 
     def oldest(self) -> tuple[RunKey, Closed] | None:
-        """Return the run whose mark was added first; None where there are no marks."""
+        """Return the run whose mark was added first, and its mark; None if there are no marks."""
         place = self._first()
         return None if place is None else (self._key(place), self._closed(place))
 
     def by_age(self) -> Marks:
-        """Return the marks in the order in which the runs were closed; the same object where they are in it already."""
+        """Return the marks in the order in which the runs were closed; the same object if they are sorted already."""
         places = list(self._places())
         ages = [self._closed(place).at for place in places]
         if all(one <= other for one, other in pairwise(ages)):
@@ -144,7 +144,7 @@ class Marks:
         return self._copied(place for _, place in sorted(zip(ages, places, strict=True)))
 
     def packed(self) -> Marks:
-        """Return the marks in their order; the same object where less than half of its pages is of removed ones."""
+        """Return the marks in their order, compacted; the same object if less than half of it is removed marks."""
         return self if len(self._pages) * PAGE <= 2 * (self._bytes + PAGE) else self._copied(self._places())
 
     def _copied(self, places: Iterable[int]) -> Marks:
@@ -199,9 +199,9 @@ class Marks:
     # ---- slots
 
     def _find(self, name: bytes, prefix: bytes, offset: int | None = None) -> int | None:
-        """Return the slot of the mark of a name with this prefix.
+        """Return the slot of the mark whose name has this prefix.
 
-        The prefix is the name with its tenant, or the name alone; then `offset` tells which.
+        The prefix is the name with its tenant, or the name alone; in this case `offset` identifies the mark.
         """
         slots = self._slots
         last = len(slots) - 1
@@ -239,7 +239,7 @@ def _units(size: int) -> int:
 def _packed(key: RunKey) -> tuple[bytes, bytes]:
     """Return the name of a run, and the same with its tenant.
 
-    Both begin with their lengths: none is another's prefix.
+    Both begin with their lengths, so that none is a prefix of another.
     """
     name = _name(key.thread_id, key.run_id)
     if key.tenant is None:
@@ -255,5 +255,5 @@ def _name(thread_id: str, run_id: str) -> bytes:
 
 
 def _behind(page: bytearray, at: int) -> int:
-    """Return the offset behind the text that begins at `at` with its length."""
+    """Return the offset after the text that begins at `at` with its length."""
     return int(at + LENGTH.size + LENGTH.unpack_from(page, at)[0])

@@ -1,4 +1,4 @@
-"""One run's whole stream -> its turns, without a broker: `turnmill assemble`, and what tests compare with."""
+"""Assembles one run's whole stream without a broker: for `turnmill assemble`, and as the reference of tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from turnmill.nesting import with_room
 def assemble(
     dialect: Dialect, envelopes: Sequence[dict[str, Any]], *, keep_telemetry: bool = False, keep_requests: bool = False
 ) -> tuple[list[TurnRecord], list[Refused]]:
-    """Envelopes of one run, in any order -> its turn records, and what was refused.
+    """Return the turn records of one run's envelopes, given in any order, and what was refused.
 
-    Without an `end` and without a terminal event the run counts as disconnected.
+    Without an `end` and a terminal event, the run counts as disconnected.
     """
     run: Run | None = None
     for offset, envelope in enumerate(envelopes):
@@ -45,7 +45,7 @@ def close(
 ) -> tuple[list[TurnRecord], Builder]:
     """Return the turns of a run as it stands, and the builder that made them.
 
-    It can go on unless it ended as complete, or `last` says that it won't: a copy of a large run would fill the memory.
+    The run can go on, unless it ended as complete, or `last` is set: a copy of a large run would fill the memory.
     `redacted`: a function from a text to its stored form.
     """
     if not (last or (end == "complete" and not run.early)):

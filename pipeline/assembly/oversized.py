@@ -1,6 +1,6 @@
-"""A run whose turns are larger than their topic takes: as much of it as fits, and the rest of its records.
+"""Cuts a run whose turns exceed the record limit of their topic: as much as fits, and the rest of its records.
 
-The answer depends on the run's records alone: they are taken in the order of their seq, and cut between two of them.
+The result depends on the run's records alone: they are taken in the order of their seq, and cut between two of them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ADVICE: Final = (
     "the turn would be larger than a record may be: with a content store (TURNMILL_CONTENT) large values are kept "
     "elsewhere"
 )
-# Tests set it: compiled code would not look again at what is Final.
+# Not Final, since tests set it: compiled code would not read it again.
 FIRST = 4_000_000  # bytes of records that are tried first
 
 
 def cut_off(
     segments: Sequence[Segment], dialect_of: Callable[[Envelope], Dialect], most: int, fits: Callable[[Run], bool]
 ) -> tuple[Run | None, list[StoredRecord]]:
-    """All records of a run -> (the run of as many of its first ones as fit, its other records); None where none fits.
+    """Return the run of as many first records as fit, and its other records; None for the run if none fits.
 
-    `most`: what the run may weigh; what is beyond is left out, as it is dealt with already.
+    `most`: the maximum weight of the run; records beyond it are left out, since they were dealt with before.
     """
     records = _within(_in_order(segments, dialect_of), most)
     fitting, some, size = 0, max(1, _count(records, FIRST)), FIRST
@@ -61,7 +61,7 @@ def with_key(record: Record, thread_id: str) -> Record:
 
 
 def _within(records: Sequence[StoredRecord], most: int) -> list[StoredRecord]:
-    """Return the first records that together weigh `most` at most."""
+    """Return the leading records whose total weight is at most `most`."""
     weighs = 0
     for count, record in enumerate(records):
         value = record.value or b""
@@ -76,7 +76,7 @@ def _in_order(segments: Sequence[Segment], dialect_of: Callable[[Envelope], Dial
     for segment in sorted(segments, key=lambda s: (s.first_offset, s.last_offset, s.part)):
         headers = traceparent.headers(segment.traceparent) if segment.traceparent is not None else ()
         for value in segment.records:
-            with suppress(InvalidRecord):  # it is a dead letter since the run was built again
+            with suppress(InvalidRecord):  # it became a dead letter when the run was built again
                 envelope = decode(value)
                 dialect_of(envelope)
                 record = StoredRecord(value, segment.last_offset, segment.at, headers=headers)

@@ -1,4 +1,4 @@
-"""Parking runs of a partition where memory is short, and building them when they are over; see `parking`."""
+"""Parks runs of a partition if memory is short, and builds them when they are over; see `parking`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def weight(partition: Partition) -> int:
 
 
 def park(partition: Partition, most: int) -> None:
-    """Park runs until the others weigh `most` at most, or are all light.
+    """Park runs until the weight of the others is at most `most`, or all of them are light.
 
-    Each time the heaviest of the tenant whose runs weigh most, so that nobody's runs make room for another's.
+    Each step parks the heaviest run of the tenant with the heaviest runs, so that no tenant makes room for another.
     """
     excess = weight(partition) - most
     heavy: dict[str | None, list[tuple[int, RunKey]]] = {}
@@ -55,15 +55,15 @@ def _park(partition: Partition, key: RunKey) -> None:
     if spilled.run is not None:
         spilled.run.park()
         parked = SpilledRun.of(spilled.run)
-    else:  # as a restart has found it: to build it first would take long
+    else:  # restored at a restart; building it first would take long
         parked = spilled.outlined(partition.dialects)
     partition.runs.replace_spilled(key, parked)
 
 
 def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> None:
-    """Build a parked run of all its records, close it, and go on with what came for it since.
+    """Build a parked run from all its records, close it, and apply the records that have come for it since.
 
-    Raises OSError where `segments` can't be read; it may be called again then.
+    Raises OSError if `segments` can't be read; then it may be called again.
     """
     key = parked.run
     before = partition.runs.spilled[key]
@@ -80,19 +80,19 @@ def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> 
         run = rebuild(key, segments, partition.dialect_of, partition.out.dead, partition.limits.run_bytes, take)
     except OSError:
         raise
-    except Exception as error:  # an error of this program: it may stop no other run
+    except Exception as error:  # an error of this program, which must not stop other runs
         partition.ends.give_up(key, before.run, f"the run could not be built: {type(error).__name__}: {error}")
     else:
         _go_on(partition, parked, before, run)
     waiting = partition.ends.waited(key)
     for record in waiting:
         partition.take(record)
-    if waiting:  # others have been opened since these came
+    if waiting:  # other runs have been opened since these records came
         partition.runs.sort_open()
 
 
 def _go_on(partition: Partition, parked: Parked, before: SpilledRun, run: Run | None) -> None:
-    """Put a run that was built again in the place of its outline, and close it; None: nothing of it can be read."""
+    """Replace the outline of a run by the run itself, and close it; `run` None: nothing of it can be read."""
     key = parked.run
     if run is None:
         partition.runs.give_up(key)

@@ -1,7 +1,7 @@
-"""Runs that are followed by the numbers of their events alone, so that they take no memory: parked ones.
+"""Parked runs: they are followed by the numbers of their events alone, so that they take no memory.
 
-All records of a parked run are on the state topic, and are read from there once it is over. Until then its events are
-looked at for one thing, whether the stream has ended; their telemetry and dead letters wait, too.
+All records of a parked run are on the state topic, and are read from there once it is over. Until then, its events are
+checked only for the end of the stream; their telemetry and dead letters are delayed, too.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ NAMES: Final = ("thread_id", "run_id", "agent_id", "dialect", "ts", "tenant")
 
 
 class Outline(dict[str, Any]):
-    """An envelope without its events: in place of them is a range of as many.
+    """An envelope without its events, in place of which it has a range of the same length.
 
-    `weight`: of its record; `ended`: how the stream has ended, if it stops behind them; None: it goes on.
+    `weight`: of its record; `ended`: how the stream has ended, if it stops after them; None: it goes on.
     """
 
     __slots__ = ("ended", "weight")
@@ -46,8 +46,8 @@ class Outline(dict[str, Any]):
 class OutlinedSegment:
     """A segment of the state topic without its records. Fields as of `Segment`; `size`: bytes of its records.
 
-    `head` has the names that its envelopes have in common; `numbers` holds five for each: the seq of its first event,
-    how many there are, what it weighs, and the places of its `end` in ENDS, and of its stream's in STREAM_ENDS.
+    `head`: the fields that its envelopes have in common; `numbers`: five for each of them: the seq of its first event,
+    the number of events, the weight, and the indexes of its `end` in ENDS and of its stream's end in STREAM_ENDS.
     """
 
     first_offset: int
@@ -61,14 +61,14 @@ class OutlinedSegment:
     numbers: array[int]
 
     def outlines(self) -> Iterator[Outline]:
-        """Of its records, in their order."""
+        """Yield the outlines of its records, in their order."""
         numbers = iter(self.numbers)
         for seq, count, weighs, end, stream in zip(*[numbers] * 5, strict=True):
             yield Outline({**self.head, "seq": seq, "end": ENDS[end]}, count, weighs, STREAM_ENDS[stream])
 
 
 def outline(envelope: Fields, size: int, dialect: Dialect) -> Outline:
-    """Of an early record of `size` bytes; without NAMES, since it waits in its run."""
+    """Return the outline of an early record of `size` bytes; without NAMES, since it waits in its run."""
     events = envelope["events"]
     head = {"seq": envelope["seq"], "end": envelope.get("end")}
     return Outline(head, len(events), size + structure(events), _stream_end(events, dialect))
@@ -77,7 +77,7 @@ def outline(envelope: Fields, size: int, dialect: Dialect) -> Outline:
 def outlined(segment: Segment, dialects: Mapping[str, Dialect]) -> OutlinedSegment:
     """Return the segment without its records.
 
-    Unreadable ones are left out: once the run is built they are dead letters.
+    Unreadable records are left out; they become dead letters when the run is built.
     """
     head: Fields = {}
     numbers = array("q")
@@ -111,7 +111,7 @@ def _stream_end(events: Iterable[Any], dialect: Dialect) -> StreamEnd | None:
 
 
 def listening(dialect: Dialect) -> Dialect:
-    """Return a dialect that does nothing with events but ask whether they end the stream."""
+    """Return a dialect that only checks whether events end the stream."""
     ended = dialect.ended
 
     def listen(builder: Builder, event: Fields) -> None:
@@ -122,12 +122,12 @@ def listening(dialect: Dialect) -> Dialect:
 
 
 def unknown(name: str) -> Dialect:
-    """In place of a dialect that only a newer worker knows."""
+    """Return a substitute for a dialect that only a newer worker knows."""
     return Dialect(name, Wire(), {}, lambda builder, event: None)
 
 
 def bare(builder: Builder) -> Builder:
-    """Return a builder of the same run with nothing but its names, and how its stream has ended."""
+    """Return a builder of the same run that has only its names and the end of its stream."""
     of = builder.context
     context = Context(of.thread_id, of.run_id, of.agent_id, of.dialect)
     context.tenant, context.traceparent = of.tenant, of.traceparent

@@ -1,8 +1,8 @@
-"""Assembly of one partition of the events topic: its records in, the turns of its runs out.
+"""Assembly of one partition of the events topic: takes its records, and returns the turns of its runs.
 
-Pure: records go in with `feed`, time with `tick` (broker ms), results are taken from `out`. All that a crash may not
-lose is covered by `floor()`: the offset from which the events topic must be read again. The states of its runs, and
-what moves a run from one to another, are in `run_states`.
+Pure: records go in with `feed`, time with `tick` (broker ms), results are taken from `out`. After a crash, the events
+topic must be read again from the offset `floor()`, so that nothing is lost. The states of its runs, and the transitions
+between them, are in `run_states`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from turnmill.errors import InvalidRecord, Reason
 
 INT: Final = frozenset({int})
 NOTHING: Final[Fields] = {}
-GROWN: Final = 1.25  # by which a run must have grown until it is told again what it has used: each time it is built
+GROWN: Final = 1.25  # growth of a run until its usage is reported again, since each report builds the run
 
 
 class Partition:
@@ -61,7 +61,7 @@ class Partition:
         fits: Callable[[TurnRecord], bool] | None = None,
         redacted: Redacted = str,
     ) -> None:
-        """For `polish` and the others see `Finishing`. Where one fails, that turn or record becomes a dead letter."""
+        """For `polish` and the others see `Finishing`. If one fails, that turn or record becomes a dead letter."""
         self.dialects = dialects
         self.limits = limits
         self.finishing = Finishing(limits, self.dialect_of, polish, polish_telemetry, fits, redacted)
@@ -69,11 +69,11 @@ class Partition:
         self.now = 0
         self.ends = RunEnds(limits, self.finishing)
         self.runs = self.ends.runs
-        self.unspilled = 0  # bytes of large records, more or less, that came since `spill` was called
+        self.unspilled = 0  # approximate bytes of large records that came since `spill` was called
 
     @property
     def out(self) -> Out:
-        """The results since the host took them."""
+        """The results since the host last took them."""
         return self.ends.out
 
     @out.setter
@@ -82,7 +82,7 @@ class Partition:
 
     @property
     def counts(self) -> Counts:
-        """The counts since the host took them."""
+        """The counts since the host last took them."""
         return self.ends.counts
 
     @counts.setter
@@ -92,10 +92,10 @@ class Partition:
     # ---- records
 
     def feed(self, records: Sequence[Record]) -> None:
-        """Apply records of ascending offsets; those before `next` were seen already."""
+        """Apply records of ascending offsets; skip those before `next`, which were applied already."""
         loads, runs, applied = orjson.loads, self.runs.open, self.counts.events
         most, full = min(LARGE_RECORD, self.limits.record_bytes), min(LIGHT, self.limits.run_bytes)
-        following, now, read = self.next, self.now, 0  # locals are quicker; `self` gets them before it is used
+        following, now, read = self.next, self.now, 0  # locals are faster; `self` is updated before it is used
         expecting = self.runs.expecting
         try:
             for record in records:
@@ -106,8 +106,8 @@ class Partition:
                 read += 1
                 if at > now:
                     now = at
-                # The usual case: the next record of an open run, perhaps its last. What is taken here must pass
-                # `decode`, too: after a restart the same record may go that way. Most records are as expected.
+                # The usual case: the next record of an open run, perhaps its last. A record accepted here must pass
+                # `decode`, too, through which it may go after a restart. Most records are as expected.
                 if expecting and read_deltas is not None and value is not None and len(value) <= most:
                     said = read_deltas(expecting, value)
                     if said is not None and self._goes_on(said, record, offset, at, value, full):
@@ -126,7 +126,7 @@ class Partition:
                     if others:
                         tenant = envelope["tenant"]
                         if others != 1:
-                            raise KeyError  # there is a run, or something unknown, too
+                            raise KeyError  # it also has `run`, or an unknown key
                     run = runs[tenant, envelope["thread_id"], envelope["run_id"]]  # type: ignore[index]  # as RunKey
                     dialect, builder = run.dialect, run.builder
                     events, seq, ts, version = envelope["events"], envelope["seq"], envelope["ts"], envelope["v"]
@@ -171,8 +171,8 @@ class Partition:
             self.ends.counts.records += read
 
     def _goes_on(self, said: Said, record: Record, offset: int, at: int, value: bytes, full: int) -> bool:
-        """Take what `read_deltas` gave of a record -> whether it is the next one of an open run, and was taken."""
-        run: Run = said[0]  # typed, as the rest is: compiled code looks up attributes of Any by their names
+        """Apply the result of `read_deltas`; return False if the record is not the next one of an open run."""
+        run: Run = said[0]  # typed: compiled code looks up attributes of Any by their names
         _, seq, first, last, count, text = said
         grown = run.size + len(value)
         if seq != run.next or grown > full or not run.go_on(first, last, count, text, record):
@@ -185,22 +185,22 @@ class Partition:
         return True
 
     def _end(self, key: RunKey, run: Run, end: End, record: Record) -> None:
-        """Close an open run that a publisher's `end` has ended, with its newest record."""
+        """Close an open run whose newest record has a publisher's `end`."""
         run.end = end
         self.unspilled += len(run.unspilled[-1])
         try:
             self._close_if_ended(key, run)
-        except Exception as error:  # as `take`
+        except Exception as error:  # as in `take`
             self.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
 
     def _foresee(self, run: Run, envelope: Envelope) -> None:
-        """Expect that an open run goes on as its newest record ends, where that can be known."""
+        """Expect that the next record of an open run continues its newest one, if that can be predicted."""
         expected = run.foresee(envelope)
         if expected is not None:
             self.runs.expect(run, expected)
 
     def take(self, record: Record, parsed: Any = None) -> None:
-        """Take one record, whatever it is. `parsed`: its JSON (parsing again costs 2 %); None: it is not parsed yet."""
+        """Take any record. `parsed`: its JSON (parsing again costs 2 %); None: it is not parsed yet."""
         value = record.value
         if value is not None and len(value) > self.limits.record_bytes:
             detail = f"{len(value)} bytes; at most {self.limits.record_bytes} are taken"
@@ -212,11 +212,11 @@ class Partition:
             batch = batch_refusal(record.headers)
             reason, detail = (error.reason, error.detail) if batch is None else (Reason.TOO_LARGE, batch)
             self.out.dead.append(Refused(record, reason, detail))
-        except Exception as error:  # nothing in one record may stop the rest
+        except Exception as error:  # no single record may stop the rest
             self.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
 
     def _route(self, envelope: Envelope, record: Record) -> None:
-        """Give a record to its run, by the state of that run: an open one goes on, a closed one may be opened again."""
+        """Apply a record by the state of its run: an open run goes on, a closed one may be reopened."""
         dialect = self.dialect_of(envelope)
         key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
         run = self.runs.open.get(key)
@@ -266,7 +266,7 @@ class Partition:
             self._foresee(run, envelope)
 
     def _close_if_ended(self, key: RunKey, run: Run) -> bool:
-        """Close an open run if its newest record was its end -> whether it was."""
+        """Close an open run if its newest record was its end; return whether it was."""
         event = ended(run, self.limits)
         if event is not None:
             self.ends.close(key, run, event, self.now)
@@ -280,7 +280,7 @@ class Partition:
         return dialect
 
     def run_of(self, key: RunKey, state: State) -> Run | None:
-        """Return the run that a record may belong to; None where there is none, or it can't be read any more."""
+        """Return the run that a record may belong to; None if there is none, or it can't be read any more."""
         if state is OPEN:
             return self.runs.open[key]
         spilled = self.runs.spilled.get(key) or self.runs.reopenable.get(key)
@@ -289,7 +289,7 @@ class Partition:
         return spilled.rebuilt(key, self.dialect_of, self.out.dead, self.limits.run_bytes)
 
     def _close_if_over(self, key: RunKey) -> State:
-        """Close a spilled run that was over when its worker died, before that could write its mark -> its state."""
+        """Close a spilled run that ended before its worker died, but had no mark yet; return its state."""
         if key in self.ends.awaited:
             return SPILLED
         run = self.run_of(key, SPILLED)
@@ -301,7 +301,7 @@ class Partition:
         return self.runs.state(key)
 
     def _await_unreadable(self, key: RunKey) -> bool:
-        """Let the host read the records of a parked run that can't be built; return whether it is parked.
+        """Have the host read the records of a parked run that can't be built; return whether it is parked.
 
         They become dead letters.
         """
@@ -316,7 +316,7 @@ class Partition:
         if closed.cut:
             detail = f"seq {seq}: the run was too large, and was cut off (TURNMILL_RUN_BYTES, TURNMILL_CONTENT)"
             raise InvalidRecord(Reason.TOO_LARGE, detail)
-        # By the record's own time: after a restart `now` is that of the newest mark, perhaps of another run's.
+        # By the record's own time: after a restart, `now` is the time of the newest mark, perhaps of another run.
         if run is None or record.timestamp - closed.at > self.limits.reopen_ms:
             how = "complete" if closed.complete else "interrupted"
             raise InvalidRecord(Reason.LATE_EVENT, f"seq {seq}: the turn was closed as {how} after seq {closed.seq}")
@@ -330,7 +330,7 @@ class Partition:
     # ---- time
 
     def tick(self, now: int) -> None:
-        """Close runs whose deadline has passed at `now` (broker ms); forget what is too old to matter."""
+        """Close runs whose deadline has passed at `now` (broker ms); remove expired marks and reopenable runs."""
         self.now = max(self.now, now)
         for key, run in list(self.runs.open.items()):
             event = overdue(run, self.now, self.limits)
@@ -348,7 +348,7 @@ class Partition:
             self.out.marks.append((state_topic.closed_key(key, closed), None))
 
     def _close_spilled(self, key: RunKey, event: Event) -> None:
-        """Close a spilled run whose deadline has passed; once it is built again, it may tell more of its end."""
+        """Close a spilled run whose deadline has passed; its exact end is known once it is built again."""
         run = self.run_of(key, SPILLED)
         if run is None:
             if not self._await_unreadable(key):
@@ -364,7 +364,7 @@ class Partition:
     # ---- what a restart needs
 
     def floor(self) -> int:
-        """Return the first offset that is still needed: of the oldest open run's oldest record that is not spilled."""
+        """Return the first offset still needed: that of the oldest record of open runs that is not spilled."""
         for run in self.runs.open.values():
             return run.first_offset
         return self.next
@@ -372,7 +372,7 @@ class Partition:
     def spill(self) -> None:
         """Move runs that have been open for long to the state topic, so that the floor may pass them.
 
-        Also the oldest ones where they are so many that their records fill the memory.
+        If the records of open runs take too much memory, move the oldest runs, too.
         """
         self.unspilled = 0
         held = sum([run.size - run.spilled for run in self.runs.open.values()])
@@ -384,14 +384,14 @@ class Partition:
             try:
                 self.runs.after(key, event)
                 self.ends.store(key, run)
-                with suppress(Exception):  # it saves memory alone; what can't be joined fails when the turn is built
+                with suppress(Exception):  # it only saves memory; an error will show when the turn is built
                     run.builder.compact()
                 self.runs.spill(key, event)
             except ImpossibleTransition as error:
                 self.ends.give_up(key, run, str(error))
 
     def restore(self, restored: RestoredState) -> None:
-        """Take what the state topic holds of this partition, before the first record."""
+        """Restore this partition's state from the state topic, before the first record."""
         self.now = max(self.now, restored.now)
         found = restored.by_run()
         self.ends.segments.restore(found)

@@ -10,9 +10,9 @@ from turnmill import traceparent
 
 MessageKind = Literal["request", "response", "system"]
 
-LONG: Final = 512  # characters of a text that is joined with no other until the end
+LONG: Final = 512  # characters; longer texts are not joined with others until the end
 
-# The keys of a record's `run` object and their types; beside them there is `request`, which may be any JSON.
+# The keys of a record's `run` object and their types; `request`, which may be any JSON, is not among them.
 RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "agent_name": str,
     "model_name": str,
@@ -27,10 +27,10 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
 }
 
 
-# A constructor that `dataclass` makes runs interpreted in a compiled module, too: parts and messages write their own.
+# Constructors made by `dataclass` are interpreted even in a compiled module, so parts and messages have their own.
 @dataclass(init=False, slots=True, eq=False)
 class Part:
-    """One message part. `chunks` are the deltas of its text (or of its arguments), some joined already."""
+    """One message part. `chunks`: the deltas of its text (or arguments), some already joined."""
 
     fields: Fields
     chunks: list[str]
@@ -44,7 +44,7 @@ class Part:
     def compact(self) -> None:
         """Join the deltas so far.
 
-        A text that is long already stays as it is: one that grows each time leaves holes of all sizes behind it.
+        A long text is not joined again: if it grew each time, it would fragment the memory.
         """
         long = next((n for n, chunk in enumerate(self.chunks) if len(chunk) < LONG), len(self.chunks))
         if len(self.chunks) - long > 1:
@@ -55,7 +55,7 @@ class Part:
 class Message:
     """One request, response or system message; `at` in epoch ms.
 
-    `request` of a response holds what answers it: tool returns, then user prompts. `closed`: no more parts come.
+    `request` of a response: the request that answers it, with tool returns, then user prompts. `closed`: no more parts.
     """
 
     kind: MessageKind
@@ -66,8 +66,8 @@ class Message:
     request: Message | None
     first_part_at: int | None
     last_at: int | None
-    keep_empty: bool  # the SDK itself keeps this message without parts
-    usage_streamed: bool  # telemetry has its tokens already
+    keep_empty: bool  # the SDK itself keeps this message, although it has no parts
+    usage_streamed: bool  # its tokens are in the telemetry already
 
     def __init__(  # its fields
         self,
@@ -95,7 +95,7 @@ class Message:
 
 
 class Turn(NamedTuple):
-    """An agent turn that is over: `pipeline.assembly.agent_turn` makes JSON of it. Times in epoch ms."""
+    """A finished agent turn, before `pipeline.assembly.agent_turn` makes JSON of it. Times in epoch ms."""
 
     end: str
     messages: list[Message]
@@ -110,7 +110,7 @@ class Turn(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """The facts about a run beside its events: the envelope and its `run` object."""
+    """The facts about a run from the envelope and its `run` object."""
 
     thread_id: str
     run_id: str
@@ -127,12 +127,12 @@ class Context:
     started_at: str | int | None = None
     external_id: str | None = None
     traceparent: str | None = None  # the first one that came
-    thread: Fields | None = None  # facts about its thread, as the publisher knows them
-    imported: bool = False  # it is told after the fact
+    thread: Fields | None = None  # facts about its thread, from the publisher
+    imported: bool = False  # it is published after the fact
     request: Any = None
 
     def learn(self, info: Fields) -> list[str]:
-        """Take over a record's `run` object; later records may add, and repeat. -> the keys of a wrong type."""
+        """Take over a record's `run` object; later records may add to it. Return the keys with values of a wrong type."""
         wrong = []
         for name, kind in RUN_INFO.items():
             value = info.get(name)

@@ -1,4 +1,4 @@
-"""Records as assembly takes them: from the events topic, from the state topic, or from a file."""
+"""The records that assembly takes: from the events topic, the state topic, or a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A raw record that comes from elsewhere than the events topic: a file, or the state topic."""
+    """A raw record from a file or the state topic."""
 
     value: bytes | None
     offset: int
@@ -48,9 +48,9 @@ class Refused:
 
 
 def buried(values: Iterable[bytes], offset: int, at: int, thread_id: str, detail: str) -> list[Refused]:
-    """Return a dead letter for each raw record of a run that has no turn.
+    """Return a dead letter for each raw record of a run of which no turn could be made.
 
-    `offset` and `at`, the broker's time (ms), are those of the newest of them.
+    `offset` and `at` (broker ms) are those of the newest record.
     """
     key = thread_id.encode()
     return [Refused(StoredRecord(value, offset, at, key), Reason.INVALID_EVENT, detail) for value in values]

@@ -1,4 +1,4 @@
-"""Why an event can't be applied, as its dead letter says it."""
+"""The reasons of dead letters for events that can't be applied."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The state topic's entries of a partition, taken record by record as it is read.
+"""The state topic's entries of a partition, collected record by record as the topic is read.
 
-A restart has marks of closed runs by the ten thousand for each partition, and most of the topic is marks that were
-removed since. Each is packed as it comes: nothing is held of it but what will be remembered.
+At a restart, a partition has tens of thousands of marks of closed runs, and most of the topic is marks that have been
+removed. Each is packed as it comes, so that only the packed marks take memory.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Segments = dict[str, Segment | OutlinedSegment]  # by their keys on the state to
 class RestoredState:
     """`segments` of open and reopenable runs, by their keys; `marks` of closed runs; `now`: newest broker time (ms).
 
-    Where they have more than `most` bytes, only outlines are held of what comes of runs of `light` bytes and more:
-    lighter ones are not worth reading the topic at their end. `dialects` are needed for outlines alone.
+    If the segments have more than `most` bytes, only outlines are kept of further segments of runs of `light` bytes and
+    more; for lighter runs it doesn't pay to read the topic again at their end. `dialects` are used for outlines only.
     """
 
     def __init__(self, dialects: Mapping[str, Dialect] | None = None, most: int = sys.maxsize, light: int = 0) -> None:
@@ -32,12 +32,12 @@ class RestoredState:
         self.segments: dict[bytes, tuple[RunKey, Segment | OutlinedSegment]] = {}
         self.marks = Marks()
         self.now = 0
-        self.room = most  # below 0 where light runs take more
+        self.room = most  # below 0 if light runs take more
         self.light = light
         self.sizes: Counter[RunKey] = Counter()  # bytes of each run's segments
 
     def take(self, key: bytes, value: bytes | None) -> None:
-        """One record, in the topic's order; None removes what the key stands for. Raises InvalidRecord."""
+        """Take one record, in the topic's order; the value None removes the key's entry. Raises InvalidRecord."""
         if value is None:
             if not self._remove(key) and (mark := state.mark_of(key)) is not None:
                 self.marks.remove_entry(*mark)
@@ -78,7 +78,7 @@ class RestoredState:
     ) -> tuple[dict[RunKey, SpilledRun], dict[RunKey, SpilledRun], list[RunKey]]:
         """Return (open runs, reopenable ones, complete ones whose worker died before it removed their segments).
 
-        `found` is from `by_run`. The mark of a run that is open goes: it was reopened since.
+        `found` is from `by_run`. The mark of an open run is removed, since the run was reopened after it.
         """
         spilled: dict[RunKey, SpilledRun] = {}
         reopenable: dict[RunKey, SpilledRun] = {}

@@ -13,12 +13,12 @@ from topics.state import RunKey, Segment
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
-TurnKey = tuple[str | None, str]  # (tenant, turn_id): the turn_id is made of thread and run alone
+TurnKey = tuple[str | None, str]  # (tenant, turn_id): the turn_id is derived from thread and run alone
 
 
 @dataclass(slots=True)
 class Counts:
-    """The counts since the last look; the caller adds them to its metrics and resets them."""
+    """The counts since the last reset; the caller adds them to its metrics and resets them."""
 
     records: int = 0
     events: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # by dialect
@@ -32,7 +32,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Unbuilt:
-    """A run whose turn could not be built. `segments`: state keys of raw records that are to become dead letters."""
+    """A run whose turn could not be built. `segments`: state keys of the raw records that must become dead letters."""
 
     run: RunKey
     segments: tuple[str, ...]
@@ -41,9 +41,9 @@ class Unbuilt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Oversized:
-    """A run whose turns are larger than their topic takes, to be cut by `oversized.cut_off`.
+    """A run whose turns exceed the record limit of their topic, to be cut by `oversized.cut_off`.
 
-    `segments`: state keys of its raw records; `rest`: those that the state topic does not have.
+    `segments`: state keys of its raw records; `rest`: records that the state topic does not have.
     """
 
     run: RunKey
@@ -66,10 +66,10 @@ class Parked:
 
 
 class Built(NamedTuple):
-    """A run that has turns among the results, and what these were made of, for the case that they can't be encoded.
+    """A run with turns among the results, and its raw records, for the case that the turns can't be encoded.
 
-    `records`: those that were not spilled before it ended; `segments`: state keys of the others. `offset` and `at`, the
-    broker's time (ms), are those of its newest record.
+    `records`: those that were not spilled before it ended; `segments`: state keys of the others. `offset` and `at`
+    (broker ms) are those of its newest record.
     """
 
     run: RunKey
@@ -85,8 +85,8 @@ class Out:
     """Results since they were last taken.
 
     `turns`, `telemetry`, `feedback`, `dead` and `segments` must be delivered before `marks` (state keys to write, or to
-    remove with None) are, and these before any offset past them is committed. `built` tells in their order whose the
-    turns are, but for those of runs that were cut off, which come last.
+    remove with None) are, and these before any offset past them is committed. `built` has the runs of `turns`, in the
+    same order, except runs that were cut off, whose turns come last.
     """
 
     turns: list[TurnRecord] = field(default_factory=list)
@@ -99,10 +99,10 @@ class Out:
     parked: list[Parked] = field(default_factory=list)
     segments: list[tuple[str, bytes]] = field(default_factory=list)
     marks: list[tuple[str, bytes | None]] = field(default_factory=list)
-    large: set[TurnKey] = field(default_factory=set)  # turns whose values should leave before they are encoded
+    large: set[TurnKey] = field(default_factory=set)  # turns whose values should be moved out before they are encoded
 
     def add(self, other: Out) -> None:
-        """Put the turns, telemetry and dead letters of another behind its own."""
+        """Append the turns, telemetry and dead letters of another."""
         self.turns += other.turns
         self.telemetry += other.telemetry
         self.dead += other.dead
@@ -119,7 +119,7 @@ class Out:
             try:
                 for turn in own:
                     encode(turn)
-            except Exception as error:  # an error of this program, and it would be the same the next time
+            except Exception as error:  # an error of this program, which a retry would repeat
                 detail = f"the turn could not be encoded: {type(error).__name__}: {error}"
                 if run.segments:
                     self.unbuilt.append(Unbuilt(run.run, run.segments, detail))

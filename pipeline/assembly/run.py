@@ -1,7 +1,7 @@
-"""One run: what it has seen, and the builder of its turns.
+"""One run: which events it has seen, and the builder of its turns.
 
-`seq` numbers a run's events without holes. Records may come twice, in other batches, or out of order: what was seen
-is dropped and counted, what is early waits in a window until the hole before it is filled.
+`seq` numbers a run's events without holes. Records may come twice, in other batches, or out of order: known events are
+dropped and counted, early ones wait in a window until the hole before them is filled.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
 from turnmill import traceparent
 from turnmill.errors import InvalidRecord, Reason
 
-GUESSES: Final = 3  # how often in a row the next record of a run may be foreseen wrongly until it is no more
+GUESSES: Final = 3  # wrong predictions of a run's next record in a row, after which no more are made
 
 
 class Run:
     """One open run. `next` is the seq of the event that must come next; `end` is set when the run is over.
 
-    `first_offset` is the oldest raw record that is needed to build it again and is not spilled, `last_offset` its
-    newest; `last_at` the broker's time (ms) of that one; `size` what all its records weigh (see `weight`), `spilled` of
-    those in the state topic, `ahead` of those that wait for one before them.
+    `first_offset`: of the oldest raw record that is needed to build it again and is not spilled; `last_offset`: of its
+    newest record, `last_at` the broker's time (ms) of it. `size`: the weight of all its records (see `weight`),
+    `spilled`: of those on the state topic, `ahead`: of those that wait for earlier ones.
 
-    A run weighs `most` at most, counted in the order in which its records are applied: so the limit cuts it at the same
-    record whatever their order and their batches. `beyond` holds that record and what else came; None before.
+    A run weighs at most `most`, counted in the order in which its records are applied, so the limit cuts it at the same
+    record, however they arrive. `beyond`: this record and all that came after it; None before.
 
-    `expected`: what its next record is like if it only goes on with a text; `RunStates` sets it.
+    `expected`: the form of its next record, if that only continues a text; set by `RunStates`.
 
-    `read`: of a parked run, see `park`, the offset up to which its events were read; None: it is not parked. `told`:
-    `next`, when it was told what the run has used.
+    `read`: the offset up to which the events of a parked run were read, see `park`; None: it is not parked. `told`: the
+    value of `next` when its usage was last reported.
     """
 
     __slots__ = (
@@ -71,14 +71,14 @@ class Run:
 
     def __init__(self, envelope: Envelope, dialect: Dialect, record: Record, most: int = sys.maxsize) -> None:
         context = Context(envelope["thread_id"].lower(), envelope["run_id"], envelope["agent_id"], dialect.name)
-        context.tenant = envelope.get("tenant") or None  # that of all its records: it is a part of the run's name
+        context.tenant = envelope.get("tenant") or None  # the same in all its records, as part of the run's key
         if record.headers:
             context.traceparent = traceparent.of_headers(record.headers)
         self.builder = Builder(context, envelope["ts"])
         self.dialect = dialect
         self.next = 0
         self.early = SequenceWindow()
-        self.gap_at: int | None = None  # broker ms since when nothing has come to fill the hole before `early`
+        self.gap_at: int | None = None  # broker ms since when the hole before `early` has not been filled
         self.end: End | None = None
         self.ended_at: int | None = None  # broker ms of the stream's own terminal event
         self.opened_at = self.last_at = record.timestamp
@@ -97,7 +97,7 @@ class Run:
         self.guesses = GUESSES if read_deltas is not None else 0
 
     def knows(self, envelope: Envelope) -> bool:
-        """Return True if a record brings nothing new: its events and its `end` were applied or wait already."""
+        """Return True if a record has nothing new: its events and its `end` were applied, or wait already."""
         seq, count, end = envelope["seq"], len(envelope["events"]), envelope.get("end")
         if seq > self.next:
             return self.early.holds(envelope)
@@ -106,10 +106,10 @@ class Run:
         return bool(seq + count < self.next)
 
     def misses(self, envelope: Envelope) -> bool:
-        """Return True if events of a record are new to it.
+        """Return True if a record has new events.
 
-        Where none is, its `end` may be: a run that was opened again has none, so only the offset tells that the record
-        is read again.
+        If it has none, its `end` may be new. A reopened run has no `end`, so only the offset shows that the record is
+        read again.
         """
         return bool(envelope["seq"] + len(envelope["events"]) > self.next)
 
@@ -121,7 +121,7 @@ class Run:
             self.take(envelope, record)
 
     def take(self, envelope: Envelope, record: Record) -> None:
-        """As `feed`, of a record that brings something new."""
+        """As `feed`, for a record that has something new."""
         self.last_at = max(self.last_at, record.timestamp)
         if envelope["seq"] > self.next:
             if self.read is not None:
@@ -140,11 +140,11 @@ class Run:
         self.gap_at = record.timestamp if self.early else None
 
     def _apply(self, envelope: Envelope, record: Record) -> None:
-        """Apply the events of a record that starts at or before `next`, unless the run weighs as much as it may."""
+        """Apply the events of a record that starts at or before `next`, unless the run exceeds its weight limit."""
         size, before = len(record.value or b""), self.size - self.ahead
         if envelope.__class__ is Outline:
             size = envelope.weight
-        elif size > LARGE_RECORD or before + size > LIGHT:  # else it weighs its bytes
+        elif size > LARGE_RECORD or before + size > LIGHT:  # else its weight is its bytes
             size = weight(size, envelope["events"], before)
         self.size += size
         if before + size > self.most:
@@ -158,7 +158,7 @@ class Run:
                 return
             self.duplicates += seen
             events, dt = events[seen:], dt[seen:] if dt else None
-        if envelope["seq"] == 0:  # the record that came first may not have been the first one
+        if envelope["seq"] == 0:  # the first record to come may not have been the run's first
             self.builder.context.agent_id = envelope["agent_id"]
         if envelope.get("run"):
             wrong = self.builder.context.learn(envelope["run"])
@@ -173,7 +173,7 @@ class Run:
             self.end = envelope["end"]
 
     def apply_events(self, ts: int, events: list[Any], dt: list[int] | None, record: Record) -> None:
-        """Apply events that follow directly on those before. The hot path: a dictionary look-up and a call each."""
+        """Apply events that directly follow the previous ones. The hot path: a dictionary look-up and a call each."""
         builder, dialect = self.builder, self.dialect
         if not builder.started:
             builder.started = True
@@ -191,14 +191,14 @@ class Run:
                 wire = dialect.wire
                 name = event.get(wire.kind) if wire.untyped else event[wire.kind]
                 dialect.handlers.get(name, dialect.unknown)(builder, event)
-            except Exception as error:  # whatever a hostile event does: it is one dead letter
+            except Exception as error:  # whatever a hostile event does, it becomes one dead letter
                 self._refuse_event(event, error, record)
         else:
             at = self._apply_many(ts, events, dt, record)
         self._pass(at, count, record)
 
     def _pass(self, at: int, count: int, record: Record) -> None:
-        """So many events were applied, the last one of this time."""
+        """Note that `count` events were applied, the last one of the time `at`."""
         builder = self.builder
         if at > builder.last_at:
             builder.last_at = at
@@ -207,9 +207,9 @@ class Run:
             self.ended_at = None if builder.ended is None else record.timestamp
 
     def go_on(self, first: int, last: int, count: int, text: str, record: Record) -> bool:
-        """Take a record that is as expected; return False, with nothing changed, if it does more than continue a text.
+        """Apply a record that is as expected; return False, with nothing changed, if it does more than continue a text.
 
-        It has `count` events, which say `text` together, from `first` to `last` (ms).
+        It has `count` events from `first` to `last` (ms), with the joined text `text`.
         """
         builder, expected = self.builder, self.expected
         if expected is None or self.early:
@@ -227,9 +227,9 @@ class Run:
         return True
 
     def foresee(self, envelope: Envelope) -> ExpectedRecord | None:
-        """Return the expected next record if it goes on as this one ends, which was the newest.
+        """Return the form of the next record if it continues this one, the newest.
 
-        None: it is not known.
+        None: it can't be predicted.
         """
         event = envelope["events"][-1] if envelope["events"] else None
         if event.__class__ is not dict:
@@ -247,7 +247,7 @@ class Run:
             self.ended_at = record.timestamp
 
     def _apply_many(self, ts: int, events: list[Any], dt: list[int] | None, record: Record) -> int:
-        """Apply them in order, deltas in stretches: at once they cost half. -> the last one's time."""
+        """Apply events in order, deltas in stretches, which cost half. Return the time of the last one."""
         builder, dialect = self.builder, self.dialect
         handler_of, stretch_of, kind, unknown, untyped = (
             dialect.handlers.get,
@@ -278,7 +278,7 @@ class Run:
         return builder.at
 
     def _refuse_event(self, event: Any, error: Exception, record: Record) -> None:
-        if self.builder.lossy:  # a consequence of what was lost
+        if self.builder.lossy:  # a consequence of the lost events
             return
         reason, detail = refusal(event, self.dialect.wire.kind, error)
         self._add_refusal(record, reason, f"seq {self.next}+: {detail}")
@@ -287,7 +287,7 @@ class Run:
         self.refusals.append(Refused(record, reason, detail))
 
     def reopen(self, revision: int, at: int) -> None:
-        """Go on after it was closed as interrupted; `at`: broker ms of the record that opened it again."""
+        """Go on after it was closed as interrupted; `at`: broker ms of the record that reopened it."""
         self.revision = revision
         self.end = None
         self.ended_at = at if self.builder.ended else None
@@ -295,9 +295,9 @@ class Run:
         self.gap_at = at if self.early else None
 
     def park(self) -> None:
-        """Drop what its events have made: from here on it is followed by their numbers alone.
+        """Drop the turns built so far: from here on, only the numbers of its events are followed.
 
-        All of its records must be on the state topic.
+        All its records must be on the state topic.
         """
         self.read = self.last_offset
         self.dialect = listening(self.dialect)
@@ -316,24 +316,24 @@ class Run:
         return self.early.holes(self.next) if self.early else []
 
     def last_seq(self) -> int:
-        """Return the highest seq that was seen; -1 where there was no event."""
+        """Return the highest seq seen; -1 if there was no event."""
         return self.early.last_seq(self.next) if self.early else self.next - 1
 
     def count(self, missing: Iterable[Sequence[int]]) -> int:
-        """Return how many events were seen: all but those in `missing`, which are its holes."""
+        """Return the number of events seen: all except `missing`, its holes."""
         return self.last_seq() + 1 - sum([last - first + 1 for first, last in missing])
 
     def verdict(self) -> str:
         """Return how the run ended.
 
-        A publisher that saw it break off knows best, then the stream's own terminal event.
+        A publisher's report that it broke off takes precedence, then the stream's own terminal event.
         """
         if self.builder.ended is None:
             return self.end or "disconnected"
         return self.end if self.end in ("aborted", "error") else self.builder.ended
 
     def past_the_holes(self, builder: Builder) -> None:
-        """Go on past the holes with a builder, which is as far as this run: parts that were open across one go."""
+        """Apply the early events to `builder`, a copy of this run's; parts that were open across a hole are dropped."""
         seqs = sorted(self.early)
         ahead = Run(self.early[seqs[0]][0], self.dialect, self.early[seqs[0]][1])
         ahead.next, ahead.builder = self.next, builder

@@ -1,4 +1,4 @@
-"""The ends of a partition's runs: the results that are handed over, and the next state of each run."""
+"""Ends the runs of a partition: hands their results over, and moves each run to its next state."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from turnmill.errors import InvalidRecord, Reason
 
 
 class RunEnds:
-    """The runs of a partition by their states, and in `out` what comes of those that are over.
+    """The runs of a partition by their states, and in `out` the results of those that are over.
 
-    `awaited`: parked runs that are over, which their host builds; and the records that have come for them since, which
-    have `awaited_bytes`.
+    `awaited`: parked runs that are over, and that the host will build, with the records that have come for them since;
+    `awaited_bytes`: the size of these records.
     """
 
     def __init__(self, limits: Limits, finishing: Finishing) -> None:
@@ -40,10 +40,10 @@ class RunEnds:
     def collect(self, run: Run, record: Record) -> None:
         """Move a run's results so far to `out`; a record with many bad events is one dead letter.
 
-        `record` is the one that it took last.
+        `record` is the last one that it has applied.
         """
         if run.read is not None:
-            run.refusals.clear()  # they come again when it is built
+            run.refusals.clear()  # they are repeated when it is built
         if run.builder.telemetry:
             for event in self.finishing.streamed(run, record):
                 if event["type"] != FEEDBACK:
@@ -78,7 +78,7 @@ class RunEnds:
                     event, turns, telemetry = Event.TOO_LARGE, [], []
                     after = self.runs.after(key, event)
                     self._hand_over(key, run)
-            except Exception as error:  # a turn that can't be built is lost to its readers, but stops nothing
+            except Exception as error:  # a turn that can't be built must not stop anything else
                 event, turns, telemetry = Event.UNBUILDABLE, [], []
                 after = self.runs.after(key, event)
                 self._bury(key, run, f"the turn could not be built: {type(error).__name__}: {error}")
@@ -105,7 +105,7 @@ class RunEnds:
             self.give_up(key, run, str(error))
 
     def _hand_over(self, key: RunKey, run: Run) -> None:
-        """Its turns are larger than their topic takes: the host reads what of it is spilled, and cuts it off."""
+        """Hand over a run whose turns exceed their topic's limit: the host reads its spilled records, and cuts it."""
         parent, clocks = run.builder.context.traceparent, Clocks(run.opened_at, run.gap_at, run.ended_at)
         rest = Segment(run.first_offset, run.last_offset, run.last_at, clocks, run.unspilled, 0, parent)
         self.out.oversized.append(Oversized(key, self.segments.of(key), rest, run.revision))
@@ -113,15 +113,15 @@ class RunEnds:
     def give_up(self, key: RunKey, run: Run | None, detail: str) -> None:
         """Give up a run that can't be moved or built, so that it stops no other; see `run_states`.
 
-        All of its records are dead letters then, so a restart must not find those that were spilled. None: it has no
-        others.
+        All its records become dead letters, so a restart must not find the spilled ones. `run` None: all its records
+        are spilled.
         """
         self._bury(key, run, detail)
         self.runs.give_up(key)
         self.remove_segments(key)
 
     def _bury(self, key: RunKey, run: Run | None, detail: str) -> None:
-        """Turn the raw records of a run into dead letters; those on the state topic are the host's to read."""
+        """Turn the raw records of a run into dead letters; the host reads those on the state topic."""
         spilled = self.segments.not_buried(key)
         if spilled:
             self.out.unbuilt.append(Unbuilt(key, spilled, detail))
@@ -133,9 +133,9 @@ class RunEnds:
             self.out.marks.extend((name, None) for name in self.segments.remove(key))
 
     def await_build(self, key: RunKey, now: int) -> None:
-        """Let the host read the records of a parked run that is over, or can't be followed.
+        """Have the host read the records of a parked run that is over, or can't be followed.
 
-        It calls `parked_runs.build`.
+        The host then calls `parked_runs.build`.
         """
         self.awaited[key] = []
         self.out.parked.append(Parked(key, self.segments.of(key), now, self.segments.size(key)))
@@ -146,7 +146,7 @@ class RunEnds:
         self.awaited_bytes += len(record.value or b"")
 
     def waited(self, key: RunKey) -> list[Record]:
-        """Return the records that came for an awaited run, which is built now."""
+        """Return and remove the records that came for an awaited run, which is built now."""
         records = self.awaited.pop(key)
         self.awaited_bytes -= sum([len(record.value or b"") for record in records])
         return records
@@ -166,7 +166,7 @@ class SegmentNames:
 
     def __init__(self) -> None:
         self._of: dict[RunKey, dict[str, int]] = {}
-        self._buried: dict[RunKey, int] = {}  # of how many of a run's segments the records are dead letters already
+        self._buried: dict[RunKey, int] = {}  # number of a run's segments whose records are dead letters already
 
     def __len__(self) -> int:
         return len(self._of)
@@ -175,23 +175,23 @@ class SegmentNames:
         return key in self._of
 
     def restore(self, found: Mapping[RunKey, Segments]) -> None:
-        """Take those that a restart has found."""
+        """Restore the segments that a restart has found."""
         self._of = {key: {name: segment.size for name, segment in own.items()} for key, own in found.items()}
 
     def add(self, key: RunKey, name: str, size: int) -> None:
-        """Of a segment that goes to the state topic; `size`: bytes of its records."""
+        """Add a segment that is written to the state topic; `size`: bytes of its records."""
         self._of.setdefault(key, {})[name] = size
 
     def of(self, key: RunKey) -> tuple[str, ...]:
-        """All of a run."""
+        """Return the keys of all segments of a run."""
         return tuple(self._of.get(key, ()))
 
     def size(self, key: RunKey) -> int:
-        """Bytes of all records of a run that are in its segments."""
+        """Return the bytes of all records in a run's segments."""
         return sum(self._of.get(key, {}).values())
 
     def not_buried(self, key: RunKey) -> tuple[str, ...]:
-        """Return the segments whose records are no dead letters yet."""
+        """Return the segments whose records are not dead letters yet."""
         return self.of(key)[self._buried.get(key, 0) :]
 
     def bury(self, key: RunKey) -> None:
@@ -199,6 +199,6 @@ class SegmentNames:
         self._buried[key] = len(self._of.get(key, ()))
 
     def remove(self, key: RunKey) -> tuple[str, ...]:
-        """Forget the segments of a run, which has no more use for them -> their keys."""
+        """Remove the segments of a run, which are no longer needed, and return their keys."""
         self._buried.pop(key, None)
         return tuple(self._of.pop(key, ()))

@@ -1,13 +1,14 @@
-"""The runs of the events topic, and which of them the assembler has open: from events and state. Pure.
+"""The runs of the events topic, and which of them the assembler has open, derived from events and state. Pure.
 
 Times in broker ms.
 
-A run is open from its first record to its `end`, or to the mark with which the assembler closes it, on its deadline or
-on its dialect's own end. Records of the events topic before the committed offset are not needed: what they brought to a
-run that is still open is in its segments on the state topic. Both topics may be read in any order: whether a run is
-over is asked of its newest offset and of its mark, as a restarted assembler does.
+A run is open from its first record to its `end`, or to the mark with which the assembler closes it, at a deadline or at
+the end of its stream. Records of the events topic before the committed offset are not needed: if their run is still
+open, they are in its segments on the state topic. Both topics may be read in any order: whether a run is over follows
+from its newest offset and its mark, as in a restarted assembler.
 
-Runs that are over are remembered for a while, too: they may go on, and readers of their threads ask where they began.
+Finished runs are remembered for a while, too: they may go on, and readers of their threads need to know where they
+began.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
 from turnmill.limits import LISTED_MARKS, LISTED_RUNS, NAME_CHARACTERS, OVER_BYTES
 
-PER_RUN, PER_CHARACTER = 900, 4  # bytes of memory that a run takes, and each character of its names
-SHARE: Final = 20  # of a tenant's runs, one in so many goes where there is no more room
+PER_RUN, PER_CHARACTER = 900, 4  # bytes of memory of a run, and of each character of its names
+SHARE: Final = 20  # one in so many of a tenant's runs is removed if there is no more room
 
 
 @dataclass(slots=True, eq=False)
 class ListedRun:
     """One run.
 
-    `events`: up to the newest one that was seen; `offset`: of its newest record; `first`: of the first one that was
-    seen, or that a segment names, and `seq`: with which event it began.
+    `events`: their number up to the newest one seen; `offset`: of its newest record; `first`: offset of the first
+    record seen, or named by a segment; `seq`: of the first event seen.
     """
 
     key: RunKey
@@ -54,24 +55,23 @@ class ListedRun:
     last_event: str | None = None
     offset: int = -1
     ended: bool = False
-    longest: int | None = None  # silence; None where the run was not seen from its beginning
-    counted: bool = False  # `longest`, as one of its agent's
-    text: str = ""  # the end of what it says, where somebody follows that
+    longest: int | None = None  # longest silence; None if the run was not seen from its beginning
+    counted: bool = False  # `longest` was added to the usual silence of its agent
+    text: str = ""  # the end of its text, while somebody follows it
 
     @property
     def thread(self) -> ThreadKey:
-        """The thread that it is of."""
+        """The run's thread."""
         return ThreadKey.of(self.key.thread_id, self.key.tenant)
 
 
 class RunList:
     """The open runs, at most `most`.
 
-    Beyond that, those go that spoke last, of the tenant that has most: they are taken up again with their next record.
-    `left_out` counts them.
+    Beyond that, those with the newest records are removed, of the tenant with the most runs: their next record adds
+    them again. `left_out` counts them.
 
-    Of those that are over, the longest silent are forgotten after `window` ms, or where they take more than `room`
-    bytes.
+    Finished runs, longest silence first, are removed after `window` ms, or if they take more than `room` bytes.
     """
 
     def __init__(self, reopen_ms: int, usual: UsualSilence, most: int = LISTED_RUNS) -> None:
@@ -83,12 +83,12 @@ class RunList:
         self._reopen = reopen_ms
         self._most = most
         self._open: dict[RunKey, ListedRun] = {}
-        self._over: OrderedDict[RunKey, ListedRun] = OrderedDict()  # the longest silent first
+        self._over: OrderedDict[RunKey, ListedRun] = OrderedDict()  # longest silence first
         self._over_bytes = 0
-        self._of_id: dict[str, dict[RunKey, ListedRun]] = {}  # thread id -> open runs, and those that are over
+        self._of_id: dict[str, dict[RunKey, ListedRun]] = {}  # thread id -> open and finished runs
         self._marks = Marks()
-        self._segments: dict[bytes, RunKey] = {}  # the run of each, by their keys on the state topic
-        self._spilled: Counter[RunKey] = Counter()  # how many of these each run has
+        self._segments: dict[bytes, RunKey] = {}  # key on the state topic -> run
+        self._spilled: Counter[RunKey] = Counter()  # number of segments of each run
 
     def __len__(self) -> int:
         return len(self._open)
@@ -106,7 +106,7 @@ class RunList:
         return {run.key.run_id: run for run in sorted(found, key=lambda run: run.first)}
 
     def threads(self, thread_id: str, since: int) -> set[ThreadKey]:
-        """Return the threads with this id that have such runs: one for each tenant that uses it."""
+        """Return the threads with this id that had a record since then, one for each tenant."""
         return {run.thread for run in self._of_id.get(thread_id, {}).values() if run.last_at >= since}
 
     def take_event(self, value: bytes | None, offset: int, at: int) -> None:
@@ -117,7 +117,7 @@ class RunList:
     def take(self, envelope: dict[str, Any], offset: int, at: int, *, past: bool = False) -> ListedRun:
         """Take a decoded record of the events topic, and return its run.
 
-        `past`: it is from before the committed offset, and opens none.
+        `past`: it is before the committed offset, and opens no run.
         """
         key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
         self.now = max(self.now, at)
@@ -159,7 +159,7 @@ class RunList:
             self._look_at(run)
 
     def _take_segment(self, name: bytes, key: RunKey, segment: Segment) -> None:
-        """Take a run's records, which stand for those on the events topic."""
+        """Take a run's records from the state topic, in place of those on the events topic."""
         known = self._known(key)
         for value in segment.records:
             with suppress(InvalidRecord):
@@ -167,7 +167,7 @@ class RunList:
                 self._opens(run, segment.last_offset)
                 run.started_at = min(run.started_at, segment.clocks.opened)
                 if known is None:
-                    run.longest = None  # a segment does not hold the times of its records
+                    run.longest = None  # a segment does not have the times of its records
         if name not in self._segments:
             self._segments[name] = key
             self._spilled[key] += 1
@@ -177,7 +177,7 @@ class RunList:
         return self._open.get(key) or self._over.get(key)
 
     def _fold(self, run: ListedRun | None, key: RunKey, envelope: dict[str, Any], offset: int, at: int) -> ListedRun:
-        """Fold a record into its run; `run` None: it is the first that is seen of it."""
+        """Update a run by a record, and return it; `run` None: this is the first record seen of it."""
         seq, events = envelope["seq"], envelope["events"]
         if run is None:
             run = ListedRun(key, envelope["agent_id"][:NAME_CHARACTERS], envelope["dialect"], at, at, offset, seq)
@@ -196,12 +196,12 @@ class RunList:
         if seq + len(events) > run.events:
             run.events, run.ended = seq + len(events), False
             run.last_event = (kind_of(events[-1]) if events else None) or run.last_event
-        if seq + len(events) == run.events and envelope.get("end") is not None:  # an older end was gone on from
+        if seq + len(events) == run.events and envelope.get("end") is not None:  # an older end does not count
             run.ended = True
         return run
 
     def _opens(self, run: ListedRun, offset: int) -> None:
-        """Have a run among the open ones; `offset`: of a record that the assembler takes."""
+        """Add a run to the open ones; `offset`: of a record that the assembler applies."""
         run.offset = max(offset, run.offset)
         if self._over.pop(run.key, None) is not None:
             self._over_bytes -= _size(run.key)
@@ -212,7 +212,7 @@ class RunList:
             self._settle(run, self._marks.get(key))
 
     def _settle(self, run: ListedRun, closed: Closed | None) -> None:
-        """Put a run where it belongs; `closed`: its mark."""
+        """Keep a run among the open ones, or move it to the finished ones; `closed`: its mark."""
         goes_on = closed is None or (run.offset > closed.offset and not (closed.complete or closed.cut))
         if goes_on and not run.ended:
             run.counted = False
@@ -242,7 +242,7 @@ class RunList:
                 del self._of_id[key.thread_id]
 
     def _remove(self, name: bytes) -> None:
-        """Take a tombstone. A run that has lost all of its segments was given up."""
+        """Take a tombstone. A run that has lost all its segments was given up."""
         key = self._segments.pop(name, None)
         if key is not None:
             self._spilled[key] -= 1
@@ -270,7 +270,7 @@ def _size(key: RunKey) -> int:
 
 
 def kind_of(event: Any) -> str | None:
-    """Return the type of an event on its wire, or the name under which it was sent."""
+    """Return the type of an event on its wire, or the event name under which it was sent."""
     if not isinstance(event, dict):
         return None
     return next((found for name in ("type", "event", "method", "object") if (found := _name(event.get(name)))), None)

@@ -1,14 +1,14 @@
-"""The states of a run: what they are, what moves a run from one to another, and where the runs of a partition are kept.
+"""The state machine of runs: states, events, transitions, and the containers of a partition's runs, one per state.
 
-What affects the state machine lives in this file. `Partition` and `deadlines` find out what has happened and name it as
-an `Event`; TRANSITIONS says where the run goes; `RunStates` takes it there, and nothing else may write to its places.
+The whole state machine is in this file. `Partition` and `deadlines` determine what has happened and name it as an
+`Event`; TRANSITIONS defines the next state; only `RunStates` moves runs, and nothing else may write to its containers.
 
-Each run is kept in the one place that stands for its state. A record that an open run was waiting for is no event: it
-changes the run, but not its state, so that the hot path only looks a run up in `RunStates.open`.
+Each run is kept in the one container of its state. The next record of an open run is no event: it changes the run, but
+not its state, so that the hot path only looks a run up in `RunStates.open`.
 
-A move that is not in the table is an error of this program. `ImpossibleTransition` is raised before anything has
+A transition that is not in the table is an error of this program. `ImpossibleTransition` is raised before anything has
 changed. `Partition` catches it for one run at a time: neither the other runs nor the partition's offsets wait for it,
-and all raw records of the run become dead letters, also those that are on the state topic.
+and all raw records of the run become dead letters, also those on the state topic.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNKNOWN, OPEN, SPILLED, REOPENABLE, CLOSED = State  # an attribute of an Enum ta
 
 
 class Event(StrEnum):
-    """The events of a run's life. Its end has two outcomes, and each is an event of its own."""
+    """The events of a run's life. Its end may be complete or interrupted; each is an event of its own."""
 
     RECORD = "a record brings something new"
     SPILL_DUE = "the oldest record that is not spilled has waited for longer than `spill_after`"
@@ -85,11 +85,11 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (OPEN, Event.UNBUILDABLE): REOPENABLE,
     (OPEN, Event.GIVEN_UP): UNKNOWN,
     (SPILLED, Event.RECORD): OPEN,
-    (SPILLED, Event.PUBLISHER_COMPLETE): CLOSED,  # its worker died before it could say so
+    (SPILLED, Event.PUBLISHER_COMPLETE): CLOSED,  # its worker died before it could write the mark
     (SPILLED, Event.PUBLISHER_INTERRUPTED): REOPENABLE,  # likewise
     (SPILLED, Event.STREAM_COMPLETE): CLOSED,
     (SPILLED, Event.STREAM_INTERRUPTED): REOPENABLE,
-    (SPILLED, Event.WINDOW_FULL): REOPENABLE,  # likewise; or it is a parked run, which is built when it is over
+    (SPILLED, Event.WINDOW_FULL): REOPENABLE,  # likewise; or a parked run, which is built when it is over
     (SPILLED, Event.GAP_TIMEOUT): REOPENABLE,
     (SPILLED, Event.IDLE_TIMEOUT): REOPENABLE,
     (SPILLED, Event.RUN_TIMEOUT): REOPENABLE,
@@ -121,26 +121,26 @@ def next_state(state: State, event: Event) -> State:
 class RunStates:
     """The runs of one partition by their state. Closed ones are bounded in number, reopenable ones in bytes, too.
 
-    The tenants share these bounds: the oldest run goes of the one that holds most, so that whoever closes runs by the
-    thousand makes room at his own cost. `release` is called with each run whose records on the state topic are of no
-    more use.
+    The tenants share these limits: beyond them, the oldest run of the tenant with the most is removed, so that a tenant
+    that closes thousands of runs displaces its own. `release` is called with each run whose records on the state topic
+    are no longer needed.
     """
 
     def __init__(self, limits: Limits, release: Callable[[RunKey], None]) -> None:
         self.limits = limits
         self.release = release
-        self.open: dict[RunKey, Run] = {}  # the one with the oldest record that is not spilled comes first
-        self.expecting: dict[bytes, Entry] = {}  # what open runs expect, by the head of their records
+        self.open: dict[RunKey, Run] = {}  # by the oldest record that is not spilled, oldest first
+        self.expecting: dict[bytes, Entry] = {}  # the expected records of open runs, by their heads
         self.spilled: dict[RunKey, SpilledRun] = {}
-        self.spilled_weight = 0  # what they take of the memory
-        self.reopenable: OrderedDict[RunKey, SpilledRun] = OrderedDict()  # the one that was closed first comes first
+        self.spilled_weight = 0  # approximate memory of spilled runs
+        self.reopenable: OrderedDict[RunKey, SpilledRun] = OrderedDict()  # in the order in which they were closed
         self.marks = Marks()  # of reopenable and closed runs
         self._reopenable_of: dict[str | None, OrderedDict[RunKey, None]] = {}  # the same by tenant
         self._reopenable_bytes = Shares()
 
     @property
     def reopenable_bytes(self) -> int:
-        """Of all records of reopenable runs."""
+        """The bytes of all records of reopenable runs."""
         return self._reopenable_bytes.total
 
     def state(self, key: RunKey) -> State:
@@ -158,12 +158,12 @@ class RunStates:
         return next_state(self.state(key), event)
 
     def resume(self, key: RunKey, run: Run, before: State) -> None:
-        """Open a run with a record, or go on with it; its state was `before`. Raises ImpossibleTransition."""
+        """Open a run at a record, or reopen it; its state was `before`. Raises ImpossibleTransition."""
         self._leave(key, Event.RECORD, before)
         self.open[key] = run
 
     def expect(self, run: Run, expected: ExpectedRecord | None) -> None:
-        """Set the record that an open run expects next, or none in particular."""
+        """Set the form of the record that an open run expects next; None: none in particular."""
         before = run.expected
         if before is not None and before.head in self.expecting and self.expecting[before.head][4] is run:
             del self.expecting[before.head]
@@ -172,11 +172,11 @@ class RunStates:
             self.expecting[expected.head] = expected.entry(run)
 
     def sort_open(self) -> None:
-        """Put the open runs into their order again."""
+        """Restore the order of the open runs."""
         self.open = dict(sorted(self.open.items(), key=lambda item: item[1].first_offset))
 
     def spill(self, key: RunKey, event: Event) -> None:
-        """All records of an open run are on the state topic. Raises ImpossibleTransition."""
+        """Move an open run, all of whose records are on the state topic. Raises ImpossibleTransition."""
         run = self.open[key]
         self._leave(key, event)
         self._put_spilled(key, SpilledRun.of(run))
@@ -198,7 +198,7 @@ class RunStates:
         self._leave(key, Event.GIVEN_UP)
 
     def expire(self, now: int) -> list[tuple[RunKey, Closed]]:
-        """Forget what is too old to matter at `now` (broker ms) -> the marks that are to be removed."""
+        """Remove runs and marks that have expired at `now` (broker ms); return the marks to remove from the topic."""
         while self.reopenable:
             key = next(iter(self.reopenable))
             closed = self.marks.get(key)
@@ -212,9 +212,9 @@ class RunStates:
         return forgotten
 
     def restore(self, spilled: dict[RunKey, SpilledRun], reopenable: Mapping[RunKey, SpilledRun], marks: Marks) -> None:
-        """Take over what another worker left, before the first record; `reopenable` are among `marks`, in any order.
+        """Restore the state that another worker left, before the first record; `marks` include those of `reopenable`.
 
-        The table is asked once for each kind: marks come by the ten thousand.
+        The table is consulted once for each kind, since there are tens of thousands of marks.
         """
         for event, count in (
             (Event.RESTORED_OPEN, len(spilled)),
@@ -259,7 +259,7 @@ class RunStates:
             del self._reopenable_of[key.tenant]
 
     def _leave(self, key: RunKey, event: Event, before: State | None = None) -> State:
-        """Take a run out of its place -> its next state. Raises ImpossibleTransition, and has changed nothing then."""
+        """Remove a run from its container; return its next state. Raises ImpossibleTransition before any change."""
         before = self.state(key) if before is None else before
         after = next_state(before, event)
         if before is OPEN:

@@ -1,4 +1,4 @@
-"""Records of a run that came too early: they wait until the events before them are there."""
+"""Early records of a run, which wait for the events before them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.assembly.records import Envelope, Record
 
 
 class SequenceWindow(dict[int, tuple[Envelope, Record]]):
-    """Early records by the seq of their first event; `events` is how many events they hold.
+    """Early records by the seq of their first event; `events`: the number of their events.
 
     It is a dict, so that asking whether it is empty costs nothing: the hot path does so for each record.
     """
@@ -21,7 +21,7 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         self.order: list[int] = []  # the seqs, as a heap
 
     def put(self, envelope: Envelope, record: Record) -> None:
-        """Keep a record, in place of one with the same seq that brings less; an `end` stays, whichever has it."""
+        """Keep a record in place of one with the same seq, which has less; an `end` of either is kept."""
         seq = envelope["seq"]
         if seq in self:
             held = self[seq][0]
@@ -35,7 +35,7 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         self.events += _weight(envelope)
 
     def holds(self, envelope: Envelope) -> bool:
-        """Return True if all that a record brings waits already, its `end` included."""
+        """Return True if all events of a record, and its `end`, wait already."""
         if envelope["seq"] not in self:
             return False
         held = self[envelope["seq"]][0]
@@ -43,7 +43,7 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         return enough and (envelope.get("end") is None or held.get("end") is not None)
 
     def take_due(self, following: int) -> tuple[Envelope, Record] | None:
-        """Take out the first record, if it starts at or before the event `following`."""
+        """Remove and return the first record, if it starts at or before the event `following`."""
         if not self.order or self.order[0] > following:
             return None
         due = self.pop(heapq.heappop(self.order))
@@ -51,7 +51,7 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         return due
 
     def take_all(self) -> list[tuple[Envelope, Record]]:
-        """Take out all records, by their seq."""
+        """Remove and return all records, sorted by seq."""
         held = [self[seq] for seq in sorted(self)]
         self.clear()
         self.order.clear()
@@ -68,7 +68,7 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         return holes
 
     def last_seq(self, following: int) -> int:
-        """Return the highest seq that was seen, where all before `following` were."""
+        """Return the highest seq seen, given that all before `following` were seen."""
         ends = [seq + len(envelope["events"]) for seq, (envelope, _) in self.items()]
         return max([following, *ends]) - 1
 

@@ -1,4 +1,4 @@
-"""Runs whose raw records are on the state topic: how they get there as segments, and how they are built again."""
+"""Runs whose raw records are on the state topic: making segments of them, and building runs from segments."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from turnmill import traceparent
 from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord, Reason
 
-DialectOf = Callable[[Envelope], Dialect]  # raises InvalidRecord for an envelope of none
+DialectOf = Callable[[Envelope], Dialect]  # raises InvalidRecord for an unknown dialect
 
 
 @dataclass(slots=True, eq=False)
 class SpilledRun:
-    """A run all of whose records are on the state topic. Times in broker ms; `size`: what its records weigh.
+    """A run all of whose records are on the state topic. Times in broker ms; `size`: the weight of its records.
 
-    After a restart it is only its `segments`, until it is needed and is built again from them; `gap_at` and `ended_at`
-    are those of `Run`, as far as the segments say them.
+    After a restart, it consists of its `segments` only, until it is needed and is built again from them; `gap_at` and
+    `ended_at` are those of `Run`, as far as the segments have them.
 
-    `read` is set where it is parked: the offset up to which its events were read. What is held here of a parked run
-    follows it alone, as outlines do; its turn is built by `parked_runs.build`.
+    `read` is set if it is parked: the offset up to which its events were read. A parked run is only followed, by `run`
+    or outlines; its turn is built by `parked_runs.build`.
     """
 
     segments: list[Segment | OutlinedSegment]
@@ -51,7 +51,7 @@ class SpilledRun:
     ) -> SpilledRun:
         """Return a run that a restart has found.
 
-        `since`: the offset of the mark that closed it last, -1 where none has.
+        `since`: the offset of its last mark, -1 if it has none.
         """
         newer = [segment for segment in segments if segment.last_offset > since] if is_open else list(segments)
         newest = max(newer, key=_place)
@@ -65,7 +65,7 @@ class SpilledRun:
         return restored
 
     def outlined(self, dialects: Mapping[str, Dialect]) -> SpilledRun:
-        """Return the run parked: it is only its segments, all of whose events were read."""
+        """Return the run as a parked one, with outlines of its segments, all of whose events were read."""
         read = max(segment.last_offset for segment in self.segments)
         return replace(self, segments=_outlined(self.segments, dialects), read=read)
 
@@ -80,7 +80,7 @@ class SpilledRun:
         return self.size if self.read is None else 0
 
     def rebuilt(self, key: RunKey, dialect_of: DialectOf, dead: list[Refused], most: int) -> Run | None:
-        """Return the run, built again where it has to be; None where nothing of it can be read."""
+        """Return the run, built again if necessary; None if nothing of it can be read."""
         if self.run is None:
             if self.read is not None:
                 self.run = _parked(self, dialect_of, most)
@@ -99,7 +99,7 @@ def _outlined(
 
 
 def _emptied(segments: list[Segment | OutlinedSegment]) -> Iterator[Segment]:
-    """Yield the segments with records, in order; the list is emptied, so that the records go as the run grows."""
+    """Yield the segments with records, in order; empty the list, so that the records are freed as the run grows."""
     segments.sort(key=_place, reverse=True)
     while segments:
         segment = segments.pop()
@@ -115,20 +115,20 @@ def rebuild(
     most: int,
     unread: Callable[[Run, Segment, Record], None] | None = None,
 ) -> Run | None:
-    """Return the run `key`, built from its raw records; None where nothing can be read.
+    """Return the run `key`, built from its raw records; None if nothing can be read.
 
-    Its telemetry and dead letters went out when they were read first.
+    Its telemetry and dead letters were published when the records were first read.
 
-    Segments come in their order, and best one at a time. `most`: bytes that the run may have. Records that can't be
-    read any more go to `dead`. `unread` is called behind each record, and takes what it has brought where its events
-    were not read before: of a parked run.
+    `segments`: in their order, best one at a time. `most`: maximum weight of the run. Records that can't be read any
+    more are added to `dead`. `unread` is called after each record; for a parked run, it collects the results of events
+    that were not read before.
     """
     run: Run | None = None
     named = key.thread_id.encode()
     for segment in segments:
         headers = traceparent.headers(segment.traceparent) if segment.traceparent is not None else ()
         for value in segment.records:
-            if run is not None and run.beyond is not None:  # the limit was lowered since, or it was parked
+            if run is not None and run.beyond is not None:  # the limit was lowered since, or the run was parked
                 run.beyond.append(StoredRecord(value, segment.last_offset, segment.at, named))
                 continue
             record = StoredRecord(value, segment.last_offset, segment.at, named, headers)
@@ -136,20 +136,20 @@ def rebuild(
                 envelope = decode(value)
                 dialect = dialect_of(envelope)
                 run = run or Run(envelope, dialect, record, most)
-                if run.end is not None and not run.knows(envelope):  # it was closed, and this record opened it again
+                if run.end is not None and not run.knows(envelope):  # it was closed, and reopened by this record
                     run.reopen(run.revision, record.timestamp)
                 run.feed(envelope, record)
-            except InvalidRecord as error:  # a newer worker could read it
+            except InvalidRecord as error:  # written by a newer worker
                 dead.append(Refused(record, error.reason, error.detail))
                 continue
-            except Exception as error:  # nothing in one record may stop the rest: as `Partition.take`
+            except Exception as error:  # no single record may stop the rest, as in `Partition.take`
                 dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
                 continue
             run.spilled = run.size
             run.last_offset = max(run.last_offset, segment.last_offset)
             if unread is not None:
                 unread(run, segment, record)
-        if run is not None:  # as it was: its records have the time of the last of them
+        if run is not None:  # restore the time: its records have that of the last of them
             run.opened_at, run.gap_at, ended_at = segment.clocks
             if ended_at is not None and run.builder.ended is not None:
                 run.ended_at = ended_at
@@ -188,7 +188,7 @@ def _dialect(envelope: Outline, dialect_of: DialectOf) -> Dialect:
 
 
 def segments_of(run: Run) -> Iterator[Segment]:
-    """Yield the records of a run that the state topic does not have yet, in parts of a size that it takes."""
+    """Yield segments of the records that the state topic does not have yet, within its record limit."""
     parent = run.builder.context.traceparent
     clocks = Clocks(run.opened_at, run.gap_at, run.ended_at)
     batch: list[bytes] = []

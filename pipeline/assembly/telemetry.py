@@ -1,7 +1,7 @@
-"""Telemetry records of a run: what it streamed, and what only its finished turns tell.
+"""Telemetry records of a run: those that it streamed, and those derived from its finished turns.
 
-`seq` identifies a record in its run, the same at every replay: streamed events are numbered by the events read so
-far, derived ones by the response they speak of, so that a reopened turn does not count its tokens again.
+`seq` identifies a record in its run, the same at every replay: streamed events are numbered by the events read so far,
+derived ones by their response, so that a reopened turn does not count its tokens again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topics.turn_record import TurnRecord
 from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord, Reason
 
-PER_RECORD: Final = 1 << 16  # more events than a record can hold
+PER_RECORD: Final = 1 << 16  # greater than the number of events of a record
 DERIVED: Final = 1 << 48
 OPEN: Final = 1 << 47
 CALLS: Final = ("tool-call", "builtin-tool-call")
@@ -30,9 +30,9 @@ ERRORS: Final = ("error", "validation_error")
 
 
 def streamed_records(run: Run) -> list[TelemetryRecord]:
-    """Return the data-sys-* events of the record just applied, and its data-feedback; takes them from the builder.
+    """Remove from the builder, and return, the data-sys-* and data-feedback events of the record just applied.
 
-    An imported run has feedback alone: telemetry is of what happens now.
+    An imported run has feedback only, since telemetry is about the present.
     """
     events, run.builder.telemetry = run.builder.telemetry, []
     if run.builder.context.imported:
@@ -42,11 +42,11 @@ def streamed_records(run: Run) -> list[TelemetryRecord]:
 
 
 def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list[TelemetryRecord]:
-    """Tokens that no data-sys-usage event carried, one record a response, and one data-sys-turn record a turn.
+    """Return tokens that no data-sys-usage event had, one record per response, and one data-sys-turn record per turn.
 
-    `builder` is the one that `turns` were made of: a copy, where the run may go on. Responses are counted as they came,
-    so that one that an interrupted turn leaves out keeps its number, and its tokens, which were spent. What is
-    told of sub-agents are records of their own threads. An imported run has none.
+    `builder` is the one that `turns` were made of: a copy, if the run may go on. Responses are counted as they came, so
+    that one that an interrupted turn leaves out keeps its number, and its tokens, which were spent. Records about
+    sub-agents belong to the threads of these. An imported run has none.
     """
     if run.builder.context.imported:
         return []
@@ -75,9 +75,9 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list
 
 
 def open_record(run: Run, builder: Builder) -> TelemetryRecord:
-    """Return what the responses of an open run have used so far, by model: `closing_records` will say it of each.
+    """Return the usage of an open run's responses so far, by model; `closing_records` will report it for each.
 
-    `builder` is a copy. The newest response is left out: it may use more yet.
+    `builder` is a copy. The newest response is left out, since its usage may still grow.
     """
     used: dict[tuple[str | None, str | None], list[Fields]] = {}
     own = run.builder.context.thread_id
@@ -91,21 +91,21 @@ def open_record(run: Run, builder: Builder) -> TelemetryRecord:
 def polished(
     run: Run, records: Iterable[TelemetryRecord], polish: Callable[[TelemetryRecord], TelemetryRecord], last: Record
 ) -> Iterator[TelemetryRecord]:
-    """Yield the records after `polish`; where that fails, the raw record of the event is added to the run's refusals.
+    """Yield the records after `polish`; if that fails, add the raw record of the event to the run's refusals.
 
-    A derived record has none, and is left out: the turn says the same. `last` is the record that the run took last.
+    A derived record has no raw record, and is left out: the turn has its data. `last`: the last record applied.
     """
     for record in records:
         try:
             yield polish(record)
-        except Exception as error:  # a rule that fails at this event must not keep the others
+        except Exception as error:  # a rule that fails at this event must not stop the others
             if not record.get("derived"):
                 detail = f"{record['type']} can't be redacted: {type(error).__name__}: {error}"
                 run.refusals.append(Refused(raw_record(run, record, last), Reason.UNPROCESSABLE, detail))
 
 
 def raw_record(run: Run, found: TelemetryRecord, last: Record) -> Record:
-    """Return the record that brought an event: mostly the last one, else one that waited for it."""
+    """Return the record that contained an event: usually the last one, else an early one that had waited."""
     for value in (last.value or b"", *reversed(run.unspilled)):
         with suppress(InvalidRecord, RecursionError):
             events = decode(value)["events"]

@@ -1,8 +1,8 @@
-"""The usual silence of an agent's runs, learnt from those that were seen whole. Pure; times in ms.
+"""The usual silence of an agent's runs, learnt from those that were seen as a whole. Pure; times in ms.
 
-Of each run counts the longest time between two of its records. An agent's usual silence is twice what 95 of its last
-100 runs stayed below, and FLOOR at least; there is none before FEWEST runs were seen. So a run whose tool takes a
-minute, as this agent's tools do, is not silent for too long, and one that hangs is found whatever its deadline is.
+The silence of a run is the longest time between two of its records. An agent's usual silence is twice the silence that
+95 of its last 100 runs stayed below, and at least FLOOR; it is unknown before FEWEST runs were seen. So a run is not
+silent for too long if a tool takes a minute, as usual for this agent; a hanging run is found whatever its deadline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NEWEST: Final = 100  # runs of an agent that are remembered
 MOST_BELOW: Final = 0.95
 TIMES: Final = 2
 FLOOR: Final = 10_000
-AGENTS: Final = 2_000  # that are remembered; of more, the one whose run ended longest ago is forgotten
+AGENTS: Final = 2_000  # that are remembered; beyond that, the one whose last run ended longest ago is removed
 
 Agent = tuple[str | None, str]  # tenant, agent_id
 
@@ -35,7 +35,7 @@ class UsualSilence:
         self._seen: OrderedDict[Agent, _Seen] = OrderedDict()
 
     def add(self, agent: Agent, longest: int) -> None:
-        """Note that a run of this agent is over, of which `longest` was the longest silence."""
+        """Add a finished run of this agent; `longest`: its longest silence."""
         seen = self._seen.setdefault(agent, _Seen())
         self._seen.move_to_end(agent)
         seen.longest.append(longest)
@@ -46,6 +46,6 @@ class UsualSilence:
             self._seen.popitem(last=False)
 
     def of(self, agent: Agent) -> int | None:
-        """Return the silence beyond which a run of this agent is marked; None where too few runs were seen."""
+        """Return the silence beyond which a run of this agent is marked; None if too few runs were seen."""
         seen = self._seen.get(agent)
         return None if seen is None else seen.usual

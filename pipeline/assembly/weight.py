@@ -1,7 +1,7 @@
-"""The weight of a record: its bytes, and about the memory that the JSON of its events takes beyond them once parsed.
+"""The weight of a record: its bytes, and approximately the additional memory of its events once they are parsed.
 
-The answer depends on the record alone, so that every machine and every version of Python cuts a run at the same place.
-The figures are about those of CPython with 64 bits.
+It depends on the record alone, so that every machine and every version of Python cuts a run at the same place. The
+constants are approximately those of 64-bit CPython.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-# Tests set these: compiled code would not look again at what is Final.
-LARGE_RECORD = 65_536  # bytes; smaller ones weigh their bytes as long as their run is light
-LIGHT = 2_097_152  # of a run: what its small records may take beyond their bytes is little, whatever they are
-USUAL: Final = 32  # members of an event; texts and numbers in them are not worth the counting
-EVENT: Final = 256  # it may be a part of its own
+# Not Final, since tests set these: compiled code would not read them again.
+LARGE_RECORD = 65_536  # bytes; the weight of smaller ones is their bytes, as long as their run is light
+LIGHT = 2_097_152  # of a run; up to this weight, its small records can't take much additional memory
+USUAL: Final = 32  # members of an event; up to this number, texts and numbers in them are not counted
+EVENT: Final = 256  # it may become a message part
 OBJECT: Final = 64
-MEMBERS: Final = 136  # of an object that has any, beside MEMBER for each
+MEMBERS: Final = 136  # of an object that has any, in addition to MEMBER for each
 MEMBER: Final = 24
 ARRAY: Final = 64
 ELEMENT: Final = 8
@@ -24,14 +24,14 @@ NUMBER: Final = 32
 
 
 def weight(size: int, events: Sequence[Any], before: int) -> int:
-    """Of a record of `size` bytes whose run weighs `before` without it."""
+    """Return the weight of a record of `size` bytes; `before`: the weight of its run without it."""
     if size <= LARGE_RECORD and before + size <= LIGHT:
         return size
     return size + structure(events)
 
 
 def structure(events: Sequence[Any]) -> int:
-    """Return the memory that events, and the arrays and objects in them, take beyond their bytes."""
+    """Return the additional memory of events, and of the arrays and objects in them, beyond their bytes."""
     found = EVENT * len(events)
     nodes: list[Any] = []
     for event in events:
