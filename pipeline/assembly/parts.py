@@ -132,7 +132,7 @@ class Context:
     request: Any = None
 
     def learn(self, info: Fields) -> list[str]:
-        """Take over a record's `run` object; later records may add to it. Return the keys with values of a wrong type."""
+        """Take over a record's `run` object; later records may add to it. Return the keys with a wrong type."""
         wrong = []
         for name, kind in RUN_INFO.items():
             value = info.get(name)

@@ -1,1 +1,1 @@
-"""Work on a finished turn: its hash, large values, redaction, tokens, the thread it belongs to. Pure."""
+"""Functions of finished turns: hash, large values, redaction, tokens, threads and branches. Pure."""

@@ -1,9 +1,9 @@
-r"""A check for regular expressions that may take exponential time: they can read some text in very many ways.
+r"""A check for regular expressions that may take exponential time, since they can match some text in very many ways.
 
-Python's `re` tries every way to read a text before it says that there is no match. Where a loop leads back to its
-beginning by two ways that read the same text, each round doubles them: `(a+)+`, `(a|a)*`, `(\w+\s?)*`. The pattern is
-made an automaton whose states are its single characters (Glushkov's), and two readings are followed at once: an
-ambiguous loop is a cycle in which they part and meet again (Weber and Seidl 1991, "exponential degree of ambiguity").
+Python's `re` tries every way to read a text before it reports that there is no match. If a loop has two ways that read
+the same text, each round doubles their number: `(a+)+`, `(a|a)*`, `(\w+\s?)*`. The pattern is converted to an automaton
+whose states are its single characters (Glushkov's), and two readings are followed at once: an ambiguous loop is a cycle
+in which they part and meet again (Weber and Seidl 1991, "exponential degree of ambiguity").
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from re import _compiler, _constants, _parser  # type: ignore[attr-defined]  # they have no public name
 from typing import Any, Final
 
-FEW: Final = 8  # rounds of a repetition that are not yet taken for a loop
+FEW: Final = 8  # rounds; a repetition of at most this number does not count as a loop
 SAMPLES: Final = "".join(map(chr, range(128))) + "\x85\xa0éßЖ中٣\u2028"
 REPEATS: Final = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
-COMMITTED: Final = (_constants.POSSESSIVE_REPEAT, _constants.ATOMIC_GROUP)  # nothing in them is read in another way
+COMMITTED: Final = (_constants.POSSESSIVE_REPEAT, _constants.ATOMIC_GROUP)  # they do not backtrack
 LOOKS: Final = (_constants.ASSERT, _constants.ASSERT_NOT)
 
 State = int
@@ -28,8 +28,8 @@ State = int
 class Piece:
     """A part of a pattern.
 
-    `empty`: in how many ways it reads nothing; `first` and `last`: its states at both ends, and in how many ways each
-    is that.
+    `empty`: number of ways in which it matches the empty text; `first` and `last`: its states at both ends, each with
+    its number of ways.
     """
 
     empty: int = 1
@@ -41,7 +41,7 @@ class Piece:
 def ambiguous(regex: str) -> bool:
     """Return True if a text can make the pattern try exponentially many ways.
 
-    Raises re.error for what is no pattern.
+    Raises re.error for an invalid pattern.
     """
     tree = _parser.parse(regex)
     automaton = _Automaton(SAMPLES + regex + regex.swapcase())
@@ -58,7 +58,7 @@ class _Automaton:
         self._ways: Counter[tuple[State, State]] = Counter()
 
     def piece(self, items: Iterable[tuple[Any, Any]], flags: int) -> Piece:
-        """Return a sequence: each part after the one before it."""
+        """Add a sequence of parts to the automaton, and return it."""
         whole = Piece()
         for operation, value in items:
             part = self._part(operation, value, flags)
@@ -159,7 +159,7 @@ def _times(states: Counter[State], ways: int) -> Counter[State]:
 
 
 def _reached(start: Any, edges: Mapping[Any, Iterable[Any]], *, least: int = 0) -> set[Any]:
-    """Return what can be reached from `start`, in at least `least` steps (0 or 1)."""
+    """Return the nodes that can be reached from `start`, in at least `least` steps (0 or 1)."""
     todo = list(edges.get(start, ())) if least else [start]
     found: set[Any] = set()
     while todo:

@@ -1,4 +1,4 @@
-"""The text of a tool call's arguments -> data."""
+"""Parses the text of a tool call's arguments."""
 
 from __future__ import annotations
 

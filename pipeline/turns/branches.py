@@ -1,14 +1,14 @@
 """One branch of a conversation that forks. Pure.
 
-In a thread that forks, each turn says where its run stands:
+In a thread that forks, each turn has the place of its run:
 
     "meta:branch": {"run": RUN, "follows": RUN or null, "replaces"?: RUN,
                     "version"?: {"number": 2, "of": 3, "first": RUN, "before"?: RUN, "next"?: RUN}}
 
-`follows`: the run before it; null at the beginning. `version`: its place among the runs of which one branch has one,
-the oldest first, the name of the oldest, and its neighbours'. `replaces`: the version that it was made from; where it
-has no words of the user itself, it answers those of that one. A run without `version` belongs to each branch that the
-run before it belongs to. `pipeline.turns.run_tree` finds this out; canonical hashes don't depend on it.
+`follows`: the run before it; null at the beginning. `version`: its number among alternative runs, of which a branch has
+one, oldest first, with the names of the oldest and of its neighbours. `replaces`: the version that it was made from; if
+it has no user turn itself, it answers the user turn of that one. A run without `version` is in every branch with the
+run before it. `pipeline.turns.run_tree` determines this; canonical hashes don't depend on it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UnknownBranch(ValueError):
 def one_branch(document: Fields, run_id: str | None = None) -> Fields:
     """Return a thread document with the turns of one branch: the newest one, or the newest one with `run_id`.
 
-    A turn's id stands for its run, an empty one for none. Raises UnknownBranch.
+    The id of a turn stands for its run, an empty id for none. Raises UnknownBranch.
     """
     run_id = run_id or None
     marks = _marks(document["turns"])
@@ -55,14 +55,14 @@ def _run_of(name: str, turns: Iterable[Fields]) -> str | None:
 
 
 def _named(turn: Fields) -> str | None:
-    """Return the run of a turn, as marks name it; None where the thread does not fork."""
+    """Return the name of a turn's run in marks; None if the thread does not fork."""
     mark = turn.get(BRANCH)
     run = mark.get("run") if isinstance(mark, dict) else None
     return run if isinstance(run, str) else None
 
 
 def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:
-    """By run, in the order of the turns."""
+    """Return the marks by run, in the order of the turns."""
     found: dict[str, Fields] = {}
     for turn in turns:
         run = _named(turn)
@@ -72,9 +72,9 @@ def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:
 
 
 def _path(marks: Mapping[str, Fields], run_id: str | None, helpers: set[str | None]) -> set[str]:
-    """Return the runs from the newest one, of those behind `run_id`, back to the beginning.
+    """Return the runs from the newest one, of those that follow `run_id`, back to the beginning.
 
-    `helpers` are no newest ones.
+    `helpers` don't count as newest runs.
     """
     behind = [run for run in marks if run not in helpers]
     if run_id is not None:
@@ -89,9 +89,9 @@ def _path(marks: Mapping[str, Fields], run_id: str | None, helpers: set[str | No
 
 
 def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) -> set[str]:
-    """Return these runs and those that follow them, one after the other.
+    """Return these runs, and all that follow them.
 
-    With `others`, also such as are one of several.
+    `others`: include runs that are one of several versions.
     """
     behind: dict[object, list[str]] = defaultdict(list)
     for run, mark in marks.items():
@@ -107,10 +107,10 @@ def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) 
 
 
 def _asking(turns: Iterable[Fields], chosen: set[str], marks: Mapping[str, Fields]) -> set[str]:
-    """Return the runs whose user's words are answered by chosen runs that have none themselves."""
+    """Return the runs whose user turns are answered by chosen runs without user turns."""
     with_words = {_named(turn) for turn in turns if turn.get("turn_type") == "user"}
     found: set[str] = set()
-    seen: set[str] = set()  # of all together: what is behind a run is looked for once
+    seen: set[str] = set()  # shared by all runs, so that each is visited once
     for run in chosen:
         at = run
         while at in marks and at not in with_words and at not in seen:

@@ -1,6 +1,6 @@
-"""The canonical hash: SHA-256 over RFC 8785 (JCS) JSON of what a turn says.
+"""The canonical hash: SHA-256 over RFC 8785 (JCS) JSON of a turn's content.
 
-Left out: `meta:*` keys, `data-sys-*` messages, usage, and times (they are the receiver's, or the wire has none).
+Left out: `meta:*` keys, `data-sys-*` messages, usage, and times (set by the receiver, or missing on the wire).
 Inside tool arguments, results and event data nothing is left out.
 """
 
@@ -23,12 +23,12 @@ SKIPPED: Final = frozenset(
     {"usage", "total_usage", "timestamp", "started_at", "completed_at", "submitted_at", "interrupted_at", "dynamic_ref"}
 )
 MAX_EXACT: Final = 2**53
-SMALL: Final = 1e-4  # a float below it is written with an exponent, for which JavaScript has a rule of its own
-MANY: Final = 32  # messages of a turn, or parts of one
+SMALL: Final = 1e-4  # smaller floats have an exponent, which JavaScript writes differently
+MANY: Final = 32  # messages of a turn, or parts of a message
 
 
 def turn_hash(turn: Fields) -> str:
-    """ThreadProtocol turn -> hex SHA-256."""
+    """Return the hash of a ThreadProtocol turn, hex SHA-256."""
     said = essence(turn)
     if _is_short(said):
         return hashlib.sha256(jcs(said)).hexdigest()
@@ -41,7 +41,7 @@ def _is_short(said: Fields) -> bool:
     messages = said.get("messages") or ()
     if len(messages) >= MANY:
         return False
-    for message in messages:  # a generator would cost more than all that it looks at
+    for message in messages:  # a generator would cost more than the loop
         parts = message.get("parts")
         if parts and len(parts) >= MANY:
             return False
@@ -49,7 +49,7 @@ def _is_short(said: Fields) -> bool:
 
 
 def _add(value: Any, add: Callable[[bytes], object], levels: int) -> None:
-    """Give the JCS of a value to `add`, that of its members one after the other: a large turn is never held as text."""
+    """Pass the JCS of a value to `add`, member by member, so that a large turn is never in memory as text."""
     if levels and value.__class__ is list:
         for number, item in enumerate(value):
             add(b"," if number else b"[")
@@ -92,14 +92,14 @@ def _kept(fields: Fields) -> Fields:
 
 
 def jcs(value: Any) -> bytes:
-    """RFC 8785 JSON. orjson's sorted output is the same for all but some floats, large integers and non-ASCII keys."""
+    """Return RFC 8785 JSON. orjson's sorted output differs only for some floats, large integers and non-ASCII keys."""
     if not _plain(value):
         value = _whole(value)
         if not _plain(value):
             return rfc8785.dumps(_as_double(value))
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # more levels of nesting than orjson writes
+    except TypeError:  # nested more deeply than orjson allows
         return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -109,7 +109,7 @@ def _plain(value: Any) -> bool:
         return True
     if kind is dict:
         fields: Fields = value
-        for key, item in fields.items():  # text, nearly always: a generator and a call for each cost 2 % of a turn
+        for key, item in fields.items():  # nearly always text; a generator and a call for each would cost 2 % of a turn
             if not key.isascii() or (type(item) is not str and not _plain(item)):
                 return False
         return True
@@ -127,7 +127,7 @@ def _plain(value: Any) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """Floats that are integers as such: JavaScript writes 20.0 as 20."""
+    """Return a value with integral floats as integers: JavaScript writes 20.0 as 20."""
     if value.__class__ is float and -MAX_EXACT < value < MAX_EXACT and value.is_integer():
         return int(value)
     if value.__class__ is dict:
@@ -138,7 +138,7 @@ def _whole(value: Any) -> Any:
 
 
 def _as_double(value: Any) -> Any:
-    """Integers past 2^53 as the IEEE double that a JavaScript reader sees: RFC 8785 knows no other number."""
+    """Return a value with integers past 2^53 as the IEEE double that JavaScript reads: RFC 8785 has no other number."""
     if value.__class__ is int and not -MAX_EXACT < value < MAX_EXACT:
         try:
             return float(value)
@@ -152,12 +152,12 @@ def _as_double(value: Any) -> Any:
 
 
 def sealed(record: TurnRecord) -> TurnRecord:
-    """With its hash; text and numbers that JSON in UTF-8 can't hold are mended first."""
+    """Return a record with its hash; text and numbers that UTF-8 JSON can't represent are replaced first."""
     if record["turn"] is None:
         return record
     try:
         record["hash"] = turn_hash(record["turn"])
-    except (TypeError, ValueError, RecursionError):  # refused by orjson or rfc8785, or nested deeply
+    except (TypeError, ValueError, RecursionError):  # refused by orjson or rfc8785, or nested too deeply
         record = with_room(lambda: mended(record))
         record["hash"] = with_room(lambda: turn_hash(record["turn"] or {}))
     return record

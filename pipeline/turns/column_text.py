@@ -1,4 +1,4 @@
-"""Any string -> one that every database takes as a column, and as the key of an index."""
+"""Makes of any string one that every database accepts as a column, and as the key of an index."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, Final
 
 MAX_LENGTH = 500  # four bytes each still fit a Postgres index entry (2,704 bytes)
 KEPT = 430
-ESCAPE: Final = re.compile(r"\\(?=u(?:0000|005c|d[89a-f][0-9a-f]{2}))")  # a backslash that would read as an escape
+ESCAPE: Final = re.compile(r"\\(?=u(?:0000|005c|d[89a-f][0-9a-f]{2}))")  # a backslash that would be read as an escape
 SHORTENED: Final = re.compile(rf".{{{KEPT}}}…[0-9a-f]{{64}}", re.DOTALL)
 
 
 def column_text(value: Any) -> str | None:
-    """Text for a column: NUL and lone surrogates as escapes, and a hash for the end of what is too long.
+    """Return text for a column: NUL and lone surrogates as escapes, and the end of a too long text as a hash.
 
-    Two texts stay different, as keys are unique by what this returns: a backslash before what would read as one of
-    these escapes becomes one itself, and a text that looks shortened is shortened. The exact text is in the record's
-    JSON.
+    Different texts stay different, since the results are used as unique keys. So a backslash that would be read as one
+    of these escapes is escaped itself, and a text that looks shortened is shortened. The record's JSON has the exact
+    text.
     """
     if value is None:
         return None
     text = value if type(value) is str else str(value)
     if len(text) <= KEPT and text.isascii() and "\\" not in text and "\0" not in text:
-        return text  # nearly every one
+        return text  # nearly always
     if "\\" in text:
         text = ESCAPE.sub(r"\\u005c", text)
     text = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")

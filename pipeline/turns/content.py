@@ -1,12 +1,12 @@
-"""Large values of a turn that are kept elsewhere: which they are, what stands in their place, and back again.
+"""Large values of a turn in the content store: selects them, replaces them by references, and restores them.
 
 A tool's result (`tool-return`, `builtin-tool-return`) has `content_ref` instead of `content`. A file or a user's
-attachment by value (`data`) becomes one by address (`url`), as ThreadProtocol has it, and `content_ref` beside it says
-what is there. ThreadProtocol has no place for a reference to anything else. So where a turn would be too large
-otherwise, other fields of a part, of a message or of the turn (arguments, texts, thoughts, data of events) become empty
-values of their kind, and `meta:refs` of the same object has a ContentRef for each, by the field's name.
+attachment by value (`data`) becomes one by address (`url`), a form of ThreadProtocol's, with `content_ref` in addition.
+ThreadProtocol has no place for a reference to anything else. So if a turn would still be too large, other fields of a
+part, of a message or of the turn (arguments, texts, thoughts, data of events) become empty values of their type, and
+`meta:refs` of the same object has a ContentRef for each, by the field's name.
 
-A turn's canonical hash is that of the turn with all in it.
+A turn's canonical hash is that of the turn with all its values.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ RETURNS: Final = frozenset({"tool-return", "builtin-tool-return"})
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 BINARY: Final = "application/octet-stream"
-LEVELS: Final = 4  # of a value that are looked into for a long text
-LEAST: Final = 4096  # bytes of the smallest value that goes, where a turn would be too large otherwise
+LEVELS: Final = 4  # of a value that are searched for a long text
+LEAST: Final = 4096  # bytes of the smallest value that is moved from a turn that would be too large otherwise
 REFS: Final = "meta:refs"
-STAYING: Final = frozenset(  # fields that readers need, or whose values are looked for in other places
+STAYING: Final = frozenset(  # fields that readers need, or whose values are handled elsewhere
     {
         *("turn_type", "message_type", "part_kind", "event_type", "agent_id", "tool_name", "tool_call_id", "status"),
         *("started_at", "completed_at", "submitted_at", "timestamp", "completion_status", "interruption"),
@@ -40,9 +40,9 @@ STAYING: Final = frozenset(  # fields that readers need, or whose values are loo
     }
 )
 
-REF: Final = 400  # bytes that a reference takes in a record, more or less
+REF: Final = 400  # approximate bytes of a reference in a record
 
-Place = tuple[str | int, ...]  # from the turn to the object that has the value, and gets the reference
+Place = tuple[str | int, ...]  # path from the turn to the object that has the value, and gets the reference
 
 
 class Form(StrEnum):
@@ -50,15 +50,15 @@ class Form(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-    DECODED = "decoded"  # base64 text, as what it stands for
-    BASE64 = "base64"  # base64 text that an encoder would not write: letter by letter
+    DECODED = "decoded"  # base64 text, kept as the bytes that it encodes
+    BASE64 = "base64"  # base64 text in a form that an encoder would not write, kept as text
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A value that may be kept elsewhere; `size` is that of its `data`.
+    """A value that may be moved to the content store; `size`: bytes of its `data`.
 
-    `field`: the name that its reference gets under REFS; None where the object has a place of its own for it.
+    `field`: the name of its reference under REFS; None if the object has a place of its own for the reference.
     """
 
     place: Place
@@ -70,12 +70,12 @@ class Piece:
 
     @property
     def data(self) -> bytes:
-        """The bytes that are kept; they are made each time."""
+        """The bytes to store, encoded again at each access."""
         return _bytes(self.value, self.form)
 
 
 def pieces(turn: Fields) -> Iterator[Piece]:
-    """Every value of a ThreadProtocol turn that has a place for its reference, and is not kept elsewhere yet."""
+    """Yield the values of a ThreadProtocol turn with a place for their reference, and not moved yet."""
     for place, holder in _holders(turn):
         if "content_ref" in holder:
             continue
@@ -87,7 +87,7 @@ def pieces(turn: Fields) -> Iterator[Piece]:
 
 
 def others(turn: Fields) -> Iterator[Piece]:
-    """Every other value of a turn that may be kept elsewhere, and is not yet: those that come under REFS."""
+    """Yield the other values of a turn that may be moved, and are not yet: their references go under REFS."""
     for place, holder in _all(turn):
         for name, value in holder.items():
             kept = name in STAYING or (name == "content" and any(_of_part(place, holder)))
@@ -98,7 +98,7 @@ def others(turn: Fields) -> Iterator[Piece]:
 def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
     """Return the pieces to move: those of at least `threshold` bytes, and more while the record is over `most`.
 
-    Of more, the next largest first; after all of them the largest of the others. `size` is the record's.
+    The additional ones are the next largest; after all of them, the largest of `others`. `size`: of the record.
     """
     chosen: list[Piece] = []
     for some, least in ((pieces, threshold), (others, sys.maxsize)):
@@ -106,16 +106,16 @@ def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
             if piece.size < least and (size <= most or piece.size < LEAST):
                 break
             chosen.append(piece)
-            size -= piece.size - REF  # in the record it takes that at least
+            size -= piece.size - REF  # it takes at least as much space in the record
         if size <= most:
             break
     return chosen
 
 
 def has_long_text(turn: Fields, least: int) -> bool:
-    """Return True if a value that has a place for its reference has a text of `least` characters.
+    """Return True if a value with a place for its reference has a text of at least `least` characters.
 
-    Then it has at least as many bytes. This encodes nothing.
+    Then it has at least as many bytes. The check encodes nothing.
     """
     return any(
         _is_long(holder.get("content" if holder.get("part_kind") in RETURNS else "data"), least, LEVELS)
@@ -132,14 +132,14 @@ def _is_long(value: Any, least: int, levels: int) -> bool:
 
 
 def moved(turn: Fields, refs: Iterable[tuple[Piece, Fields]]) -> Fields:
-    """Return the turn with each piece's ContentRef in its place; the turn given stays as it is."""
+    """Return a copy of the turn with each piece replaced by its ContentRef."""
     for piece, ref in refs:
         turn = _changed(turn, piece.place, partial(_referring, piece=piece, ref=ref))
     return turn
 
 
 def references(turn: Fields) -> list[tuple[Place, Fields]]:
-    """Every ContentRef of a turn and its place; that of one under REFS goes on with REFS and the field's name."""
+    """Return the ContentRefs of a turn with their places; a place under REFS ends with REFS and the field's name."""
     own = [(place, holder.get("content_ref")) for place, holder in _holders(turn)]
     named = [
         ((*place, REFS, name), ref)
@@ -151,7 +151,7 @@ def references(turn: Fields) -> list[tuple[Place, Fields]]:
 
 
 def resolved(turn: Fields, contents: Mapping[Place, bytes]) -> Fields:
-    """Return the turn with the values at these places in it again. Raises ValueError for malformed JSON or text."""
+    """Return the turn with the values of these places restored. Raises ValueError for malformed JSON or text."""
     for place, data in contents.items():
         if place[-2:-1] == (REFS,):
             turn = _changed(turn, place[:-2], partial(_with_field, name=str(place[-1]), data=data))
@@ -209,7 +209,7 @@ def _piece(place: Place, value: Any, field: str | None = None) -> Piece:
         try:
             size = len(value) if value.isascii() else len(value.encode())
             return Piece(place, value, Form.TEXT, size, TEXT, field)
-        except UnicodeEncodeError:  # half a character: JSON can hold that
+        except UnicodeEncodeError:  # a lone surrogate, which JSON allows
             pass
     return Piece(place, value, Form.JSON, len(_bytes(value, Form.JSON)), JSON, field)
 
@@ -263,7 +263,7 @@ def _restored(holder: Fields, data: bytes) -> Fields:
     else:
         text = base64.b64encode(data).decode()
     rest = {key: value for key, value in holder.items() if key != "content_ref"}
-    if holder.get("part_kind") == "file":  # the whole content was kept elsewhere
+    if holder.get("part_kind") == "file":  # the whole content was moved
         content = rest.get("content")
         binary = content if isinstance(content, dict) else {}
         return {**rest, "content": {"kind": "binary", "media_type": media_type or BINARY, **binary, "data": text}}
@@ -275,7 +275,7 @@ def _restored(holder: Fields, data: bytes) -> Fields:
 
 
 def _replaced(holder: Fields, old: str, new: str, value: Any) -> Fields:
-    """Return the object with the key `new` and this value where `old` was."""
+    """Return the object with `old` replaced by the key `new` with this value."""
     return {(new if key == old else key): (value if key == old else held) for key, held in holder.items() if key != new}
 
 
@@ -289,7 +289,7 @@ def _content(data: bytes, media_type: Any) -> Any:
 
 
 def _changed(value: Any, place: Place, change: Callable[[Fields], Fields]) -> Any:
-    """Return a copy, as deep as the place lies, with the value there changed."""
+    """Return a copy, down to the place, with the value there changed."""
     if not place:
         return change(value)
     copy: Any = value.copy()

@@ -1,4 +1,4 @@
-"""Error texts of a turn -> a generic one: they often quote what was sent, or tell what is behind the agent."""
+"""Masks the error texts of a turn, which often quote a request, or reveal the systems behind the agent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ KEPT_OF_END: Final = frozenset({"reason", "interrupted_at"})
 
 
 def masked(turn: Fields, notes: Fields) -> tuple[Fields, Fields, int]:
-    """Return a turn, and notes beside it, with generic error texts, and how many texts of the turn were replaced.
+    """Return a turn and its notes with generic error texts, and the number of texts replaced in the turn.
 
-    Error texts are: why a turn was interrupted, the data of error events, results of tools that failed, prompts to
-    retry; and repetitions of these in notes (`meta:*`, `metadata`). Codes and reasons stay.
+    Error texts are: why a turn was interrupted, data of error events, results of failed tools, and prompts to retry;
+    also repetitions of these in notes (`meta:*`, `metadata`). Codes and reasons are kept.
     """
     mask = _Mask()
     changed = mask.turn(turn)
@@ -28,7 +28,7 @@ def masked(turn: Fields, notes: Fields) -> tuple[Fields, Fields, int]:
 
 
 class _Mask:
-    """`texts`: what was masked, `count`: how often."""
+    """Masks texts. `texts`: the masked texts, `count`: the number of replacements."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -65,7 +65,7 @@ class _Mask:
         return {key: value if key in kept else self.value(value) for key, value in fields.items()}
 
     def value(self, value: Any) -> Any:
-        """Return the generic text for an error's; numbers and empty values stay."""
+        """Return the generic text in place of an error text; numbers and empty values are kept."""
         if value is None or isinstance(value, bool | int | float) or value in ("", GENERIC):
             return value
         if isinstance(value, str):
@@ -74,7 +74,7 @@ class _Mask:
         return GENERIC
 
     def without_repeats(self, value: Any, *, note: bool = False) -> Any:
-        """Return a value with the same texts masked wherever a note repeats them."""
+        """Return a value with the masked texts also masked wherever a note repeats them."""
         if isinstance(value, dict):
             changed = {}
             for key, member in value.items():

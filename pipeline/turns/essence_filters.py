@@ -1,7 +1,7 @@
 """Filters that remove from a turn's essence what a wire can't carry: each wire's `losses` combine them.
 
-Each function gives, or is, a `Drop`: essence (as `pipeline.turns.canonical` makes it) -> a new essence. The given one
-is not changed. A message that loses its last part is removed.
+Each function returns, or is, a `Drop`, which makes a new essence (see `pipeline.turns.canonical`) from another, and
+does not change the given one. A message that loses its last part is removed.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ FILE_TEXT: Final = "[File: "
 
 
 def turn_fields(*names: str) -> Drop:
-    """Without these fields of the turn."""
+    """Drop these fields of the turn."""
     return lambda turn: _less(turn, names)
 
 
 def response_fields(*names: str) -> Drop:
-    """Without these fields of responses."""
+    """Drop these fields of responses."""
     return lambda turn: _messages(turn, lambda m: _less(m, names) if m["message_type"] == "response" else m)
 
 
 def part_fields(kind: str, *names: str) -> Drop:
-    """Without these fields of parts of this kind."""
+    """Drop these fields of parts of this kind."""
     return lambda turn: _parts(turn, lambda part: _less(part, names) if part["part_kind"] == kind else part)
 
 
 def nulls(turn: Fields) -> Fields:
-    """Without fields of parts that are null."""
+    """Return the turn without fields of parts that are null."""
     return _parts(
         turn, lambda part: {key: value for key, value in part.items() if value is not None or key == "content"}
     )
@@ -65,12 +65,12 @@ def _reason_by_parts(message: Fields) -> Fields:
 
 
 def parts(which: Callable[[Fields], bool]) -> Drop:
-    """Without parts for which `which` is true."""
+    """Drop parts for which `which` is true."""
     return lambda turn: _parts(turn, lambda part: None if which(part) else part)
 
 
 def events(which: Callable[[str], bool]) -> Drop:
-    """Without system messages whose event type `which` is true for."""
+    """Drop system messages for whose event type `which` is true."""
 
     def kept(message: Fields) -> Fields | None:
         return None if message["message_type"] == "system" and which(message["event_type"]) else message
@@ -79,7 +79,7 @@ def events(which: Callable[[str], bool]) -> Drop:
 
 
 def answers(change: Callable[[Fields], Fields]) -> Drop:
-    """With `change` applied to results of tools."""
+    """Apply `change` to results of tools."""
     return lambda turn: _parts(turn, lambda part: change(part) if is_answer(part) else part)
 
 
@@ -89,7 +89,7 @@ def is_answer(part: Fields) -> bool:
 
 
 def is_retry_without_tool(part: Fields) -> bool:
-    """Return True if the part asks the model to answer again and belongs to no tool call: wires don't carry it."""
+    """Return True if the part asks the model to answer again, and belongs to no tool call; wires don't carry it."""
     return part["part_kind"] == "retry-feedback" or (part["part_kind"] == "retry-prompt" and not is_answer(part))
 
 
@@ -97,7 +97,7 @@ def is_retry_without_tool(part: Fields) -> bool:
 
 
 def failure(part: Fields) -> Fields:
-    """Return a failed result with its failure alone, without the reason; other results as they are."""
+    """Return a failed result without the reason of the failure; other results unchanged."""
     failed = part["part_kind"] == "retry-prompt" or part.get("status", "success") != "success"
     if not failed and part.get("outcome", "success") == "success":
         return part
@@ -124,7 +124,7 @@ def _holds_file(content: Any) -> bool:
 
 
 def earlier_runs_calls(turn: Fields) -> Fields:
-    """Return the turn; a result whose call an earlier run made keeps only the call's id."""
+    """Return the turn; a result of a call of an earlier run keeps only the call's id."""
     called = {part["tool_call_id"] for part in _all_parts(turn) if part["part_kind"].endswith("tool-call")}
 
     def bare(part: Fields) -> Fields:
@@ -136,7 +136,7 @@ def earlier_runs_calls(turn: Fields) -> Fields:
 
 
 def calls_answered(*contents: str) -> Drop:
-    """Without calls whose result is one of these, and without the results."""
+    """Drop calls whose result is one of these, and the results."""
 
     def drop(turn: Fields) -> Fields:
         dropped = {
@@ -173,7 +173,7 @@ def _last(messages: list[Fields], kind: str) -> int:
 
 
 def joined_text(turn: Fields) -> Fields:
-    """Consecutive texts of a response become one text."""
+    """Return the turn with consecutive texts of a response joined."""
     return _messages(turn, lambda m: {**m, "parts": _joined(m["parts"])} if m["message_type"] == "response" else m)
 
 
@@ -188,7 +188,7 @@ def _joined(parts: list[Fields]) -> list[Fields]:
 
 
 def joined_responses(turn: Fields) -> Fields:
-    """Consecutive responses become one response."""
+    """Return the turn with consecutive responses joined."""
     out: list[Fields] = []
     for message in turn.get("messages", ()):
         if out and message["message_type"] == out[-1]["message_type"] == "response":

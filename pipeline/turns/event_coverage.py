@@ -1,8 +1,8 @@
 """The events of its run that a turn record has, and whether another record of the run may replace it.
 
-Records of one run are versions of it: a run goes on after it was stored, or is assembled again. A version that holds
-all that another one holds may replace it. Where each holds what the other lacks, neither may: as where the first events
-were stored days ago, and the last ones come when nobody remembers that run.
+Records of one run are versions of it: a run goes on after it was stored, or is assembled again. A version may replace
+another one if it has all events of that. If each has events that the other lacks, neither may replace the other: for
+instance if the first events were stored days ago, and the last ones come when the run is no longer remembered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from topics.turn_record import TurnRecord
 from turnmill.errors import InvalidRecord, Reason
 
-MOST: Final = 100  # ranges; a run of many holes may have many turns, and each record has them
+MOST: Final = 100  # ranges; a run with many holes may have many turns, and each of their records has the ranges
 
 Ranges = Sequence[Sequence[int]]  # [first, last] seq of each, ascending, with a hole between two
 
@@ -24,18 +24,18 @@ class Verdict(Enum):
     """The relation of an incoming turn record to the stored version."""
 
     REPLACES = auto()
-    KNOWN = auto()  # the known one holds all of it
-    LATE = auto()  # each holds what the other lacks
+    KNOWN = auto()  # has nothing new
+    LATE = auto()  # each has events that the other lacks
 
 
 class Version(NamedTuple):
-    """A record among those of its run: the events that it holds, and its rank among records of the same ones."""
+    """A record of a run: the events that it has, and its rank among records of the same events."""
 
     ranges: Ranges
-    rank: tuple[int, Any]  # the number of events, then what decides between records of the same events
+    rank: tuple[int, Any]  # the number of events, then the criteria between records of the same events
 
     def beside(self, known: Version) -> Verdict:
-        """Return the relation of this version to `known`, which is stored."""
+        """Return the relation of this version to `known`, the stored one."""
         if self.rank > known.rank and self.contains(known):
             return Verdict.REPLACES
         return Verdict.KNOWN if known.contains(self) else Verdict.LATE
@@ -43,8 +43,8 @@ class Version(NamedTuple):
     def contains(self, other: Version) -> bool:
         """Return True if it has all events of `other`.
 
-        Where ranges were left out for their number, the last one has holes that are not known. Then the version of more
-        events contains what lies within its ranges: a run that goes on only ever fills its holes.
+        If there were too many ranges, the last one has unknown holes. Then a version contains the other if its ranges
+        cover the other's, and it has more events: a run that goes on only ever fills its holes.
         """
         if not all(any(first <= a and b <= last for first, last in self.ranges) for a, b in other.ranges):
             return False
@@ -60,7 +60,7 @@ class Version(NamedTuple):
 def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
     """Return the ranges of a run of which `events` events arrived, and those in `missing` did not.
 
-    At most MOST: where there are more, the last one reaches over all that follow, holes included.
+    At most MOST: if there are more, the last one includes all that follow, and their holes.
     """
     if not missing:
         return [[0, events - 1]] if events > 0 else []
@@ -80,7 +80,7 @@ def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
 
 
 def ranges_of(record: TurnRecord) -> Ranges:
-    """Return the ranges of a record. Raises InvalidRecord where it states none."""
+    """Return the ranges of a record. Raises InvalidRecord if it has none."""
     fields: Mapping[str, Any] = record  # from the wire: the declared type may be wrong
     stated = fields.get("ranges")
     if not _are_ranges(stated):

@@ -1,4 +1,4 @@
-"""JSON paths, the part of RFC 9535 that names places: `$.a['b'][0][*]..c`. Filters and slices are not there."""
+"""JSON paths, the part of RFC 9535 that names places: `$.a['b'][0][*]..c`. Filters and slices are not supported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class JsonPath:
     segments: tuple[Segment, ...]
 
     def replaced(self, root: Any, change: Callable[[Place, Any], Any]) -> Any:
-        """`root` with `change(place, value)` at each place; a copy where anything differs, else itself."""
+        """Return `root` with `change(place, value)` at each place: a copy if anything differs, else itself."""
         return self._at(root, 0, (), change)
 
     def _at(self, value: Any, step: int, place: Place, change: Callable[[Place, Any], Any]) -> Any:
@@ -53,7 +53,7 @@ class JsonPath:
 
 
 def parse(text: str) -> JsonPath:
-    """`$.messages[*].parts[*].args.ssn` -> path. Raises ValueError that says where it can't be read."""
+    """Return the path of a text such as `$.messages[*].parts[*].args.ssn`. Raises ValueError that names the place."""
     if not text.startswith("$"):
         raise ValueError("a JSON path begins with $")
     at, segments = 1, []

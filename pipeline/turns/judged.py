@@ -1,4 +1,4 @@
-"""Feedback that chooses: a condition such as `helpful>=1`, and the turns of a thread that it holds for. Pure."""
+"""Selects turns by feedback: a condition such as `helpful>=1`, and the turns of a thread that meet it. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Condition:
     value: Any
 
     def holds(self, record: FeedbackRecord) -> bool:
-        """Return True if feedback of this name has such a value; a text is never greater or less than a number."""
+        """Return True if feedback meets the condition; a text is never greater or less than a number."""
         found = record["value"]
         if record["name"] != self.name or isinstance(found, str) is not isinstance(self.value, str):
             return False
@@ -40,7 +40,7 @@ class Condition:
 
 
 def condition(text: str) -> Condition:
-    """Return the condition of a text, `NAME>=VALUE`; a value that is no JSON is a word. Raises ValueError."""
+    """Return the condition of a text, `NAME>=VALUE`; a value that is not JSON is a string. Raises ValueError."""
     found = FORM.fullmatch(text)
     if found is None:
         raise ValueError(f"NAME>=VALUE is expected (or <=, >, <, =, !=), not {text!r:.80}")
@@ -63,13 +63,13 @@ def is_about(record: FeedbackRecord, turn: Fields) -> bool:
 
 
 def chosen(turns: Iterable[Fields], said: Sequence[FeedbackRecord], wanted: Condition) -> list[Fields]:
-    """Return the turns of which a condition holds, in their order."""
+    """Return the turns that meet a condition, in their order."""
     good = [one for one in said if wanted.holds(one)]
     return [turn for turn in turns if any(is_about(one, turn) for one in good)]
 
 
 def score(turn: Fields, said: Iterable[FeedbackRecord], name: str | None) -> float | None:
-    """Return the mean of the numbers that were said of a turn itself, None without any. `name`: of this name alone."""
+    """Return the mean of numeric feedback on the turn itself, None without any. `name`: only feedback of this name."""
     numbers = [
         float(one["value"])
         for one in said

@@ -1,20 +1,20 @@
 """The predecessor of a run, and the run that it replaces, by its request and its publisher: `lineage` of a record.
 
-A request that holds the conversation again shows where its run belongs: behind the run with the same history. A record
-keeps of that what `pipeline.turns.branches` needs to find the other run, whichever of the two comes first:
+A request that repeats the conversation shows the place of its run: after the run with the same history. A record keeps
+the facts by which `pipeline.turns.run_tree` finds the other run, whichever of the two comes first:
 
 | key | |
 |---|---|
-| `continues`, `replaces` | run ids, as the publisher says |
-| `follows` | id of the response that the model's server goes on from |
-| `checkpoint` | id of the state of the conversation that the run began at, as its server keeps states |
-| `checkpoints` | ids of the states that the run left, the oldest first: the last is that of its end |
-| `earlier` | hash of all that the user had said before; absent where the request repeats nothing |
-| `words` | hash of that, and of what the user says now |
-| `answer` | hash of the last text of an agent that the request repeats |
+| `continues`, `replaces` | run ids, from the publisher |
+| `follows` | id of the response that the model's server continues from |
+| `checkpoint` | id of the state of the conversation at which the run began, if its server keeps states |
+| `checkpoints` | ids of the states that the run saved, oldest first; the last is that of its end |
+| `earlier` | hash of all earlier words of the user; absent if the request repeats nothing |
+| `words` | hash of `earlier` and the user's new words |
+| `answer` | hash of an agent's last text that the request repeats |
 | `asked` | the client's id of the user's newest message |
-| `again` | the client asks for another answer to the same words |
-| `goes_on` | the user says nothing now: the request brings results of tools, or an answer that is to go on |
+| `again` | the client requests another answer to the same words |
+| `goes_on` | there are no new words: the request has results of tools, or an answer to be continued |
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ RESULTS: Final = frozenset({"tool_result", "tool-result"})
 SETTINGS: Final = frozenset({"system", "developer"})
 HEX_DIGITS: Final = 32  # of a hash
 LONGEST_ID: Final = 500  # characters
-CHECKPOINTS: Final = 100  # ids that are kept of a run: the first ones and the last ones
+CHECKPOINTS: Final = 100  # ids that are kept of a run: half of them the first, half the last
 
 Redacted = Callable[[str], str]
 
 
 class History(NamedTuple):
-    """The conversation that a request repeats: messages of any SDK, the oldest first; they may be any JSON.
+    """The conversation that a request repeats: messages of any SDK, oldest first; they may be any JSON.
 
-    `follows`: the response that the model's server goes on from. `again`: another answer to the same words is wanted.
-    `checkpoint`: the state of the conversation that the run began at; `checkpoints`: those that it left.
+    `follows`: the response that the model's server continues from. `again`: another answer to the same words is wanted.
+    `checkpoint`: the state of the conversation at which the run began; `checkpoints`: those that it saved.
     """
 
     messages: Sequence[Any] = ()
@@ -51,9 +51,9 @@ class History(NamedTuple):
 
 
 def lineage(history: History, continues: str | None, replaces: str | None, redacted: Redacted = str) -> Fields:
-    """Return `lineage` of a run's record; empty where nothing is known.
+    """Return `lineage` of a run's record; empty if nothing is known.
 
-    `redacted`: a function from a text to its stored form. A removed text must not be guessed from its hash.
+    `redacted`: a function from a text to its stored form, so that a removed text can't be guessed from its hash.
     """
     said = {"continues": continues, "replaces": replaces, "follows": history.follows, "checkpoint": history.checkpoint}
     found: Fields = {key: value for key, value in said.items() if value is not None and len(value) <= LONGEST_ID}
@@ -85,12 +85,12 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
 
 
 def text_hash(text: str) -> str:
-    """Return the hash by which texts are compared; white space around them does not count."""
+    """Return the hash by which texts are compared, ignoring white space around them."""
     return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:HEX_DIGITS]
 
 
 def _split(messages: list[Fields]) -> tuple[list[Fields], list[Fields]]:
-    """Return the messages from before, and the user's messages behind all of them."""
+    """Return the earlier messages, and the user's messages at the end."""
     first = len(messages)
     while first and _is_users(messages[first - 1]):
         first -= 1
@@ -98,7 +98,7 @@ def _split(messages: list[Fields]) -> tuple[list[Fields], list[Fields]]:
 
 
 def _is_users(message: Fields) -> bool:
-    """Return True if the user speaks in it; on some wires, results of tools come in the user's name."""
+    """Return True for a message by the user; on some wires, results of tools have the user's role, too."""
     return _role(message) in USERS and not _answers_tools(message)
 
 
@@ -120,7 +120,7 @@ def _words(messages: Iterable[Fields], redacted: Redacted) -> list[str]:
 
 
 def _chained(texts: Iterable[str], before: str) -> str:
-    """Return the hash of texts in their order, behind those that have the hash `before`; "" for none at all."""
+    """Return the hash of texts in their order, following those with the hash `before`; "" without any text."""
     for text in texts:
         before = text_hash(f"{before}\n{text.strip()}")
     return before

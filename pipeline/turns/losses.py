@@ -1,4 +1,4 @@
-"""The rows of losses that several wires have in common: what the hash leaves out, since a wire can't carry it."""
+"""Losses that several wires have in common: what the hash leaves out, since a wire can't carry it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pipeline.turns.essence_filters import Drop
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One thing that is lost. `becomes`: what is there in its place. `drop` takes it out of a turn's essence.
+    """One loss. `what` is lost, and `becomes` is there instead. `drop` removes it from a turn's essence.
 
-    What is in no essence (times, tokens, `meta:*`) needs no row.
+    What no essence includes (times, tokens, `meta:*`) needs no entry.
     """
 
     what: str
@@ -21,9 +21,9 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """One way in which turns come: a wire, or what an SDK makes of it. It lacks all that the carrier `over` lacks, too.
+    """A wire, or an SDK's form of it, by which turns come. It also has all losses of the carrier `over`.
 
-    Rows are applied in their order: some build on those before.
+    Losses are applied in their order, since some build on earlier ones.
     """
 
     name: str

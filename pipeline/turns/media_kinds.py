@@ -1,4 +1,4 @@
-"""Media types -> ThreadProtocol's kinds of content by URL."""
+"""ThreadProtocol's kinds of content by URL, for media types."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from topics.json_text import Fields
 
-EARLIER = "meta:earlier"  # of a document: how many turns were left out
-BEFORE = 2  # turns that are shown before the one that is asked for: what it answers
+EARLIER = "meta:earlier"  # of a document: the number of turns left out
+BEFORE = 2  # turns that are shown before the requested one, which may answer them
 
 
 class UnknownTurn(ValueError):
@@ -15,7 +15,7 @@ class UnknownTurn(ValueError):
 def last_turns(document: Fields, most: int | None = None, since: str | None = None) -> Fields:
     """Return a thread document with its last `most` turns, or all from the turn `since` on and BEFORE more.
 
-    With both, whichever are more. The number of turns that are left out is in EARLIER. Raises UnknownTurn.
+    With both, whichever is more. EARLIER has the number of turns left out. Raises UnknownTurn.
     """
     if most is None and since is None:
         return document

@@ -1,4 +1,4 @@
-"""The partial output of interrupted turns, put among their messages, for readers who want what their users saw."""
+"""Puts the partial output of interrupted turns among their messages, for readers who want to see what users saw."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PARTIAL: Final = "meta:partial"
 def with_partials(document: Fields) -> Fields:
     """Return a thread document with each turn's `meta:partial` among its messages, marked by `meta:partial: true`.
 
-    Such a turn is no longer what ThreadProtocol keeps of an interrupted run.
+    The result has more than ThreadProtocol keeps of an interrupted run.
     """
     return {**document, "turns": [with_partial(turn) for turn in document["turns"]]}
 
@@ -32,7 +32,7 @@ def with_partial(turn: Fields) -> Fields:
 
 
 def _merged(own: list[Any], shown: list[Fields]) -> list[Any]:
-    """In the order of their times; what was shown stands behind what is as old, and each list keeps its order."""
+    """Merge by time; of messages of the same time, `own` come first. Each list keeps its order."""
     merged: list[Any] = []
     waiting = list(shown)
     for message in own:

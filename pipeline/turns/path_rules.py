@@ -1,4 +1,4 @@
-"""Rules on places: whatever a JSON path leads to becomes a text, where a turn or a thread is one without it."""
+"""Rules on places: replace the values at a JSON path by a text, unless a turn or thread would be invalid then."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ LINK: Final = frozenset({"from", "thread_id"})
 
 @dataclass(frozen=True, slots=True)
 class PathRule:
-    """Whatever is at `path` of a turn, or of what a run says of its thread, becomes the text `replace`."""
+    """Replaces all values at `path` of a turn, or of a run's facts about its thread, by the text `replace`."""
 
     name: str
     path: JsonPath
     replace: str
 
     def in_turn(self, turn: Any) -> tuple[Any, int]:
-        """Return a ThreadProtocol turn redacted, and in how many places; the very same where there is none."""
+        """Return a ThreadProtocol turn redacted, and the number of places; the same object if there are none."""
         return self._replaced(turn, _holds_a_turn)
 
     def in_thread(self, thread: Any) -> tuple[Any, int]:
-        """Return a thread without turns, its agents as a list, redacted, and in how many places."""
+        """Return a thread without turns, with its agents as a list, redacted, and the number of places."""
         return self._replaced(thread, _holds_a_thread)
 
     def in_request(self, body: Any) -> tuple[Any, int]:
-        """Return a request's body redacted, and in how many places."""
+        """Return a request's body redacted, and the number of places."""
         return self._replaced(body, lambda place: False)
 
     def _replaced(self, root: Any, structural: Callable[[Place], bool]) -> tuple[Any, int]:
@@ -72,7 +72,7 @@ class PathRule:
 def _holds_a_turn(place: Place) -> bool:
     """Return True if a turn would be invalid without the value there."""
     if "usage" in place[2:3] or place[0] == "total_usage":
-        within = place[3:] if place[0] == "messages" else place[1:]  # counts, and whatever else an event said with them
+        within = place[3:] if place[0] == "messages" else place[1:]  # counts, and other data of events
         return not within or within[0] in TOKENS
     kept = TURN | CONTAINERS
     if place[0] == "messages" and len(place) > 2:

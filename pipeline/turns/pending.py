@@ -7,9 +7,9 @@
 | ag-ui | the interrupts of RUN_FINISHED; calls without results |
 | langgraph | `interrupt()`, with the actions that its middleware asks about |
 | google-adk | `adk_request_confirmation`, as the call that is to be confirmed; other calls without response |
-| all others | a call without its result: their streams don't say whether it waits for an approval, or for the result |
+| all others | a call without its result; their streams don't tell whether it waits for an approval or the result |
 
-Only what comes with or behind the last response counts: the model has gone on over what was before.
+Only questions with or after the last response count: the model has gone on past earlier ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, Final
 from topics import json_text
 from topics.json_text import Fields
 
-MOST: Final = 50  # that are named of one turn
-ARGS: Final = 10_000  # characters of arguments that are held
+MOST: Final = 50  # questions that are listed of one turn
+ARGS: Final = 10_000  # characters of arguments that are kept
 TEXT: Final = 2_000  # characters of a message or a name
 CONFIRMATION: Final = "adk_request_confirmation"
 
@@ -29,13 +29,13 @@ Asked = dict[str, Any]
 
 
 def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
-    """Return the open questions of a turn, in its order.
+    """Return the open questions of a turn, in their order.
 
-    Each is {"id", "kind", "tool_name", "tool_call_id", "args", "message"}. `id`: by which the wire takes the answer, of
-    the interrupt or the approval where these have one.
+    Each is {"id", "kind", "tool_name", "tool_call_id", "args", "message"}. `id`: the id by which the wire takes the
+    answer: that of the interrupt or the approval, if these have one.
 
-    `kind`: `approval`, `input` (an answer to a question), or `result` (of a call: perhaps an approval first). Unknown
-    fields are null, and so are arguments of more than ARGS characters. Nothing of an interrupted turn.
+    `kind`: `approval`, `input` (an answer to a question), or `result` (of a call, which may need an approval first).
+    Unknown fields are null, and so are arguments of more than ARGS characters. An interrupted turn has no questions.
     """
     if turn is None or turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
         return []
@@ -89,7 +89,7 @@ def _of_part(part: Fields, answered: set[str]) -> list[Asked]:
 
 
 def _of_event(event_type: Any, data: Any) -> list[Asked]:
-    """Return the questions in a message beside the responses."""
+    """Return the questions in a system message."""
     if event_type == "custom:ag-ui.interrupt":
         kinds = {True: "approval", False: "input"}
         return [
@@ -111,7 +111,7 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
 
 
 def _merge(found: list[Asked], asked: Asked) -> None:
-    """Say more of a call that is listed already, else list what is asked."""
+    """Add details to the listed question about the same call, or else add the question."""
     for one in found:
         by_id = asked["tool_call_id"] is not None and one["tool_call_id"] == asked["tool_call_id"]
         by_call = asked["tool_call_id"] is None and asked["tool_name"] is not None and one["kind"] == "result"
@@ -119,7 +119,7 @@ def _merge(found: list[Asked], asked: Asked) -> None:
             one.update({name: asked[name] for name in ("id", "kind", "message")})
             return
     calls = [one for one in found if one["kind"] == "result"]
-    if asked["tool_name"] is None and asked["tool_call_id"] is None and len(calls) == 1:  # the tool asks itself
+    if asked["tool_name"] is None and asked["tool_call_id"] is None and len(calls) == 1:  # the tool itself asks
         calls[0].update({name: asked[name] for name in ("id", "kind", "message")})
         return
     found.append(asked)

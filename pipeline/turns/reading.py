@@ -1,4 +1,4 @@
-"""JSON objects whose shape nobody guarantees, read leniently: a value of the wrong shape is left out, and counted."""
+"""Lenient reading of JSON objects of unknown shape: a value of the wrong type is skipped, and counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST: Final = 2**63  # a larger number counts as this one
 
 
 class Reading:
-    """One object. `malformed` counts the values of the wrong shape that were found so far."""
+    """One object. `malformed`: number of values of the wrong type found so far."""
 
     def __init__(self, data: Fields) -> None:
         self.data = data
@@ -23,14 +23,14 @@ class Reading:
     def first(self, paths: Iterable[Path]) -> tuple[Path, Any] | None:
         """Return the first of `paths` that leads to a value, and this value.
 
-        An object is none: a longer path looks inside.
+        An object does not count as a value; a longer path leads inside.
 
-        None where no path leads to one; null counts as absent.
+        None if no path leads to one; null counts as absent.
         """
         return next(self._values(paths), None)
 
     def number(self, paths: Iterable[Path], *, text: bool = False, below: float = math.inf) -> float | None:
-        """Return the first value under `paths`, if it is a number from 0 to `below`; else it is malformed.
+        """Return the first value under `paths`, if it is a number from 0 to `below`; else count it as malformed.
 
         With `text`, a decimal that is written as text is a number, too.
         """
@@ -60,7 +60,7 @@ class Reading:
 
 
 def at(value: Any, path: Path) -> Any:
-    """Return the value at a path; None where there is none, or an object."""
+    """Return the value at a path; None if there is none, or an object."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return None if isinstance(value, dict) else value

@@ -1,10 +1,10 @@
 """Redaction: rules replace texts in a finished turn before it is hashed and published.
 
 Rules see whole parts, so they find a secret that came in many deltas. They see every text of a turn: text and thinking,
-prompts, tool arguments and results with all that is nested in them (names of members, and integers by their digits),
-data of events, errors, and fields under `meta:*`; a run's facts about its thread (title, metadata, fields of agents and
-links); and the data of telemetry. They don't see a turn's structure (kinds, ids, times, names of tools and agents), nor
-base64. Of the requests behind a turn's responses they see every text, and paths begin at a body.
+prompts, tool arguments and results with all nested values (also member names, and integers as digits), data of events,
+errors, and fields under `meta:*`; a run's facts about its thread (title, metadata, fields of agents and links); and the
+data of telemetry. They don't see a turn's structure (kinds, ids, times, names of tools and agents), nor base64. They
+see every text of the requests to models, where paths begin at a body.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """`apply`: text -> (the redacted text, number of replacements)."""
+    """A rule on texts. `apply` returns the redacted text, and the number of replacements."""
 
     name: str
     apply: Callable[[str], tuple[str, int]]
 
 
 class Redaction:
-    """Rules, and in `counts` the replacements of each since the caller last emptied it."""
+    """Applies rules; `counts`: the replacements by each since the caller last emptied it."""
 
     def __init__(self, rules: Sequence[TextRule | PathRule], *, mask_errors: bool = False) -> None:
         self.texts = tuple(rule for rule in rules if isinstance(rule, TextRule))
@@ -50,7 +50,7 @@ class Redaction:
         self.counts: dict[str, int] = {}
 
     def record(self, record: TurnRecord) -> TurnRecord:
-        """Return a finished turn record redacted, with its hash; the same object where no rule applied."""
+        """Return a finished turn record redacted, with its hash; the same object if no rule applied."""
         return self._with_room(partial(self._record, record))
 
     def _record(self, record: TurnRecord) -> TurnRecord:
@@ -63,7 +63,7 @@ class Redaction:
         known = self._facts(hidden)
         if redacted is not turn or any(known[key] != facts[key] for key in facts):
             record = sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
-        return changed(record, self.request)  # outside of the hash
+        return changed(record, self.request)  # not part of the hash
 
     def request(self, body: Any) -> Any:
         """Return the body of a request, without its messages, redacted."""
@@ -75,9 +75,9 @@ class Redaction:
     def telemetry(self, record: TelemetryRecord) -> TelemetryRecord:
         """Return a telemetry record with its data redacted as in a system message of a turn.
 
-        Raises TypeError where a function's result is no JSON.
+        Raises TypeError if a function's result is not JSON.
 
-        Derived records have counts alone and no path in a turn: only rules on texts see them.
+        Derived records have only counts, and no path in a turn, so only rules on texts see them.
         """
         return self._with_room(partial(self._telemetry, record))
 
@@ -91,15 +91,15 @@ class Redaction:
         if data is record["data"]:
             return record
         redacted: TelemetryRecord = {**record, "data": data}
-        telemetry.encode(redacted)  # later nobody knows the raw record that it came from
+        telemetry.encode(redacted)  # checked here, since its raw record is not known later
         return redacted
 
     def turn(self, turn: Fields) -> Fields:
-        """Return a ThreadProtocol turn redacted; the same object where no rule applied."""
+        """Return a ThreadProtocol turn redacted; the same object if no rule applied."""
         return self._by_rules(self._masked(turn, {})[0])
 
     def words(self, text: str) -> str:
-        """Return a user's words as they are in a redacted turn; matches are counted there, not here."""
+        """Return a user's text as in a redacted turn. Matches are not counted, since the turn counts them."""
         before, prompt = dict(self.counts), {"part_kind": "user-prompt", "content": text}
         turn = self._with_room(partial(self._by_rules, {"turn_type": "user", "parts": [prompt]}))
         self.counts = before
@@ -142,7 +142,7 @@ class Redaction:
         return {key: found[key] for key in facts}
 
     def _by_rules(self, turn: Fields) -> Fields:
-        """Redact a turn, and under PARTIAL what it had shown: that has the form of a turn, too."""
+        """Redact a turn, and its output under PARTIAL, which has the form of a turn, too."""
         shown = turn.get(PARTIAL)
         if not isinstance(shown, dict):
             return self._content_of(turn)
@@ -164,7 +164,7 @@ class Redaction:
         return redacted
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value with each text redacted; the same object where no rule applied."""
+        """Return a JSON value with each text redacted; the same object if no rule applied."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -183,7 +183,7 @@ class Redaction:
         return self._members(message, MESSAGE, {"parts": partial(_each, change=self._part), "usage": self._usage})
 
     def _usage(self, usage: Any) -> Any:
-        """Usage with its texts redacted; integers there are counts, not texts."""
+        """Return usage with its texts redacted; integers there are counts, not texts."""
         counts = (key for key, value in usage.items() if isinstance(value, int)) if isinstance(usage, dict) else ()
         return self._members(usage, frozenset(counts))
 
@@ -236,7 +236,7 @@ class Redaction:
         return text
 
     def _with_room(self, call: Callable[[], T]) -> T:
-        """Call `call` with stack for deep nesting. A first try without it may have counted: reset the counts."""
+        """Call `call` with stack for deep nesting. A first attempt without it may have counted, so reset the counts."""
         before = dict(self.counts)
 
         def once() -> T:

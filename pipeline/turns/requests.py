@@ -1,7 +1,7 @@
-"""What a model was asked: the bodies of requests without their messages, each under its hash. Pure.
+"""Requests to models: their bodies without the messages, each under its hash. Pure.
 
-While a run is built, a response has its request's body under REQUEST; in a record it has {"sha256": HEX} there, and the
-record has the bodies: {HEX: BODY}. The hash is SHA-256 over RFC 8785 JSON of the body as it is stored, redacted.
+While a run is built, a response has its request's body under REQUEST; in a record, it has {"sha256": HEX} there, and
+the record has the bodies: {HEX: BODY}. The hash is SHA-256 over RFC 8785 JSON of the stored, redacted body.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from turnmill.capture.secrets import masked_settings
 from turnmill.nesting import with_room
 
 REQUEST: Final = "meta:request"
-REQUESTS: Final = "meta:requests"  # of a document: the bodies that its turns name
+REQUESTS: Final = "meta:requests"  # of a document: the bodies that its turns refer to
 MESSAGES: Final = frozenset({"messages", "input", "contents"})
 PROMPT: Final = ("system", "instructions", "systemInstruction", "messages", "tools", "functions")
 CHAT: Final = "openai-chat"  # its system prompt is among the messages
 
 
 def without_messages(body: Any, dialect: str, before: Fields | None = None) -> Fields | None:
-    """Return a request's body without its messages; None where nothing else is in it. It may be any JSON.
+    """Return a request's body, which may be any JSON, without its messages; None if it has nothing else.
 
-    Members that are equal to those of `before`, the request before, are these very objects: a run holds them once.
+    Members equal to those of `before`, the previous request, are the same objects, so a run keeps them once.
     """
     if not isinstance(body, dict):
         return None
@@ -56,7 +56,7 @@ def digest(body: Fields) -> str:
 
 
 def prompt_of(body: Any) -> str | None:
-    """Return the hash of the system prompt and the tools in a body, hex SHA-256; None without either."""
+    """Return the hash of system prompt and tools in a body, hex SHA-256; None without either."""
     if not isinstance(body, dict):
         return None
     inner = body.get("request")
@@ -66,30 +66,30 @@ def prompt_of(body: Any) -> str | None:
 
 
 def request_of(message: Mapping[str, Any]) -> str | None:
-    """Return the hash of the request that a message answers, where it names one."""
+    """Return the hash of the request that a message answers, None if it names none."""
     named = message.get(REQUEST)
     name = named.get("sha256") if isinstance(named, dict) else None
     return name if isinstance(name, str) else None
 
 
 def named(turn: Fields) -> list[str]:
-    """Return the hashes of the requests that a turn names, each once; the turn may be any JSON object."""
+    """Return the hashes of the requests that a turn refers to, each once; the turn may be any JSON object."""
     return list(dict.fromkeys(one for message in _asked(turn) if (one := request_of(message)) is not None))
 
 
 def with_bodies(document: Fields, bodies: Mapping[str, Fields]) -> Fields:
-    """Return a thread's document with the bodies of the requests that its turns name, under REQUESTS."""
+    """Return a thread's document with the bodies of the requests that its turns refer to, under REQUESTS."""
     names = named_in(document)
     return {**document, REQUESTS: {name: bodies[name] for name in names if name in bodies}}
 
 
 def named_in(document: Fields) -> list[str]:
-    """Return the hashes of the requests that a thread's turns name, each once."""
+    """Return the hashes of the requests that a thread's turns refer to, each once."""
     return list(dict.fromkeys(name for turn in document["turns"] for name in named(turn)))
 
 
 def set_apart(record: TurnRecord) -> TurnRecord:
-    """Put the bodies that a new record's responses have into its `requests`; credentials in them are masked."""
+    """Move the request bodies of a new record's responses into its `requests`, with masked credentials."""
     bodies: Fields = {}
     for message in _asked(record["turn"] or {}):
         name, body = _sealed(masked_settings(CHAT, message[REQUEST])[0])
@@ -101,7 +101,7 @@ def set_apart(record: TurnRecord) -> TurnRecord:
 
 
 def changed(record: TurnRecord, change: Callable[[Any], Any]) -> TurnRecord:
-    """Return the record with its requests' bodies changed, under their new hashes; the same one where none changes."""
+    """Return the record with its requests' bodies changed, under their new hashes; the same one if none changes."""
     bodies, turn = record.get("requests"), record["turn"]
     if not bodies or turn is None:
         return record
@@ -124,7 +124,7 @@ def without_bodies(record: TurnRecord) -> TurnRecord:
 
 
 def _sealed(body: Fields) -> tuple[str, Fields]:
-    """Return the body's hash and the body; text and numbers that JSON in UTF-8 can't hold are mended first."""
+    """Return a body and its hash; text and numbers that UTF-8 JSON can't represent are replaced first."""
     try:
         return digest(body), body
     except (TypeError, ValueError, RecursionError):

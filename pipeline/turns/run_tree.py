@@ -1,18 +1,18 @@
-"""The runs of a thread as a tree, from what each record says of its run: `lineage`. Pure.
+"""The runs of a thread as a tree, built from the `lineage` of their records. Pure.
 
-A run is another version of an earlier one, or follows it, where the first of these says so:
+Whether a run is another version of an earlier one, or follows it, is determined by the first of these that tells:
 
 1. its publisher: `replaces`, `continues`; or the mark of an imported turn
-2. the response that its model's server went on from
-3. the state of the conversation that it began at, where its server keeps states: of a run's last one, it follows this
-   run; of one before that, or of one that another run began at, it is another version of that run
-4. the client's id of the user's message: the same one was asked before
-5. the history that its request repeats: it follows the run that had come so far; of several, the one whose answer is
-   in the history, else the newest. Of an agent's runs that follow the same one, a branch has one
+2. the response that its model's server continued from
+3. the state of the conversation at which it began, if its server keeps states: if that is the last state of a run, it
+   follows this run; if it is an earlier one, or another run began at it, it is another version of that run
+4. the client's id of the user's message, if it was used before: it is another version of that run
+5. the history that its request repeats: it follows the run with this history; of several, the one whose answer is in
+   the history, else the newest. Of an agent's runs that follow the same one, a branch has one
 
-Where nothing does, it follows the newest run before it, and is no other version of anything. So a first request of
-which only the words are known is none: two conversations may begin alike, and servers that keep the history themselves
-send nothing but the newest words. A run that another run of the thread started belongs to that one.
+If none does, it follows the newest run before it, and is no version of another run. So a first request of which only
+the words are known is no version: two conversations may begin alike, and servers that keep the history themselves
+send only the newest words. A run that another run of the thread started belongs to that one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from topics.turn_record import TurnRecord
 
 
 def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
-    """Return a thread's turns, its records being in order; where the thread forks, each with its mark, `meta:branch`.
+    """Return the turns of a thread's records, which are in order; if the thread forks, each with `meta:branch`.
 
     See `pipeline.turns.branches`. Time and memory are linear in the turns.
     """
@@ -44,7 +44,7 @@ def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
 
 
 class _Tree:
-    """The runs that have found their place so far, by what later ones may say of them; the newest of each."""
+    """The runs placed so far, by the keys with which later runs may refer to them; the newest run for each key."""
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self._runs = runs
@@ -107,7 +107,7 @@ class _Tree:
         return same if same is not None and same.follows is before else None
 
     def _forked(self, run: Run) -> Run | None:
-        """Return the run that left the state that this one began at, and went on from there; or began there, too."""
+        """Return the run that saved the state at which this one began, and went on; or that began there, too."""
         at = run.lineage.get("checkpoint")
         if at is None or ("end", at) in self._known:
             return None
@@ -169,7 +169,7 @@ def _messages(turns: Iterable[Fields]) -> Iterator[Fields]:
 
 
 def _versions(runs: Iterable[Run]) -> dict[str, Fields]:
-    """By run, where it stands among those of which a branch has one; of each place with several of them."""
+    """Return, by run, its number among alternative runs, of which a branch has one; only where there are several."""
     places: dict[tuple[str | None, str], list[str]] = defaultdict(list)
     for run in runs:
         if run.stated:
@@ -183,7 +183,7 @@ def _versions(runs: Iterable[Run]) -> dict[str, Fields]:
 
 
 def _version(versions: list[str], at: int) -> Fields:
-    """Of constant size: a list of all in each of them would grow with the square of their number."""
+    """Return a run's place among versions, of constant size: a list of all in each would grow quadratically."""
     found: Fields = {"number": at + 1, "of": len(versions), "first": versions[0]}
     if at > 0:
         found["before"] = versions[at - 1]

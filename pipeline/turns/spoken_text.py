@@ -1,8 +1,8 @@
-"""A turn -> what was said in it: the texts that a search looks through. Pure.
+"""The texts of a turn that are searched. Pure.
 
-Three kinds: what users and agents said, with the names of tools; what agents thought; what tools gave back. A value
-that is kept by reference (`content_ref`, `meta:refs`) is not there, and is not searched; nor are arguments of calls,
-files, and what an interrupted turn had shown and does not keep.
+There are three kinds: texts of users and agents, with the names of tools; thoughts of agents; results of tools. Values
+in the content store (`content_ref`, `meta:refs`) are not searched; nor are arguments of calls, files, and content that
+an interrupted turn had shown, but does not keep.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pipeline.turns.content import RETURNS
 Kind = Literal["said", "thinking", "results"]
 KINDS: Final[tuple[Kind, ...]] = ("said", "thinking", "results")
 CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
-DEEPEST: Final = 50  # levels of a tool's result that are looked into
+DEEPEST: Final = 50  # levels of a tool's result that are read
 SEPARATOR: Final = "\n"
 
 Spoken = tuple[Kind, str]
 
 
 def spoken(turn: Mapping[str, Any] | None) -> Iterator[Spoken]:
-    """(kind, text) of each piece of a ThreadProtocol turn, in its order."""
+    """Yield (kind, text) of each piece of a ThreadProtocol turn, in order."""
     if turn is None:
         return
     for part in _list(turn.get("parts")):
@@ -33,7 +33,7 @@ def spoken(turn: Mapping[str, Any] | None) -> Iterator[Spoken]:
 
 
 def tools_called(turn: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the names of the tools that a ThreadProtocol turn calls, a name for each call."""
+    """Yield the names of the tools that a ThreadProtocol turn calls, one per call."""
     for message in _list((turn or {}).get("messages")):
         for part in _list(message.get("parts")):
             if part.get("part_kind") in CALLS and isinstance(part.get("tool_name"), str):

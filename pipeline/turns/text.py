@@ -1,4 +1,4 @@
-"""Text that JavaScript made: surrogate pairs split over deltas, lone surrogates, numbers without bound."""
+"""Text from JavaScript: surrogate pairs split over deltas, lone surrogates, unlimited numbers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ MAX_U64 = 2**64
 
 
 def join(chunks: list[str]) -> str:
-    """Deltas -> text. Halves of a pair that came in two deltas are joined; a lone half becomes U+FFFD."""
+    """Join deltas to a text. Halves of a pair in two deltas are joined; a lone half becomes U+FFFD."""
     text = "".join(chunks)
     return text if text.isascii() else mend(text)
 
 
 def mend(text: str) -> str:
-    """Text without surrogates."""
+    """Return text without surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -25,9 +25,9 @@ def mend(text: str) -> str:
 
 
 def mended(value: Any) -> Any:
-    """Return a JSON value that UTF-8 JSON with 64-bit integers can hold.
+    """Return a JSON value that UTF-8 JSON with 64-bit integers can represent.
 
-    Larger integers become their digits as text; a number past all floats, that is infinite (1e400), null.
+    Larger integers become text of their digits; a number beyond all floats (1e400), which is infinite, null.
     """
     if isinstance(value, str):
         return mend(value)

@@ -1,4 +1,4 @@
-"""Rules that find texts and replace them: patterns, and built-in ones by name."""
+"""Rules that find and replace texts: patterns, and built-in rules by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 class Pattern:
     r"""A regular expression and what its matches become (`\1` is a group).
 
-    `hints`: a text without any of them has no match. `valid` has the last word on a match.
+    `hints`: a text without any of them has no match. `valid`: whether a match is to be replaced.
     """
 
     regex: re.Pattern[str]
@@ -21,7 +21,7 @@ class Pattern:
     valid: Callable[[str], bool] = field(default=lambda found: True)
 
     def apply(self, text: str) -> tuple[str, int]:
-        """Return the text, and how many matches were replaced."""
+        """Return the text, and the number of replaced matches."""
         if self.hints and not any(hint in text for hint in self.hints):
             return text, 0
         count = 0
@@ -80,7 +80,7 @@ BUILT_IN: Final[Mapping[str, tuple[Pattern, ...]]] = {
         _pattern(r"(?i)\b(bearer\s{1,4})(?=\S{0,4000}?\d)[A-Za-z0-9._~+/=-]{20,8000}", r"\1[bearer-token]"),
     ),
     "jwt": (
-        # It is looked for once in each word, at the word's first `eyJ`, and no part is read in two ways.
+        # It is tried once in each word, at the first `eyJ`, and no part can be read in two ways.
         _pattern(
             r"(?<![A-Za-z0-9_-])((?>[A-Za-z0-9_-]*?(?=\beyJ)))"
             r"eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+",

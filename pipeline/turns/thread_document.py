@@ -1,9 +1,9 @@
-"""Turn records of a thread -> its ThreadProtocol 0.0.4 document.
+"""Makes the ThreadProtocol 0.0.4 document of a thread from its turn records.
 
-The result depends on the content of the records, not on their order, number or batches: of two records of one turn that
-of more events wins, then the complete one, then the higher revision, then the one whose end came from the publisher. So
-a record that holds all that another one holds always wins; which of two that each hold what the other lacks is kept in
-a store, is decided there (pipeline.stores.write). Turns are sorted by time, and facts are merged in the same order.
+The result depends on the content of the records, not on their order, number or batches: of two records of one turn, the
+one with more events is used, then the complete one, then the higher revision, then the one whose end came from the
+publisher. So a record with all events of another one always wins; if each has events that the other lacks, the store
+decides which one to keep (pipeline.stores.write). Turns are sorted by time, and facts are merged in the same order.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from topics.turn_record import TurnRecord
 VERSION = "0.0.4"
 Rank = tuple[int, tuple[bool, int, bool, str]]
 ROLES = {"user": 0, "agent": 1}
-GIVEN_UP = ("timeout", "events_lost")  # reasons that a worker gives; all others come from the publisher
-# Fields of a record's `thread` that are ignored: the document derives them or has them elsewhere.
+GIVEN_UP = ("timeout", "events_lost")  # reasons set by a worker; all others come from the publisher
+# Fields of a record's `thread` that are ignored: the document derives them, or has them elsewhere.
 DERIVED = frozenset(
     {"version", "thread_id", "created_at", "updated_at", "agents", "turns", "relationships", "title", "metadata"}
     | {"external_id", "ended_at"}
@@ -32,7 +32,7 @@ DERIVED = frozenset(
 def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
     """Return {version, thread_id, created_at, updated_at, title?, metadata?, agents, turns, relationships?}.
 
-    Records of other threads may be among them: only their links that start at this thread count.
+    Of records of other threads, only links that start at this thread are used.
     """
     chosen = sorted(newest(records), key=position)
     own = [record for record in chosen if record["thread_id"] == thread_id]
@@ -54,7 +54,7 @@ def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
 
 
 def newest(records: Iterable[TurnRecord]) -> list[TurnRecord]:
-    """One record of each turn, the one that ranks highest."""
+    """Return the highest-ranking record of each turn."""
     best: dict[tuple[str, str], TurnRecord] = {}
     for record in records:
         key = (record["thread_id"], record["turn_id"])
@@ -65,12 +65,12 @@ def newest(records: Iterable[TurnRecord]) -> list[TurnRecord]:
 
 
 def rank(record: TurnRecord) -> Rank:
-    """Sort key among records of one turn: number of events, then complete, revision, ended by the publisher, digest.
+    """Return the sort key of records of one turn: number of events, complete, revision, ended by the publisher, digest.
 
-    Events count first: so a record that holds all events of another one, and more, ranks above it. And a worker that
-    has lost its partition without knowing it goes on counting revisions. A worker may close a run by timeout and die
-    before it has marked that; the next worker reads the same events, and the publisher's end behind them. The digest
-    decides where all else is equal, so that every reader chooses the same record.
+    Events come first, so that a record with all events of another one, and more, ranks above it; a revision can't
+    decide, since a worker that has lost its partition without noticing goes on counting revisions. The publisher's end
+    counts, since a worker may close a run by timeout, and die before it marks that; the next one reads the same events
+    and the publisher's end. The digest decides if all else is equal, so that every reader chooses the same record.
     """
     by_publisher = interruption(record) not in GIVEN_UP
     decides = record["status"] == "complete", record["revision"], by_publisher, digest(record)
@@ -78,7 +78,7 @@ def rank(record: TurnRecord) -> Rank:
 
 
 def interruption(record: TurnRecord) -> Any:
-    """Return the reason of a record's interruption: a text, or whatever a faulty producer wrote; None without one."""
+    """Return the reason of a record's interruption: a text, or any value of a faulty producer; None without one."""
     details = (record["turn"] or {}).get("interruption")
     return details.get("reason") if isinstance(details, dict) else None
 
@@ -89,17 +89,17 @@ def digest(record: TurnRecord) -> str:
 
 
 def position(record: TurnRecord) -> tuple[int, int, str, int, str]:
-    """Sort key among a thread's records: time, then user before agent, then the order within the run."""
+    """Return the sort key of a thread's records: time, user before agent, order within the run."""
     return span(record)[0], role(record), record["run_id"], record.get("ordinal", 0), record["turn_id"]
 
 
 def role(record: TurnRecord) -> int:
-    """0 of a user's turn, 1 of an agent's, 2 of a record without turn."""
+    """Return 0 for a user turn, 1 for an agent turn, 2 for a record without turn."""
     return ROLES.get(str((record["turn"] or {}).get("turn_type")), 2)
 
 
 def span(record: TurnRecord) -> tuple[int, int]:
-    """First and last time of a record's turn, epoch ms; of a record without turn, when its facts were stated."""
+    """Return the first and last time of a record's turn, epoch ms; without a turn, the time of its facts."""
     turn = record["turn"]
     if turn is None:
         stated = record.get("at")
@@ -123,7 +123,7 @@ def _times(objects: Iterable[Any], *keys: str) -> Iterator[int]:
 
 
 def _thread_facts(records: Iterable[TurnRecord]) -> Fields:
-    """Title, metadata and unknown fields; of each the newest record's wins."""
+    """Return title, metadata and unknown fields, each from the newest record that has it."""
     facts: Fields = {}
     metadata: Fields = {}
     for record in records:
@@ -142,7 +142,7 @@ def _thread_facts(records: Iterable[TurnRecord]) -> Fields:
 
 
 def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, Fields]:
-    """agent_id -> AgentConfig: the newest configuration, the earliest `created_at`; every agent of a turn is there."""
+    """Return AgentConfigs by agent_id, of every agent with a turn: the newest one, with the earliest `created_at`."""
     agents: dict[str, Fields] = {}
     for record in records:
         for config in agent_configs(record):
@@ -170,7 +170,7 @@ def agent_configs(record: TurnRecord) -> list[Fields]:
 
 
 def outgoing(record: TurnRecord) -> Iterator[tuple[str, Fields]]:
-    """Yield a record's links as (thread_id it starts from, ThreadLink)."""
+    """Yield a record's links as (thread_id at which it starts, ThreadLink)."""
     links: Iterable[Any] = record.get("links") or []
     for link in links:
         if isinstance(link, dict) and isinstance(link.get("thread_id"), str):
@@ -179,7 +179,7 @@ def outgoing(record: TurnRecord) -> Iterator[tuple[str, Fields]]:
 
 
 def _links(thread_id: str, records: Iterable[TurnRecord]) -> list[Fields]:
-    """Outgoing links, each once."""
+    """Return the outgoing links, each once."""
     links: dict[str, Fields] = {}
     for record in records:
         for source, link in outgoing(record):

@@ -1,4 +1,4 @@
-"""The runs of a thread, and what their records say of them. Pure."""
+"""The runs of a thread, from their records. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
 BRANCH: Final = "meta:branch"
-VERSION: Final = "version"  # of a mark: only where there is another version
+VERSION: Final = "version"  # of a mark: present only if there is another version
 
 
 @dataclass(slots=True, eq=False)
 class Run:
     """A run in the tree.
 
-    `stated`: somebody has said that it follows `follows`. Of stated runs that have the same `place` (the run that they
-    follow, and an agent), a branch has one.
+    `stated`: that it follows `follows` is known, not guessed. Of stated runs with the same `place` (the run that they
+    follow, and the agent), a branch has one.
     """
 
     run_id: str
@@ -46,7 +46,7 @@ def runs_of(found: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
 
 
 def run_name(record: TurnRecord, turn: Fields) -> str:
-    """Whose turn it is, as marks name it."""
+    """Return the name of a turn's run in marks."""
     mark = turn.get(BRANCH)
     found = mark.get("run") if isinstance(mark, dict) else None
     return _name(found if isinstance(found, str) else record["run_id"])
@@ -55,7 +55,7 @@ def run_name(record: TurnRecord, turn: Fields) -> str:
 def _name(run_id: str) -> str:
     """Return the name of a run in marks.
 
-    Many others may have it in theirs, so that one of any length would be stored once and given out a thousand times.
+    The marks of many other runs may repeat it, so a long one would be stored once, but returned a thousand times.
     """
     return run_id if len(run_id) <= LONGEST_ID else text_hash(run_id)
 
@@ -68,7 +68,7 @@ def _parent_run(record: TurnRecord) -> str | None:
 
 
 def _lineage(record: TurnRecord, turn: Fields) -> Fields:
-    """Return the record's lineage; of an imported turn, its mark."""
+    """Return the record's lineage; for an imported turn, the lineage in its mark."""
     mark = turn.get(BRANCH)
     said: object = record.get("lineage")
     if isinstance(mark, dict):

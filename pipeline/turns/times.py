@@ -9,14 +9,14 @@ from typing import Final
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 LAST_MS: Final = 253_402_300_799_999  # the end of year 9999
-USUAL: Final = 40  # characters of a time; a fraction of a second may have any number of digits
+USUAL: Final = 40  # characters; longer texts, with more digits of a second, are not cached
 
 
 FRACTIONS: Final = tuple(f".{ms:03d}Z" for ms in range(1000))  # of a second
 
 
 def iso(ms: int) -> str:
-    """1768928342002 -> '2026-01-20T16:59:02.002Z'; out of range is clamped."""
+    """Return '2026-01-20T16:59:02.002Z' for 1768928342002; a time out of range is clamped."""
     if not 0 <= ms <= LAST_MS:
         ms = bounded(ms)
     return _second(ms // 1000) + FRACTIONS[ms % 1000]
@@ -29,12 +29,12 @@ def bounded(ms: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _second(epoch: int) -> str:
-    """Return the text of a second, cached: turns that end at about the same time share their seconds."""
+    """Return the text of a second, cached, since turns that end at about the same time share their seconds."""
     return datetime.fromtimestamp(epoch, UTC).isoformat().removesuffix("+00:00")
 
 
 def epoch_ms(value: object) -> int | None:
-    """ISO 8601 text, or a number of epoch ms -> epoch ms; None where it is neither. Naive times are UTC."""
+    """Return epoch ms of ISO 8601 text or a number of epoch ms; None if it is neither. Naive times are UTC."""
     if isinstance(value, str):
         return _remembered(value) if len(value) <= USUAL else _moment(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -44,7 +44,7 @@ def epoch_ms(value: object) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _remembered(value: str) -> int | None:
-    """Return a time, cached: a turn has each of its times several times."""
+    """Return a time, cached, since a turn has each of its times several times."""
     return _moment(value)
 
 

@@ -1,9 +1,9 @@
-"""The one vocabulary of tokens: what wires and SDKs call their counts -> the names of ThreadProtocol.
+"""The one vocabulary of tokens: maps the names of counts on wires and in SDKs to those of ThreadProtocol.
 
-Stored turns, usage rows and metrics read a usage object by the same table, and so count the same. The table only gives
-names. Where a wire counts something else under a name, its own folder in `pipeline/dialects` converts the number
-before the usage gets here: Anthropic's `input_tokens` leave out the tokens of its caches, and Gemini's
-`candidatesTokenCount` leaves out the thoughts.
+Stored turns, usage rows and metrics read usage objects by the same table, and so count the same. The table only maps
+names. If a wire counts something else under a name, its own folder in `pipeline/dialects` converts the number before
+the usage gets here: Anthropic's `input_tokens` exclude the tokens of its caches, and Gemini's `candidatesTokenCount`
+excludes the thoughts.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Final
 from pipeline.turns.reading import Path, Reading, at
 from topics.json_text import Fields
 
-MAX_COUNT: Final = 2**53  # what JavaScript can read; larger is no count of tokens
-NANO: Final = 10**9  # a cost in the store is a count of billionths of a dollar
+MAX_COUNT: Final = 2**53  # the largest that JavaScript can read; larger numbers don't count as tokens
+NANO: Final = 10**9  # costs in the store are in billionths of a dollar
 
-# ThreadProtocol's name -> where a usage object may hold the count; a dot leads inside. The first that is there wins.
+# ThreadProtocol's name -> paths of the count in a usage object; a dot leads inside. The first that exists is used.
 SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "input_tokens": (
         "input_tokens",  # ThreadProtocol, Pydantic AI, OpenAI Responses, Anthropic, LangChain
@@ -93,12 +93,12 @@ def _paths(spellings: Iterable[str]) -> tuple[Path, ...]:
 
 
 COUNTS: Final = tuple(SPELLINGS)
-# In the order in which turns have always had them: the bytes of a turn stay the same.
+# In the order of older turns, so that the bytes of a turn stay the same.
 SUMMED: Final = (*COUNTS[:3], "total_tokens", *COUNTS[3:5], "requests", "tool_calls")
 COST: Final = "cost_nano_usd"
 PATHS: Final = {**{name: _paths(spellings) for name, spellings in SPELLINGS.items()}, COST: _paths(COST_SPELLINGS)}
-# A key of a usage object -> (name, how late this path is tried for it, path, what is behind its first step) of the
-# paths that begin there: an object has some five keys, and there are ten times as many paths.
+# A key of a usage object -> (name, rank of the path for this name, path, its rest after the first step) of the paths
+# that begin there, since an object has some five keys, and there are ten times as many paths.
 HEADS: Final[dict[str, tuple[tuple[str, int, Path, Path], ...]]] = {
     head: tuple(
         (name, rank, path, path[1:])
@@ -111,10 +111,10 @@ HEADS: Final[dict[str, tuple[tuple[str, int, Path, Path], ...]]] = {
 
 
 def normal(usage: Fields) -> Fields:
-    """Usage as a wire writes it -> as a turn holds it: known counts have ThreadProtocol's names, nulls are dropped.
+    """Return a wire's usage in the form of a turn: known counts have ThreadProtocol's names, nulls are dropped.
 
-    A count inside of an object is repeated under its name, and the object stays. What the table does not know stays as
-    it is, and so does a second spelling of a count.
+    A count inside an object is repeated under its name, and the object is kept. Values that the table does not know are
+    kept unchanged, and so is a second spelling of a count.
     """
     renamed: dict[str, str] = {}
     repeated: Fields = {}
@@ -131,7 +131,7 @@ def normal(usage: Fields) -> Fields:
 
 
 def _found(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
-    """Names of PATHS -> the first path of each that leads to a value (as `Reading.first`): its rank, it, this value."""
+    """Return, by name of PATHS, the first path that leads to a value (as `Reading.first`): rank, path, value."""
     found: dict[str, tuple[int, Path, Any]] = {}
     for head, beneath in usage.items():
         for name, rank, path, rest in HEADS.get(head, ()):
@@ -168,7 +168,7 @@ def read(usage: Reading) -> dict[str, int]:
 
 
 def counts(usage: Any) -> dict[str, int]:
-    """As `read`, of anything; without a total that the usage states, it is that of input and output."""
+    """As `read`, for any value; a missing total is that of input and output."""
     if not isinstance(usage, dict):
         return {}
     known = read(Reading(usage))

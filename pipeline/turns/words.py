@@ -1,10 +1,9 @@
-"""Text -> the words that a search finds it by, in the order of the text; the same for every database. Pure.
+"""The words by which a search finds a text, in their order; the same for every database. Pure.
 
 A word is a run of letters, digits and their marks, in lower case and without accents: `Éric's` is `eric`, `s`. Scripts
 that put no spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) give three characters from every
 place on, fewer at the end of a run: `天気予報` is `天気予`, `気予報`, `予報`, `報`. So a word of any length is found as
-a prefix (up to three characters), or as several in a row. One index holds both kinds, and what has spaces costs nothing
-more.
+a prefix (up to three characters), or as several in a row. One index has both kinds; text with spaces costs no more.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 GRAM: Final = 3
-LONGEST: Final = 64  # characters of a word: of a longer one these count, in the text as in the query
+LONGEST: Final = 64  # characters; longer words are cut to this, in texts and in queries
 
 _MARKS: Final = "".join(chr(code) for code in range(0x300, 0x1D00) if unicodedata.category(chr(code)).startswith("M"))
 _WORD: Final = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
@@ -40,13 +39,13 @@ def words(text: str) -> list[str]:
 
 
 def places(text: str) -> Iterator[tuple[int, int, str]]:
-    """(start, end, word) of each word in a text, as `words` has them."""
+    """Yield (start, end, word) of each word in a text, as `words` returns them."""
     for match in _WORD.finditer(text):
         start, end = match.span()
         for run, unspaced, at in _placed_runs(match[0]):
             if not unspaced:
                 yield start, end, run[:LONGEST]
-            elif at is None:  # its characters are others than those of the text
+            elif at is None:  # folding has changed its characters
                 yield from ((start, end, gram) for gram in _grams(run))
             else:
                 first = start + at
@@ -56,7 +55,7 @@ def places(text: str) -> Iterator[tuple[int, int, str]]:
 def asked(text: str) -> list[tuple[str, bool]]:
     """Return the words to search for in a text, and whether each is a prefix.
 
-    The end of a run may be the middle of one in the text, so the short pieces at ends are left out.
+    The end of a run here may be the middle of a run in the text, so the short pieces at ends are left out.
     """
     found = [(run, bool(run and unspaced)) for match in _WORD.finditer(text) for run, unspaced in _runs(match[0])]
     result: list[tuple[str, bool]] = []
@@ -79,14 +78,14 @@ def _of_run(run: str) -> tuple[str, ...]:
 
 
 def _runs(run: str) -> list[tuple[str, bool]]:
-    """Return the parts of a run of letters, each of one kind of script: (text, whether it has no spaces)."""
+    """Return the parts of a run of letters, each of one kind of script: (text, whether the script has no spaces)."""
     folded = unicodedata.normalize("NFKD", run).casefold()
     folded = unicodedata.normalize("NFKC", _ACCENTS.sub("", folded))
     return [(part[0], part["unspaced"] is not None) for word in _WORD.findall(folded) for part in _RUN.finditer(word)]
 
 
 def _placed_runs(run: str) -> Iterator[tuple[str, bool, int | None]]:
-    """(text, whether it has no spaces, where it begins), the last only where folding moves nothing."""
+    """Yield (text, whether the script has no spaces, start); start is None if folding moves characters."""
     parts = _runs(run)
     moved = sum(len(part) for part, _ in parts) != len(run)
     at = 0
