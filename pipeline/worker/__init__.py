@@ -1,1 +1,1 @@
-"""A worker: its roles, and for each a stage that turns records of one topic into work and safe offsets."""
+"""A worker: its roles, each with a stage that hands records of one topic to its work, and commits safe offsets."""

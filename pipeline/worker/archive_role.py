@@ -1,7 +1,7 @@
-"""The archive roles: turns -> Parquet segments on object storage, or commits to tables; feedback -> segments.
+"""The archive roles: write turns as Parquet segments on object storage, or to tables, and feedback as segments.
 
-A segment closes when it is large or old enough, by the broker's times: the same records give the same segments again.
-Offsets are committed behind it; what is in an open one is read again after a restart.
+A segment closes when it is large or old enough, by the broker's times, so the same records give the same segments.
+Offsets are committed up to its end; the records of an open one are read again after a restart.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """The offset behind it."""
+        """The offset after its last record."""
         return self.entries[-1].offset + 1 if self.entries else self.begin
 
     def add(self, entry: Entry) -> None:
@@ -51,17 +51,17 @@ class Segment:
         self.idle_ms = 0
 
     def age_ms(self, now: int) -> int:
-        """By the broker's time; 0 while it is empty."""
+        """Return its age by the broker's time; 0 while it is empty."""
         return now - self.entries[0].at if self.entries else 0
 
 
 class ArchiveWork:
-    """See `Work`; holds at most `archive_bytes` and one record of each partition."""
+    """See `Work`; keeps at most `archive_bytes` and one record of each partition in memory."""
 
     def __init__(self, settings: Settings, metrics: Metrics, topic: Topic, archive: ArchiveOf) -> None:
         """Prepare the work: from this topic to this archive.
 
-        Raises CallerError where TURNMILL_ARCHIVE is not set, or the cloud's variables say too little.
+        Raises CallerError if TURNMILL_ARCHIVE is not set, or variables of the cloud are missing.
         """
         self.settings = settings
         self.metrics = metrics
@@ -78,7 +78,7 @@ class ArchiveWork:
         return self.retry.trouble
 
     async def assign(self, starts: Mapping[int, int]) -> None:
-        """No state but the offsets."""
+        """Begin an empty segment for each partition."""
         self.open = {partition: Segment(start) for partition, start in starts.items()}
         self.retry.given_up.clear()
 
@@ -92,7 +92,7 @@ class ArchiveWork:
         self.retry.given_up.set()
 
     def behind(self, partition: int) -> int:
-        """Return 0: records that were handed in are in a segment."""
+        """Return 0: all records handed in are in a segment."""
         return 0
 
     async def handle(self, partition: int, records: Records) -> None:
@@ -111,7 +111,7 @@ class ArchiveWork:
         self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
 
     def floor(self, partition: int) -> int | None:
-        """All before the open segment is written."""
+        """Return the beginning of the open segment: all records before it are written."""
         segment = self.open.get(partition)
         return segment.begin if segment is not None else None
 
@@ -120,7 +120,7 @@ class ArchiveWork:
         return True
 
     async def tick(self, partition: int, idle_ms: int) -> None:
-        """Write a segment that is old, though nothing comes behind it."""
+        """Write a segment that is old, even if no records follow."""
         segment = self.open.get(partition)
         if segment is None or not segment.entries:
             return
@@ -129,7 +129,7 @@ class ArchiveWork:
             await self._close(partition, segment)
 
     async def _close(self, partition: int, segment: Segment) -> bool:
-        """Write it, however long it takes; False: the partition is about to go."""
+        """Write a segment, however long it takes; return False if the partition is about to be revoked."""
         done = await self.retry.until_done(partial(self._write, partition, segment))
         if done and self.open.get(partition) is segment:
             self.open[partition] = Segment(segment.end)
@@ -163,10 +163,10 @@ class ArchiveWork:
 
 
 def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
-    """Return the work of this role. Raises CallerError where it has no archive."""
+    """Return the work of this role. Raises CallerError without an archive."""
     return ArchiveWork(settings, metrics, catalog.TURNS, archive_of)
 
 
 def feedback_archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
-    """Return the work of the role that archives feedback. Raises CallerError where it has no archive."""
+    """Return the work of the role that archives feedback. Raises CallerError without an archive."""
     return ArchiveWork(settings, metrics, catalog.FEEDBACK, feedback_archive_of)

@@ -1,4 +1,4 @@
-"""The assemble role: events -> turns, telemetry, dead letters."""
+"""The assemble role: makes turns, telemetry and dead letters of events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assemble_work(settings: Settings, metrics: Metrics, producer: Producer) -> A
 
 
 def _traces(settings: Settings, topic: str, metrics: Metrics) -> Callable[[Sequence[TurnRecord], int], None] | None:
-    """Return a function that exports spans of turns; None where they are not asked for.
+    """Return a function that exports spans of turns; None if they are not wanted.
 
     Raises CallerError without the SDK.
     """

@@ -1,7 +1,7 @@
 """The work of the role assemble, and its checkpoint: nothing is lost whatever happens between two lines of it.
 
-What was read is in one of four places: on the events topic behind the committed offset, on the state topic, on the
-turns or dead-letters topic, or delivered and remembered as closed. In this order, always:
+What was read is in one of four places: on the events topic after the committed offset, on the state topic, on the turns
+or dead-letters topic, or delivered and marked as closed. The order is always:
 
     1. feed: records -> turns, telemetry, dead letters   (the floor holds until all are registered; large values of
        turns are in the content store before the turns that refer to them are)
@@ -9,8 +9,8 @@ turns or dead-letters topic, or delivered and remembered as closed. In this orde
     3. segments of long-open runs; then marks of closed runs; then tombstones: each confirmed before the next
     4. commit the floor that was asked for before step 2
 
-A crash before 4 reads records again: the same turns come out, and storing them again changes nothing. A restart
-believes what the state topic says, so that holds nothing whose results are not delivered.
+After a crash before 4, records are read again; they make the same turns, and storing them again changes nothing. A
+restart trusts the state topic, so nothing is written there before its results are delivered.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ from turnmill.errors import BrokerError
 
 log = logging.getLogger(__name__)
 
-UNCONFIRMED: Final = 16_777_216  # bytes for the state topic that may wait for the next checkpoint
-BUILDING: Final = 1.0  # seconds at once for parked runs: what other partitions have read waits as long
-MANY: Final = 1000  # records of a partition: to look at every open run costs little beside them
+UNCONFIRMED: Final = 16_777_216  # bytes of entries for the state topic that may wait for the next checkpoint
+BUILDING: Final = 1.0  # seconds of building parked runs at once; records of other partitions wait for so long
+MANY: Final = 1000  # records of a partition; compared to their cost, checking every open run costs little
 
 
 @dataclass(slots=True)
 class Held:
-    """A partition, its results that are to be sent, and the floor that holds until all of them are with the producer.
+    """A partition, its unsent results, and the floor that is kept until all of them are with the producer.
 
-    `due`: parked runs that are over, by when they were.
+    `due`: parked runs that are over, in the order in which they ended.
     """
 
     core: Partition
     unsent: deque[Outgoing] = field(default_factory=deque)
-    entries: StateWaves = field(default_factory=StateWaves)  # that rely on what is unsent
+    entries: StateWaves = field(default_factory=StateWaves)  # entries that depend on unsent results
     floor: int | None = None
     due: dict[RunKey, Due] = field(default_factory=dict)
-    weight: int = 0  # of its open runs, when it was looked at last
-    unseen: int = 0  # records since the open runs were looked at for what is to be spilled
+    weight: int = 0  # of its open runs at the last check
+    unseen: int = 0  # records since the open runs were last checked for spilling
 
 
 class AssembleWork:
-    """The work of the role assemble. `redaction` and `offload` have turns before they go out, in this order.
+    """The work of the role assemble. `redaction` and `offload` change turns before they are sent, in this order.
 
-    `traces` is told of them, with the number of their partition.
+    `traces` is called with turns, and the number of their partition.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class AssembleWork:
         tell_use = any(one.enforce in COMMANDS for one in settings.budget_list)
         self.limits = replace(limits_of(settings), tell_use=tell_use)
         self.held: dict[int, Held] = {}
-        self.waiting = StateWaves()  # for the delivery of the results that they rely on
-        self.ready = StateWaves()  # taken by a flush
+        self.waiting = StateWaves()  # entries that wait for the delivery of the results that they depend on
+        self.ready = StateWaves()  # entries taken by a flush
         self.flushing = asyncio.Lock()
         self.reading: Reading | None = None  # one at a time, so that TURNMILL_HOME needs no more room
-        self.built: SpilledRecords | None = None  # of the parked run whose results are handed over now
-        self.no_room: str | None = None  # why TURNMILL_HOME took no records of a run, when it was asked last
+        self.built: SpilledRecords | None = None  # records of the parked run whose results are being handed over
+        self.no_room: str | None = None  # why TURNMILL_HOME did not take the records of a run at the last attempt
 
     @property
     def trouble(self) -> str | None:
@@ -111,7 +111,7 @@ class AssembleWork:
         return self.retry.trouble or self.no_room
 
     async def assign(self, starts: Mapping[int, int]) -> None:
-        """Partitions with their committed offsets; open runs and closed ones come back from the state topic."""
+        """Take partitions with their committed offsets; restore open and closed runs from the state topic."""
         most = self.settings.assembly_bytes // max(1, len(starts))
         empty = partial(RestoredState, self.dialects, most, self.limits.park_bytes)
         remembered = await read_state(self.settings, starts, empty)
@@ -127,7 +127,7 @@ class AssembleWork:
         self.retry.given_up.clear()
 
     def drop(self) -> None:
-        """Another worker reads on from the committed offset. What is not in the state topic yet, is not needed."""
+        """Drop all state: another worker continues from the committed offset, and needs nothing but the state topic."""
         self.held = {}
         self._stop_reading()
         self.waiting, self.ready = StateWaves(), StateWaves()
@@ -135,15 +135,15 @@ class AssembleWork:
         self.counts.forget()
 
     async def interrupt(self) -> None:
-        """Don't wait for the content store. Beside it a batch waits for the producer, and that has a deadline."""
+        """Stop waiting for the content store. A batch may also wait for the producer, which has a deadline."""
         self.retry.given_up.set()
 
     def behind(self, partition: int) -> int:
-        """`handle` applies all."""
+        """Return 0: `handle` applies all records."""
         return 0
 
     async def handle(self, partition: int, records: Records) -> None:
-        """Step 1 for a batch. A large one goes portion by portion: what it becomes may have to be parked in between."""
+        """Do step 1 for a batch, portion by portion if it is large: runs may have to be parked in between."""
         for some in portions(records, len(records), self.limits.open_bytes):
             await self._handle(partition, some, much=some is not records)
 
@@ -151,7 +151,7 @@ class AssembleWork:
         held = self._hold(partition)
         held.core.feed(records)
         held.unseen += len(records)
-        # Behind a lag, what is read in a second is too much to wait for the next tick.
+        # With a lag, too much is read in a second to wait for the next tick.
         much = much or held.unseen >= MANY or held.core.unspilled > self.limits.open_bytes
         if much:
             held.unseen = 0
@@ -163,10 +163,10 @@ class AssembleWork:
             await self.flush()
 
     async def tick(self, partition: int, idle_ms: int) -> None:
-        """Step 1 for the passing of time: deadlines, and runs that have been open for long go to the state topic.
+        """Do step 1 for the passing of time: apply deadlines, and move runs open for long to the state topic.
 
-        Time is the broker's, as its records tell it; where there is nothing left to read it goes on by the
-        monotonic clock. A worker that comes back after an hour reads its backlog before it closes anything.
+        Time is the broker's, from its records; when there is nothing left to read, it advances by the monotonic
+        clock. A worker that comes back after an hour reads its backlog before it closes anything.
         """
         held = self._hold(partition)
         held.core.tick(held.core.now + idle_ms)
@@ -183,14 +183,14 @@ class AssembleWork:
     async def _spill(self, held: Held) -> None:
         """Move runs that have been open for long to the state topic.
 
-        Where all partitions together hold more than they may, those that hold more than their share park runs: in a
-        thread, as a restart may have found large ones.
+        If all partitions together exceed the limit, those that exceed their share park runs: in a thread, since a
+        restart may have found large ones.
         """
         held.core.spill()
         held.weight = parked_runs.weight(held.core)
         most = self.settings.assembly_bytes
         share = most // max(1, len(self.held))
-        # All are added up only for one that has something to park: hundreds of partitions come here each second.
+        # The sum is computed only if this partition can park: hundreds of partitions come here each second.
         if held.weight > share and sum(each.weight for each in self.held.values()) > most:
             await asyncio.to_thread(parked_runs.park, held.core, share)
             held.weight = parked_runs.weight(held.core)
@@ -202,14 +202,14 @@ class AssembleWork:
         return held
 
     async def _send(self, number: int, held: Held) -> None:
-        """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
+        """Hand results to the producer, in order. Those that it does not take now stay, and keep the floor."""
         if self.held.get(number) is held and await self._hand_over(number, held):
             held.floor = None
 
     # ---- parked runs that are over
 
     def _read_for(self, number: int, held: Held) -> Reading:
-        """Begin to read the records of the runs that are due. Where the disk was full, those of one alone."""
+        """Begin to read the records of the due runs; after the disk was full, of one run only."""
         runs = together(held.due, self.limits.run_bytes if self.no_room is None else 0)
         task = asyncio.ensure_future(self._spilled(number, held, runs))
         task.add_done_callback(_looked_at)
@@ -221,27 +221,27 @@ class AssembleWork:
             self.reading = None
 
     def _waits_for_much(self, held: Held) -> bool:
-        """Return True if more waits for the due runs, or is to be read of them, than may while others go on."""
+        """Return True if more records of the due runs wait, or are to be read, than allowed while others go on."""
         if not held.due:
             return False
         size = sum([due.parked.size for due in held.due.values()])
         return size > self.limits.run_bytes or held.core.ends.awaited_bytes > UNCONFIRMED
 
     def _goes_on(self, number: int, held: Held) -> bool:
-        """Return False if the partition is about to go, or gone; its next owner builds the runs that are due."""
+        """Return False if the partition is revoked, or about to be; its next owner builds the due runs."""
         return not self.retry.given_up.is_set() and self.held.get(number) is held
 
     async def _catch_up(self, number: int, held: Held) -> None:
-        """Wait for the read that is under way, or for one for this partition, and build what it has brought."""
+        """Wait for the read under way, or begin one for this partition, and build its runs."""
         self.reading = reading = self.reading or self._read_for(number, held)
         await asyncio.wait([reading.task])
         if self.reading is reading:
             await self._build_some(reading)
 
     async def _build_some(self, reading: Reading) -> None:
-        """Build the runs of a read that is done, for BUILDING at most. Where that raises, it is tried again later.
+        """Build the runs of a finished read, for at most BUILDING seconds. If that raises, it is tried again later.
 
-        They are built one after the other, so that one such turn is in memory at a time.
+        They are built one after the other, so that only one such turn is in memory at a time.
         """
         number, held, clock = reading.partition, self.held[reading.partition], asyncio.get_running_loop().time
         until = clock() + BUILDING
@@ -272,7 +272,7 @@ class AssembleWork:
     # ---- results
 
     async def _hand_over(self, number: int, held: Held) -> bool:
-        """Hand results over. Return False if the partition is about to go."""
+        """Hand results over. Return False if the partition is about to be revoked."""
         out = held.core.out
         while out.oversized:
             oversized = out.oversized[0]
@@ -293,7 +293,7 @@ class AssembleWork:
             wave.append(self.results.state(number, name, value))
         floor = held.core.floor() if held.floor is None else held.floor
         held.due.update({parked.run: Due(parked, floor) for parked in out.parked})
-        held.core.out = Out()  # not before all of its results are here in full
+        held.core.out = Out()  # only now, as all its results have been taken over
         self.counts.count(number, held.core, out)
         if self.redaction is not None:
             self.counts.redacted(self.redaction)
@@ -308,7 +308,7 @@ class AssembleWork:
         return True
 
     async def _spilled_of(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> SpilledRecords:
-        """As `_spilled`, for one run. Of one that was parked its records were read a moment ago."""
+        """As `_spilled`, for one run. The records of a parked run were just read."""
         if self.built is not None and self.built.run == run and self.built.names.issuperset(names):
             return self.built
         return (await self._spilled(number, held, {run: names}))[run]
@@ -316,9 +316,9 @@ class AssembleWork:
     async def _spilled(
         self, number: int, held: Held, runs: Mapping[RunKey, Sequence[str]]
     ) -> dict[RunKey, SpilledRecords]:
-        """Segments of runs, by their state keys, that are on the state topic, or on their way to it.
+        """Return segments of runs, given by state keys, that are on the state topic, or on their way to it.
 
-        Raises BrokerError, and OSError where TURNMILL_HOME is full: the runs wait for room then.
+        Raises BrokerError, and OSError if TURNMILL_HOME is full: then the runs wait for room.
         """
         entries = [self.results.state(number, name, value) for name, value in held.core.out.segments]
         here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}
@@ -344,9 +344,9 @@ class AssembleWork:
     async def flush(self) -> bool:
         """Send turns, then marks.
 
-        A mark that came before its turn could lose the turn: a restart would believe the mark.
+        A mark that is written before its turn could lose the turn, since a restart trusts the mark.
         """
-        async with self.flushing:  # a second caller must wait for what the first one took
+        async with self.flushing:  # a second caller must wait for the entries that the first one took
             self.waiting.move_to(self.ready)
             if not await self.outbox.flush():
                 return False
@@ -358,13 +358,13 @@ class AssembleWork:
     async def _delivered(self, wave: deque[Outgoing]) -> bool:
         try:
             await self.outbox.send(wave)
-        except Exception as error:  # the rest waits for the next flush; raised, it would end the worker
+        except Exception as error:  # not raised, which would end the worker: the rest waits for the next flush
             self.outbox.warn(type(error).__name__, "the producer takes nothing: %r", error)
             return False
         return await self.outbox.flush()
 
 
 def _looked_at(task: asyncio.Task[object]) -> None:
-    """Its error is raised where its result is used; where its partition is gone by then, it is nobody's."""
+    """Mark the task's exception as retrieved: after a revocation nobody awaits the result, and asyncio would warn."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""The assembler's metrics and log lines: the one place where both are emitted."""
+"""The assembler's metrics and log lines: both are emitted only here."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class AssemblyMetrics:
         self.log_refused = DeadLetterLog(topic)
         self.open: dict[int, int] = {}
         self.early: dict[int, int] = {}
-        metrics.add(m.RECORDS_READ, 0, topic=topic)  # so that the first records raise what is there
+        metrics.add(m.RECORDS_READ, 0, topic=topic)  # so that the first records increase an existing counter
 
     def count(self, number: int, core: Partition, out: Out) -> None:
-        """Add what a batch, or the passing of time, has brought, which is mostly nothing."""
+        """Count the results of a batch, or of the passing of time; mostly there are none."""
         counts, core.counts = core.counts, Counts()
         if counts != NOTHING:
             self._add(counts)
@@ -63,19 +63,19 @@ class AssemblyMetrics:
         add(m.RUNS_PARKED, counts.parked)
 
     def refused(self, number: int, dead: Iterable[Refused]) -> None:
-        """Add what became dead letters."""
+        """Count and log dead letters."""
         for refused in dead:
             self.metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
             self.log_refused(number, refused)
 
     def redacted(self, redaction: Redaction) -> None:
-        """Add what each rule has found since this was last asked."""
+        """Count what each rule has replaced since the last call."""
         counts, redaction.counts = redaction.counts, {}
         for rule, count in counts.items():
             self.metrics.add(m.REDACTIONS, count, rule=rule)
 
     def forget(self) -> None:
-        """Forget partitions that are gone."""
+        """Forget revoked partitions."""
         self.open.clear()
         self.early.clear()
         self._show()

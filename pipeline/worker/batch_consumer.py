@@ -1,7 +1,7 @@
 """Faust's consumer with batches, and with offsets that the stage owns.
 
-Stock Faust hands out one record at a time and commits what was acked, past turns in flight. Here a message is all
-that one fetch brought of a partition, and the stage says what may be committed. Each override answers one of Faust's
+Stock Faust hands out one record at a time, and commits what was acked, past turns in flight. Here a message is all that
+one fetch returned of a partition, and the stage decides what may be committed. Each override avoids one of Faust's
 traps; the comments say which.
 """
 
@@ -32,8 +32,8 @@ COMMIT_TIMEOUT = 10.0
 class NothingRead(dict[TP, int | None]):
     """Faust's offsets read so far, always unknown.
 
-    Faust drops what ends before them: the first of the batches that are read again, while one of the old ones is still
-    on its way. The stage would see the same hole twice, and pass over it.
+    Faust drops batches that end before these offsets: the first of the batches read again, while an old one is still
+    on its way. The stage would see the same hole twice, and skip it.
     """
 
     def __getitem__(self, tp: TP) -> None:
@@ -58,11 +58,11 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         return self.app.stage  # type: ignore[no-any-return]
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109  # Faust's signature
-        """Fetch; only of partitions that may be fetched now."""
+        """Fetch from the partitions that may be fetched now."""
         records, active = await self._wait_next_records(timeout)
         if not records or self.should_stop:
             return
-        if not self.flow_active:  # fetched across a rebalance: give them back, as the stock consumer does
+        if not self.flow_active:  # fetched across a rebalance: seek back, as the stock consumer does
             await self._seek_back()
             return
         for raw_tp, found in records.items():
@@ -70,7 +70,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
             if not self.flow_active:
                 return
             if found and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
-                batch = found if isinstance(found, Batch) else Batch.of(found)  # it came while the thread was waiting
+                batch = found if isinstance(found, Batch) else Batch.of(found)  # fetched while the thread was waiting
                 yield tp, self._to_message(tp, batch)
 
     def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:
@@ -89,35 +89,35 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         )
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """`Worker.stalled` watches progress. Faust's own look breaks down at a partition that has no position yet."""
+        """Do nothing: `Worker.stalled` watches progress. Faust's check fails for a partition without a position."""
 
     def on_buffer_full(self, tp: TP) -> None:
         """Do nothing: the queue before the agent is bounded, and its next `put` waits.
 
-        The base class would take the partition out of the fetch under way, which then waits for the others, up to a
-        second, with this one's records in its hands.
+        The base class would take the partition out of the fetch under way, which would then wait for the others, up to
+        a second, while it holds this one's records.
         """
 
     def on_buffer_drop(self, tp: TP) -> None:
-        """Nothing was held back."""
+        """Do nothing: no partition was taken out."""
 
     async def _seek_back(self) -> None:
         try:
             await driver.Consumer.perform_seek(self)
-        except Exception as error:  # the hole that this leaves is read again by the stage
+        except Exception as error:  # the stage reads the resulting hole again
             log.debug("could not seek back: %r", error)
 
     # ---- which offset
 
     def ack(self, message: Any) -> bool:
-        """No bookkeeping per offset: the base class would keep every one."""
+        """Keep no offset: the base class would keep every one."""
         if not message.acked:
             message.acked = True
             self._unacked_messages.discard(message)
         return True
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Every batch looks like a gap to the base class."""
+        """Do nothing: every batch looks like a gap to the base class."""
 
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
         if self._thread._consumer is None:  # noqa: SLF001  # the broker refused us: stopping must not raise again
@@ -132,7 +132,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         return self.stage.committable(tp.partition)
 
     async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002
-        """Commit offsets that were chosen before this; what they rely on is made safe first."""
+        """Commit offsets that were chosen before; first make safe what they depend on."""
         began = time.monotonic()
         if not await self.stage.flush():
             return False
@@ -144,12 +144,12 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
     # ---- rebalance
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Make a last checkpoint, within bounds; then forget the partitions."""
+        """Make a last checkpoint, within a timeout; then forget the partitions."""
         self.stop_flow()
         self.app.flow_control.suspend()
         try:
             await asyncio.wait_for(self._last_checkpoint(), QUIESCE_TIMEOUT + COMMIT_TIMEOUT)
-        except Exception as error:  # what is not committed is read again
+        except Exception as error:  # uncommitted records are read again
             log.warning("%s: no checkpoint before the rebalance: %r", self.stage.name, error)
         self.stage.dropped()
         await super().on_partitions_revoked(revoked)
@@ -161,12 +161,12 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
     async def perform_seek(self) -> None:
         """Have the stage seek and build its state, in its own time.
 
-        Faust would wait for it for `broker_request_timeout`, and then never resume the flow, without a word.
+        Faust would wait for that for `broker_request_timeout`, and then silently never resume the flow.
         """
         self.stage.assigned(self, self.app.consumer_generation_id)
 
     async def seek_to_starts(self) -> dict[int, int]:
-        """See `Source`: to the committed offsets, or the beginning."""
+        """See `Source`: seek to the committed offsets, or the beginning."""
         await super().perform_seek()
         mine = {tp for tp in self.assignment() if tp.topic == self.stage.topic}
         starts = {tp: self._committed_offset.get(tp) for tp in mine}
@@ -202,4 +202,4 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
             await asyncio.wait_for(self.stage.quiesce(), QUIESCE_TIMEOUT)
         except TimeoutError:
             log.warning("%s: stopped in the middle of a batch; it is read again", self.stage.name)
-        await super().on_stop()  # commits, which flushes first
+        await super().on_stop()  # this commits, after a flush

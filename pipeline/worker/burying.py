@@ -1,4 +1,4 @@
-"""Records of a role that can't be stored become dead letters, before the offsets behind them are committed."""
+"""Makes dead letters of records that a role can't store, before offsets past them are committed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAUSE: Final = 0.5  # seconds before dead letters that were not delivered are se
 
 
 def refusal(record: ConsumerRecord, reason: Reason, detail: str) -> Refused:
-    """Return why a record is refused; of one that stands for a whole batch, why that was."""
+    """Return a record with the reason of its refusal; if it stands for a whole batch, with that of the batch."""
     batch = batch_refusal(record.headers)
     return Refused(record, reason, detail) if batch is None else Refused(record, Reason.TOO_LARGE, batch)
 
@@ -38,7 +38,7 @@ class Burying:
         self._log = DeadLetterLog(topic)
 
     async def bury(self, found: Sequence[tuple[int, Refused]]) -> None:
-        """Return when the dead letters are delivered; each comes with its partition."""
+        """Send dead letters, each given with its partition; return once they are delivered."""
         if not found:
             return
         letters: deque[Outgoing] = deque()

@@ -1,7 +1,7 @@
 """A child process of `turnmill worker`: it answers its parent's questions, and ends when its parent does.
 
-Questions are lines of standard input; an answer is JSON on standard output, its length in 8 bytes before it. Input
-ends when the parent is dead, however it died. A thread listens, so that an event loop that stands still can be told of.
+Questions are lines of standard input; an answer is JSON on standard output, preceded by its length in 8 bytes. Input
+ends when the parent is dead, however it died. A thread listens, so that a blocked event loop can be reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from pipeline.worker.health import Probe, Watched
 from pipeline.worker.metric_pages import page
 
-START: Final = "start"  # answered when it has started; nothing else is asked before
+START: Final = "start"  # answered once it has started; no other question comes before
 LIVE: Final = "livez"
 READY: Final = "readyz"
 METRICS: Final = "metrics"
@@ -27,7 +27,7 @@ LOOP_WITHIN: Final = 3.0  # seconds for an answer of the event loop
 
 
 class Child:
-    """The child's end of the conversation. `orphaned` is called, in the event loop, when the parent is dead."""
+    """The child's end of the connection. `orphaned` is called in the event loop when the parent is dead."""
 
     def __init__(self, watched: Watched, registry: CollectorRegistry, orphaned: Callable[[], None]) -> None:
         self._probes = {LIVE: watched.stalled, READY: watched.waiting}
@@ -35,13 +35,13 @@ class Child:
         self._orphaned = orphaned
         self._loop = asyncio.get_running_loop()
         self._may_start = asyncio.Event()
-        # Without a buffer, since that has a lock which the end of Python would wait for.
+        # Unbuffered, since a buffer has a lock for which Python's shutdown would wait.
         self._questions = os.fdopen(os.dup(0), "rb", buffering=0)
         self._answers = os.fdopen(os.dup(1), "wb", buffering=0)
-        os.dup2(2, 1)  # what is printed by mistake is no answer
+        os.dup2(2, 1)  # accidental prints must not be read as answers
 
     async def start(self) -> None:
-        """Listen from now on; returns when the parent says that the work may start."""
+        """Start listening; return when the parent says that the work may start."""
         threading.Thread(target=self._listen, name="parent", daemon=True).start()
         await self._may_start.wait()
 
@@ -50,7 +50,7 @@ class Child:
         self._reply([])
 
     async def stop(self) -> None:
-        """Nothing is left to do: the parent sees that we end."""
+        """Do nothing: the parent sees that the process ends."""
 
     def _listen(self) -> None:
         try:
@@ -60,7 +60,7 @@ class Child:
                     self._loop.call_soon_threadsafe(self._may_start.set)
                 else:
                     self._reply(page(self._registry) if question == METRICS else self._asked(self._probes[question]))
-        except BrokenPipeError:  # it died while it was answered
+        except BrokenPipeError:  # the parent died while it was answered
             pass
         self._loop.call_soon_threadsafe(self._orphaned)
 
@@ -77,7 +77,7 @@ class Child:
         except TimeoutError:
             asked.cancel()
             return [f"its event loop has not answered for {LOOP_WITHIN:.0f} s"]
-        except Exception as error:  # an answer, whatever the probe does
+        except Exception as error:  # a failing probe must be answered, too
             return [f"the probe itself failed: {type(error).__name__}: {error}"]
 
 

@@ -1,4 +1,4 @@
-"""A child as its parent sees it: started, asked, stopped."""
+"""The parent's handle of a child process: starts, queries and stops it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import orjson
 from pipeline.worker.child import LENGTH, START
 from pipeline.worker.parts import Part
 
-ANSWER_WITHIN: Final = 5.0  # seconds; a child gives its own event loop less
-BY_SIGNAL: Final = 128  # and the signal's number: the exit status of what a signal has ended
+ANSWER_WITHIN: Final = 5.0  # seconds; a child's limit for its own event loop is shorter
+BY_SIGNAL: Final = 128  # plus the signal's number: the exit status of a process ended by a signal
 
 
 class ChildProcess:
@@ -32,19 +32,19 @@ class ChildProcess:
 
     @classmethod
     async def of(cls, part: Part) -> ChildProcess:
-        """Run this same program, with the roles of one part. It waits for `start`."""
+        """Run this program again, with the roles of one part. It waits for `start`."""
         program = [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]]
         roles = ",".join(role.name for role in part.roles)
         command = [*program, "worker", "--roles", roles, "--child", part.name]
         return cls(part.name, await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE))
 
     async def start(self) -> None:
-        """Return when its roles have started. Raises ConnectionError where it ends before."""
+        """Have it start its roles, and return once they have started. Raises ConnectionError if it ends before."""
         await self._put(START)
         self.started = True
 
     async def asked(self, question: str) -> Any:
-        """Return its answer. Raises TimeoutError, or ConnectionError where it has ended."""
+        """Return its answer. Raises TimeoutError, or ConnectionError if it has ended."""
         return await asyncio.wait_for(self._put(question), ANSWER_WITHIN)
 
     def _put(self, question: str) -> asyncio.Future[Any]:
@@ -71,7 +71,7 @@ class ChildProcess:
                     waiting.set_exception(ConnectionError(f"{self.name} has ended"))
 
     async def stop(self, within: float) -> int:
-        """Stop it, where it has not ended -> its exit status. It is killed after so many seconds."""
+        """Stop it, unless it has ended, and return its exit status. It is killed after `within` seconds."""
         if not self.ended.done():
             self._told_to_stop = True
             self._process.terminate()
@@ -85,7 +85,7 @@ class ChildProcess:
 
     @property
     def status(self) -> int:
-        """The exit status of one that has ended, as a shell gives it; 0 where it was stopped before it took signals."""
+        """The exit status after its end, as in a shell; 0 if it was stopped before it handled signals."""
         code = self.ended.result()
         if self._told_to_stop and code == -signal.SIGTERM:
             return 0

@@ -1,6 +1,6 @@
-"""The consumer's thread: records as aiokafka's parser gives them, without a ConsumerRecord around each.
+"""The consumer's thread: returns records as aiokafka's parser makes them, without a ConsumerRecord around each.
 
-That object costs a third of reading, and nobody here asks for what it adds: a batch is of one topic and partition.
+That object costs a third of reading, and what it adds is not needed: a batch is of one topic and partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from faust.types import TP
 from pipeline.worker.work import Batch
 from turnmill.kafka.unpacking import bounded
 
-# Faust waits 1.5 s at the end of a partition, and a fetch under way holds up all others of the same broker.
+# Faust waits 1.5 s at the end of a partition, and a fetch under way blocks all others of the same broker.
 FETCH_WAIT_MS: Final = 200
 
 
@@ -34,10 +34,10 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
         return bounded(consumer)
 
     async def on_thread_stop(self) -> None:
-        """Leave the group at once, in the middle of a rebalance too, which may wait for a member that is dead.
+        """Leave the group at once, even during a rebalance, which may be waiting for a dead member.
 
-        aiokafka would wait for its end, or for a commit that is cancelled with this thread: that ends the thread
-        without a word, and whoever stops it waits for ever. The last checkpoint is made by now.
+        aiokafka would wait for the end of the rebalance, or for a commit that is cancelled with this thread: that ends
+        the thread silently, and whoever stops it waits for ever. The last checkpoint has been made by now.
         """
         coordinator = self._consumer._coordinator if self._consumer is not None else None  # noqa: SLF001
         if coordinator is not None:
@@ -72,10 +72,10 @@ async def _end_rebalance(coordinator: Any) -> None:
 
 
 async def end_fetches(fetcher: Any) -> None:
-    """Cancel what a fetcher of aiokafka has under way, before that is closed.
+    """Cancel the fetches of an aiokafka fetcher before it is closed.
 
-    To close it cancels a fetch, too, but one that waits to try again, as its connection was cut, then ends the thread
-    that closes it.
+    Closing cancels a fetch, too; but one that waits to retry, since its connection was cut, then ends the thread that
+    closes the fetcher.
     """
     under_way = [fetcher._fetch_task, *fetcher._pending_tasks]  # noqa: SLF001
     for task in under_way:
@@ -87,12 +87,12 @@ async def end_fetches(fetcher: Any) -> None:
 def _take_as_batches(fetcher: Any) -> None:
     for fetched in fetcher._records.values():  # noqa: SLF001
         if isinstance(fetched, FetchResult) and "getall" not in vars(fetched):
-            fetched.getall = partial(_take, weakref.ref(fetched))  # a cycle would keep megabytes till it is collected
+            fetched.getall = partial(_take, weakref.ref(fetched))  # a cycle would keep megabytes until it is collected
 
 
 def _take(reference: weakref.ref[Any], max_records: int | None = None) -> Batch | None:
-    """`FetchResult.getall`, which tells how far the position went, too."""
-    fetched: Any = reference()  # whoever calls this has it in hand
+    """As `FetchResult.getall`, but return the new position, too."""
+    fetched: Any = reference()  # the caller holds a reference
     parsed = fetched._partition_records  # noqa: SLF001  # aiokafka tells neither the position nor what it skips
     if parsed is None:
         return None
@@ -106,7 +106,7 @@ def _as_parsed(_: Any, record: Any) -> Any:
 
 
 async def _arrival(fetcher: Any, timeout: float | None) -> bool:  # noqa: ASYNC109  # returns, raises nothing
-    """Wait until something was fetched. Raises what the broker refuses us with."""
+    """Wait until something is fetched. Raises the broker's refusal."""
     arrival = fetcher._create_fetch_waiter()  # noqa: SLF001
     await asyncio.wait([arrival], timeout=timeout)
     if not arrival.done():

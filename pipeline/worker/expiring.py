@@ -1,4 +1,4 @@
-"""Threads expire while the store role runs: one worker at a time is at it, step by step, with pauses."""
+"""Expires threads while the store role runs, in one worker at a time, step by step, with pauses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.steps import Steps
 from turnmill.clock import now_ms
 
-AT_ONCE: Final = 5  # transactions behind each other, so that a backlog goes although ticks are seldom
+AT_ONCE: Final = 5  # transactions in a row, so that a backlog shrinks although ticks are rare
 PAUSE: Final = 0.1  # seconds between two of them, in which writers go on
 ROUND: Final = 600.0  # seconds between two rounds
-AGAIN: Final = 60.0  # seconds after a failure, or while another worker is at it
-LEASE_MS: Final = 900_000  # in which another worker begins after this one has died
+AGAIN: Final = 60.0  # seconds after a failure, or while another worker does it
+LEASE_MS: Final = 900_000  # after which another worker takes over if this one has died
 
 log = logging.getLogger(__name__)
 
 
 class Expiring:
-    """Beside the role's own work. Without a retention nothing expires, and nothing is looked for."""
+    """Expires threads besides the role's own work. Without a retention, it does nothing."""
 
     def __init__(self, settings: Settings, store: Callable[[], Awaitable[ThreadStore]], metrics: Metrics) -> None:
         self._settings = settings
@@ -57,7 +57,7 @@ class Expiring:
 
 
 def count(metrics: Metrics, gone: Expired) -> None:
-    """Count what went."""
+    """Count what was deleted."""
     metrics.add(m.EXPIRED_THREADS, gone.threads)
     metrics.add(m.EXPIRED_TURNS, gone.turns)
     metrics.add(m.EXPIRED_OBJECTS, gone.objects)

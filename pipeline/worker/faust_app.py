@@ -1,7 +1,7 @@
 """The Faust app of one role: it hosts the role's stage, in a consumer group of its own.
 
-Roles in groups of their own can be run together or apart, and moved from one to the other, without reading a topic
-anew; and a store that stands still does not hold up assembly.
+So roles can run together or apart, and be moved from one process to another, without reading a topic again; and a store
+that stands still does not delay assembly.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
         topic_allow_declare=False,
         reply_create_topic=False,
         consumer_auto_offset_reset="earliest",
-        consumer_max_fetch_size=1_048_576,  # of each partition; 4 MB were no faster, and are held in memory
+        consumer_max_fetch_size=1_048_576,  # per partition; 4 MB were no faster, and take memory
         stream_wait_empty=False,
         stream_buffer_maxsize=2,
         stream_recovery_delay=0.0,
@@ -48,10 +48,10 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
         broker_max_poll_records=min(settings.fetch_records, AT_ONCE) if role.topic is TURNS else settings.fetch_records,
         broker_commit_interval=settings.checkpoint_interval,
         broker_session_timeout=settings.session_timeout,
-        broker_heartbeat_interval=min(1.0, settings.session_timeout / 3),  # whoever rebalances waits for the others'
+        broker_heartbeat_interval=min(1.0, settings.session_timeout / 3),  # a rebalance waits for those of all members
         broker_rebalance_timeout=max(20.0, settings.session_timeout),
         broker_request_timeout=max(30.0, settings.session_timeout),
-        broker_max_poll_interval=30 * DAY,  # once exceeded, aiokafka leaves the group and never comes back
+        broker_max_poll_interval=30 * DAY,  # once it is exceeded, aiokafka leaves the group and never comes back
         producer_acks=-1,
         producer_linger=0.005,
         producer_max_batch_size=262_144,

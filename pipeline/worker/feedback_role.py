@@ -1,4 +1,4 @@
-"""The feedback role: what people and programs said of threads -> the thread store."""
+"""The feedback role: writes feedback of people and programs to the thread store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnmill.errors import InvalidRecord
 
 
 class FeedbackWriter:
-    """Writes feedback; the store is opened with the first of it, and stays open."""
+    """Writes feedback; the store is opened at the first record, and stays open."""
 
     def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
         self._settings = settings
@@ -29,7 +29,7 @@ class FeedbackWriter:
         self._webhooks = feedback_taking(settings, metrics) if settings.webhooks is not None else None
 
     async def apply(self, group: Group) -> None:
-        """Store a group; what is no feedback becomes a dead letter. Raises StoreError."""
+        """Store a group; invalid feedback becomes a dead letter. Raises StoreError."""
         said: list[Said] = []
         refused: list[tuple[int, Refused]] = []
         for partition, records in group:

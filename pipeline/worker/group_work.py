@@ -1,9 +1,9 @@
 """The `Work` of a stage whose records are applied in groups: metrics, and the store.
 
-While one group is applied, batches of all partitions gather; together they are the next one. So a store has one
-transaction for what came meanwhile, not one for each partition. `apply` is called with a group until it succeeds; its
-offsets may be committed right after. While it fails for a reason that may pass, everything stands still, the group
-membership stays, and nothing is skipped.
+While one group is applied, batches of all partitions gather and form the next one. So a store has one transaction for
+all records that came meanwhile, not one per partition. `apply` is called with a group until it succeeds; its offsets
+may be committed right after. While it fails for a transient reason, everything waits, the worker stays in its consumer
+group, and nothing is skipped.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pipeline.worker.work import Records
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 500  # records: one transaction must not outlast the time that a rebalance waits for it
-MOST: Final = 16_777_216  # bytes of a group, and of what waits; a larger record is a group of its own
-PAUSE: Final = 0.5  # seconds before a group is tried again that failed for no reason of the store's
+AT_ONCE: Final = 500  # records; a transaction must be shorter than the time for which a rebalance waits for it
+MOST: Final = 16_777_216  # bytes of a group, and of waiting records; a larger record is a group of its own
+PAUSE: Final = 0.5  # seconds before a retry of a group that failed for another reason than the store
 
-Group = Sequence[tuple[int, Records]]  # of partitions by number; one may come more than once
+Group = Sequence[tuple[int, Records]]  # (partition, records); a partition may occur more than once
 
 
 @dataclass(slots=True)
 class Assignment:
-    """One assignment of partitions. `applied` and `taken`: partition -> the offset behind the last record."""
+    """One assignment of partitions. `applied` and `taken`: partition -> the offset after the last record."""
 
     retry: Retry
     applied: dict[int, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Assignment:
     writing: asyncio.Task[None] | None = None
 
     def group(self) -> Group:
-        """Take the oldest records, AT_ONCE of them and MOST bytes; those of a partition stay in order."""
+        """Take the oldest waiting records, at most AT_ONCE and MOST bytes, in the order of each partition."""
         group: list[tuple[int, Records]] = []
         count = size = 0
         while self.waiting and count < AT_ONCE:
@@ -61,19 +61,19 @@ class Assignment:
         return group
 
     def give_up(self) -> None:
-        """Wait for nothing any more; a group under way may end."""
+        """Stop all waiting; a group under way may end."""
         self.retry.given_up.set()
         self.room.set()
 
     def full(self) -> bool:
-        """Return True if as much waits as one group takes."""
+        """Return True if as many records wait as one group takes."""
         if sum(len(records) for _, records in self.waiting) >= AT_ONCE:
             return True
         return sum(len(record.value or b"") for _, records in self.waiting for record in records) >= MOST
 
 
 class GroupWork:
-    """`apply` takes a group of at most AT_ONCE records."""
+    """The work of applying groups; `apply` takes a group of at most AT_ONCE records."""
 
     def __init__(self, name: str, apply: Callable[[Group], Awaitable[None]], metrics: Metrics) -> None:
         self.name = name
@@ -90,24 +90,24 @@ class GroupWork:
         return self.mine.retry.trouble
 
     async def assign(self, starts: Mapping[int, int]) -> None:
-        """No state but the offsets."""
+        """Take partitions with their offsets; there is no other state."""
         self.mine = self._nothing()
         self.mine.applied, self.mine.taken = dict(starts), dict(starts)
 
     def drop(self) -> None:
-        """Forget waiting records, which are another worker's now; a group under way may end, and counts no more."""
+        """Drop waiting records, now another worker's; a group under way may end, but no longer counts."""
         self.mine.give_up()
         self.mine = self._nothing()
 
     async def interrupt(self) -> None:
-        """Give up what waits, or waits to be tried again; it is read again by whoever has the partition next."""
+        """Give up records that wait, also for a retry; the next owner of the partition reads them again."""
         mine = self.mine
         mine.give_up()
         if mine.writing is not None:
             await asyncio.wait([mine.writing])
 
     async def handle(self, partition: int, records: Records) -> None:
-        """Put a batch to what waits; returns when there is room for the next one."""
+        """Add a batch to the waiting records; return when there is room for the next one."""
         mine = self.mine
         todo = [record for record in records if record.offset >= mine.taken[partition]]
         if not todo or mine.retry.given_up.is_set():
@@ -133,7 +133,7 @@ class GroupWork:
     async def _applied(self, mine: Assignment, group: Group) -> bool:
         try:
             return await mine.retry.until_done(partial(self.apply, group))
-        except Exception:  # the same records once more: none may be skipped
+        except Exception:  # retry with the same records: none may be skipped
             log.exception("%s: a group of %d records failed", self.name, sum(len(some) for _, some in group))
             await asyncio.sleep(PAUSE)
             return False
@@ -144,12 +144,12 @@ class GroupWork:
         return mine.taken.get(partition, 0) - mine.applied.get(partition, 0)
 
     def floor(self, partition: int) -> int | None:
-        """All before it is applied."""
+        """Return the first offset that is not applied yet."""
         return self.mine.applied.get(partition)
 
     async def flush(self) -> bool:
-        """Return True: what was applied is safe already."""
+        """Return True: applied records are safe already."""
         return True
 
     async def tick(self, partition: int, idle_ms: int) -> None:
-        """Nothing depends on time."""
+        """Do nothing: the work does not depend on time."""

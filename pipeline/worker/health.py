@@ -14,20 +14,20 @@ from pipeline.observability.listening import why_not_listening
 from turnmill.errors import CallerError
 
 Probe = Callable[[], Awaitable[list[str]]]
-"""Returns the reasons why not, one sentence each; empty where all is well."""
+"""Returns the reasons of a failure, one sentence each; empty if all is well."""
 
 
 class Watched(Protocol):
-    """The interface of what is asked over HTTP: a worker, or the processes of one."""
+    """The interface of what is checked over HTTP: a worker, or the processes of one."""
 
     async def stalled(self) -> list[str]:
-        """Why a restart would help."""
+        """Return reasons for which a restart would help."""
 
     async def waiting(self) -> list[str]:
-        """Why it does not do its work now."""
+        """Return reasons why it does not do its work now."""
 
     async def registry(self) -> CollectorRegistry:
-        """Its metrics."""
+        """Return its metrics."""
 
 
 ENDPOINTS: Final = {
@@ -52,7 +52,7 @@ class HealthServer:
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
 
     async def start(self) -> int:
-        """Listen; -> the port. Raises CallerError where that is not possible, naming the setting to change."""
+        """Listen, and return the port. Raises CallerError that names the setting to change, if that is not possible."""
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, self._host, self._port).start()
@@ -63,7 +63,7 @@ class HealthServer:
         return port
 
     async def stop(self) -> None:
-        """Close the port and its connections; may be called again, and without a start."""
+        """Close the port and its connections; may be called repeatedly, and without a start."""
         await self._runner.cleanup()
 
     async def _index(self, _: web.Request) -> web.Response:
@@ -71,7 +71,7 @@ class HealthServer:
 
     async def _exposition(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(", ".join(request.headers.getall("Accept", [])))
-        # In a thread: with thousands of series it takes longer than the event loop should stand still.
+        # In a thread: with thousands of series it would block the event loop for too long.
         body = await asyncio.to_thread(encode, await self._watched.registry())
         return web.Response(body=body, headers={"Content-Type": content_type})
 
@@ -80,7 +80,7 @@ def _answering(probe: Probe) -> Callable[[web.Request], Awaitable[web.Response]]
     async def answer(_: web.Request) -> web.Response:
         try:
             reasons = await probe()
-        except Exception as error:  # an answer, whatever the probe does: a broken probe is a reason, too
+        except Exception as error:  # a broken probe is a reason, too
             reasons = [f"the probe itself failed: {type(error).__name__}: {error}"]
         body = {"status": "failing" if reasons else "ok", "reasons": reasons}
         return web.json_response(body, status=503 if reasons else 200, headers={"Cache-Control": "no-store"})

@@ -1,6 +1,6 @@
-"""The store role's work beside its own, in steps: sums of usage, words for searches, audit entries, costs, budgets.
+"""The store role's background work, in steps: sums of usage, words for searches, audit entries, costs, budgets.
 
-Several workers may be at the same at once, unless a class says otherwise.
+Several workers may do the same at once, unless a class says otherwise.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from pipeline.worker.steps import Steps
 from turnmill.clock import now_ms
 
 # Seconds between two steps.
-SUM_UP: Final = 5.0  # what changes the same sums is added to them once
-SUM_UP_MORE: Final = 0.1  # where there is more to do
+SUM_UP: Final = 5.0  # changes of the same sums in between are added together
+SUM_UP_MORE: Final = 0.1  # if there is more to do
 SUM_UP_AGAIN: Final = 10.0  # after a failure
-INDEX: Final = 60.0  # where nothing was left: other store roles may have the other setting
+INDEX: Final = 60.0  # if nothing was left; other store roles may have the other setting
 INDEX_MORE: Final = 0.6
-INDEX_BUSY: Final = 0.2  # which a step takes, some transactions long: others write in the pause behind it
+INDEX_BUSY: Final = 0.2  # the length of a step, some transactions; others write in the pause after it
 AUDIT: Final = 3600.0
 AUDIT_MORE: Final = 0.6
 SPENT: Final = 30.0
 BUDGETS: Final = 10.0
-BUDGETS_NONE: Final = 600.0  # without budgets, of which something may be left
+BUDGETS_NONE: Final = 600.0  # without budgets; data of earlier ones may be left
 
-KNOWN_MS: Final = 86_400_000  # for which a notice stays known behind its window
+KNOWN_MS: Final = 86_400_000  # for which a notice stays known after its window
 
 log = logging.getLogger(__name__)
 
@@ -41,20 +41,20 @@ Opened = Callable[[], Awaitable[ThreadStore]]
 
 
 class Summing:
-    """Keep the sums of usage up: take up what was noted, and build what is missing.
+    """Keeps the sums of usage up to date: adds noted changes, and builds missing sums.
 
-    `wanted`: whether there are to be sums.
+    `wanted`: whether there should be sums.
     """
 
     def __init__(self, store: Opened, *, wanted: bool) -> None:
         self._store = store
         self._wanted = wanted
         self._decided = False
-        # Readers count the changes that wait.
+        # No harm: readers add the waiting changes themselves.
         self.steps = Steps(self._step, SUM_UP_AGAIN, log, "the sums of usage wait to be kept up")
 
     def step(self) -> None:
-        """Begin to take some changes up, if it is time to."""
+        """Begin to add some changes, if it is time to."""
         self.steps.begin()
 
     async def _step(self) -> float:
@@ -66,14 +66,14 @@ class Summing:
 
 
 class SearchBackfill:
-    """Add the words of turns that were stored with TURNMILL_SEARCH=off; with that setting, delete all words."""
+    """Adds the words of turns that were stored with TURNMILL_SEARCH=off; with that setting, deletes all words."""
 
     def __init__(self, store: Opened) -> None:
         self._store = store
         self.steps = Steps(self._step, INDEX, log, "turns wait for their words to be searched")
 
     def step(self) -> None:
-        """Begin to look after some turns, if it is time to."""
+        """Begin with some turns, if it is time to."""
         self.steps.begin()
 
     async def _step(self) -> float:
@@ -86,17 +86,17 @@ class SearchBackfill:
 
 
 class AuditKeeping:
-    """Copy entries of the audit log to the archive, and delete those older than TURNMILL_AUDIT_RETENTION; 0: all."""
+    """Copies audit entries to the archive, and deletes those older than TURNMILL_AUDIT_RETENTION; 0: all."""
 
     def __init__(self, settings: Settings, store: Opened) -> None:
         self._store = store
         self._archive = AuditArchive.of(settings)
-        self._since: int | None = None  # entries from then on (epoch ms) may not be in the archive yet
+        self._since: int | None = None  # entries from this time on (epoch ms) may not be in the archive yet
         self._ms = int(settings.audit_retention * 1000)
         self.steps = Steps(self._step, AUDIT, log, "the audit log waits to be archived, and old entries to be deleted")
 
     def step(self) -> None:
-        """Begin to do some, if it is time to."""
+        """Begin with some entries, if it is time to."""
         self.steps.begin()
 
     async def _step(self) -> float:
@@ -115,13 +115,13 @@ class AuditKeeping:
             hour = at - at % HOUR_MS
             await archive.write(hour, store.audit_between)
             since = self._since = hour + HOUR_MS
-        self._since = now - now % HOUR_MS - HOUR_MS  # entries may have waited for the store
+        self._since = now - now % HOUR_MS - HOUR_MS  # one hour back, since entries may have waited for the store
 
 
 class Spending:
-    """Set the metric of what the last hour has cost, read from the store: it holds over restarts, and holds all costs.
+    """Sets the metric of the last hour's cost, read from the store, which has all costs, also those before a restart.
 
-    Each worker with a partition looks, and all see the same.
+    Each worker with a partition does so, and all read the same.
     """
 
     def __init__(self, store: Opened, metrics: Metrics) -> None:
@@ -137,7 +137,7 @@ class Spending:
         self.steps.begin()
 
     def stop(self) -> None:
-        """Say nothing any more, as nobody calls `step` from now on who could correct it; the next `step` looks anew."""
+        """Reset the metric, since without calls of `step` it would become wrong; the next `step` reads it again."""
         self.steps = self._begin()
         self._metrics.set(m.COST_LAST_HOUR, 0)
 
@@ -150,9 +150,9 @@ class Spending:
 
 
 class BudgetWatch:
-    """Say when a budget is reached: once for each budget, window and level, whichever worker sees it first.
+    """Adds a notice when a budget is reached: one for each budget, window and level, from any worker.
 
-    Each worker with a partition looks; the store takes a notice's id once.
+    Each worker with a partition checks; the store accepts a notice's id only once.
     """
 
     def __init__(self, settings: Settings, store: Opened, metrics: Metrics) -> None:

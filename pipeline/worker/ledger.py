@@ -1,4 +1,4 @@
-"""The loss ledger: each run that is on the events topic is stored, or a dead letter, or still open."""
+"""The loss ledger: each run on the events topic is stored, or a dead letter, or still open."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from topics.thread_key import ThreadKey
 from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
 
-# (tenant, thread_id, run_id), tenant and run as the store's columns hold them, or (None, topic-partition, offset)
+# (tenant, thread_id, run_id), with tenant and run as in the store's columns; or (None, topic-partition, offset)
 RunName = tuple[str | None, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Runs by what became of them. A run that is stored and has dead letters as well counts as stored.
+    """The number of runs by state. A run that is stored, and has dead letters as well, counts as stored.
 
-    `open_runs` are those of which nothing has become yet, with the broker's time (ms) of their newest record; `erased`
-    counts those of threads that were deleted.
+    `open_runs`: those neither stored nor dead, with the broker's time (ms) of their newest record; `erased`: the number
+    of those in deleted threads.
     """
 
     runs: int
@@ -42,9 +42,9 @@ class Ledger:
 
 
 async def take_stock(settings: Settings, store: ThreadStore) -> Ledger:
-    """Read the events and the dead-letters topic whole, and compare with the store.
+    """Read the whole events and dead-letters topics, and compare them with the store.
 
-    Records that hold no run, since they can't be read, are runs of their own. Raises BrokerError and StoreError.
+    Unreadable records, which name no run, count as runs of their own. Raises BrokerError and StoreError.
     """
     newest: dict[RunName, int] = {}
     async for record in records_of(settings, EVENTS):
@@ -63,7 +63,7 @@ async def take_stock(settings: Settings, store: ThreadStore) -> Ledger:
 
 
 def run_of_letter(letter: DeadLetter) -> RunName:
-    """Return the run of a dead letter, which may be an event's record or a turn that the store did not take."""
+    """Return the run of a dead letter: of a record of events, or of a turn that the store did not take."""
     with suppress(InvalidRecord):
         record = turn_record.decode(letter.value)
         return column_text(record.get("tenant") or None), record["thread_id"], column_text(record["run_id"]) or ""

@@ -1,4 +1,4 @@
-"""The metrics of several processes on one page: each series has its process as a label, so none has to be added up."""
+"""The metrics of several processes on one page. Each series has its process as a label, so none are summed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 LABEL: Final = "process"
 
 Page = Sequence[Sequence[Any]]
-"""Metrics as JSON can hold them: [name, help, kind, [[sample, labels, value], …]] each."""
+"""Metrics in JSON: [name, help, kind, [[sample, labels, value], …]] each."""
 
 
 def page(registry: CollectorRegistry) -> Page:

@@ -1,4 +1,4 @@
-"""The metrics role: telemetry -> Prometheus."""
+"""The metrics role: counts telemetry for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> GroupWork:
     """Return the work of this role.
 
-    Counts are the worker's own, and start at 0 with it: billing asks the store.
+    Counts are per worker, and start at 0 with it; for billing, use the store.
     """
     topic = catalog.TELEMETRY.full_name(settings.topic_prefix)
     meter = TelemetryMeter(metrics)
@@ -30,9 +30,9 @@ def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> GroupWork
             for record in records:
                 try:
                     meter.take(telemetry.decode(record.value))
-                except InvalidRecord as error:  # somebody else wrote it: no dead letter, there is nothing to save
+                except InvalidRecord as error:  # not written by Turnmill; a dead letter would preserve nothing
                     log.warning("%s/%d@%d skipped: %s", topic, partition, record.offset, error)
-                except Exception:  # a group that fails is applied again, and what was counted would count twice
+                except Exception:  # not raised: a failed group is applied again, and would be counted twice
                     log.exception("%s/%d@%d skipped", topic, partition, record.offset)
                     metrics.add(m.TELEMETRY_MALFORMED, type=None)
 

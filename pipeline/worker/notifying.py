@@ -1,4 +1,4 @@
-"""Sends the notices that wait in the store to their topic, beside the store role's own work."""
+"""Sends the notices that wait in the store to their topic, besides the store role's own work."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from turnmill.clock import now_ms
 from turnmill.errors import BrokerError
 from turnmill.kafka.producer import connected
 
-EVERY: Final = 2.0  # seconds between two looks
-MORE: Final = 0.1  # the same, where there may be more
+EVERY: Final = 2.0  # seconds between two queries
+MORE: Final = 0.1  # the same, if there may be more
 AGAIN: Final = 10.0  # seconds after a failure
 
 log = logging.getLogger(__name__)
 
 
 class Notifying:
-    """One step at a time; several workers may do so at once, each with notices of its own."""
+    """Sends notices in steps; several workers may do so at once, each with notices of its own."""
 
     def __init__(self, settings: Settings, store: Callable[[], Awaitable[ThreadStore]], metrics: Metrics) -> None:
         self._settings = settings
@@ -53,7 +53,7 @@ class Notifying:
             KafkaError,
             OSError,
             TimeoutError,
-        ) as error:  # the claim ends by itself; then they are sent again
+        ) as error:  # the claim expires, and they are sent again
             log.warning("%d notices wait to be sent: %s", len(some), error)
             return AGAIN
         await store.notices_sent([one["id"] for one in some], now_ms())
@@ -62,7 +62,7 @@ class Notifying:
         return MORE
 
     async def _send(self, some: list[NoticeRecord]) -> None:
-        """Return when the topic has them. They are few: the producer is made for them alone."""
+        """Send notices, and return once the topic has them. They are few, so the producer is made just for them."""
         producer = await connected(self._settings, NOTICES.full_name(self._settings.topic_prefix))
         try:
             sent = [await producer.send(notice.key_of(one), notice.encode(one), None) for one in some]

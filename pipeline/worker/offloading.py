@@ -1,4 +1,4 @@
-"""Large values of turns that are kept elsewhere, before the turns go out; without a content store, whether they fit."""
+"""Moves large values of turns to the content store before the turns are sent; without one, checks whether they fit."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from topics.turn_record import TurnRecord
 
 log = logging.getLogger(__name__)
 
-OVERHEAD: Final = 200  # bytes of a record beside its value
+OVERHEAD: Final = 200  # bytes of a record in addition to its value
 
 
 class Offload(Protocol):
-    """Keeps large values of turns elsewhere."""
+    """Moves large values of turns to the content store."""
 
     @property
     def threshold(self) -> int:
-        """Bytes of the smallest record that may have one."""
+        """Bytes of the smallest record that may have a large value."""
 
     async def __call__(self, value: bytes) -> bytes:
-        """Turn record -> the same with references. Raises StoreError, and is called again."""
+        """Return an encoded turn record with references. Raises StoreError; then it is called again."""
 
     async def move(self, record: TurnRecord) -> None:
-        """Move the values of a record that is not encoded yet, in place. Raises StoreError, and is called again."""
+        """Move the values of a record that is not encoded yet, in place. Raises StoreError; then it is called again."""
 
     def has_long_text(self, record: TurnRecord) -> bool:
-        """Return True if a text of `threshold` characters is among its values. This encodes nothing."""
+        """Return True if a text of `threshold` characters is among its values. It encodes nothing."""
 
     async def move_longest(self, record: TurnRecord) -> None:
-        """`move` for values of `threshold` bytes. Raises StoreError, and is called again."""
+        """As `move`, only for values of at least `threshold` bytes. Raises StoreError; then it is called again."""
 
     def fits(self, record: TurnRecord) -> bool:
         """Return True if the turns topic takes a record with its references."""
@@ -53,7 +53,7 @@ def fits_inline(record: TurnRecord) -> bool:
 async def moved(out: Out, offload: Offload, retry: Retry) -> bool:
     """Move values to the content store before their turns are encoded; return False if the partition was given up.
 
-    Those of large runs go one turn after the other, as they hold much, and long texts of all others at once.
+    Large turns are processed one after the other, to save memory; long texts of all others at once.
     """
     for record in out.turns if out.large else ():
         key = record.get("tenant"), record["turn_id"]
@@ -70,14 +70,14 @@ async def _move(records: Sequence[TurnRecord], offload: Offload) -> None:
     for record, error in zip(records, found, strict=True):
         if isinstance(error, StoreError) or not isinstance(error, Exception | None):
             raise error
-        if error is not None:  # it goes as it is, as below
+        if error is not None:  # it is sent unchanged, as below
             log.warning("turn %r keeps its large values: %r", record["turn_id"], error)
 
 
 async def offloaded(records: deque[Outgoing], topic: str, offload: Offload, retry: Retry) -> bool:
-    """Large values of the turns among these records to the content store, however long it takes. False: given up.
+    """Move large values of the turns among these records, however long it takes. Return False if given up.
 
-    `topic`: that of turns.
+    `topic`: the turns topic.
     """
     places = [
         place
@@ -95,5 +95,5 @@ async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Off
     for place, value in zip(places, values, strict=True):
         if isinstance(value, bytes):
             records[place] = records[place]._replace(value=value)
-        else:  # it goes as it is: who can't read it either makes a dead letter of it, with all its bytes
+        else:  # it is sent unchanged: a reader that can't use it, either, makes a dead letter with all its bytes
             log.warning("%s of %r keeps its large values: %r", records[place].topic, records[place].key, value)

@@ -1,4 +1,4 @@
-"""Open runs as rows, as the gateway and the command show them. Pure."""
+"""Open runs as rows, for the gateway and the command. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from turnmill.identity import thread_uuid
 class OpenRunRow:
     """One open run. `started_at`, `last_at` and `deadline_at` are epoch ms by the broker's clock.
 
-    `age_ms` and `silence_ms` are counted to now. `silent`: for longer than `usual_silence_ms`; both null while the
-    agent is not known well enough. At `deadline_at` it is closed as interrupted, unless it goes on before.
+    `age_ms` and `silence_ms` are up to now. `silent`: for longer than `usual_silence_ms`; both are null until enough
+    runs of the agent were seen. At `deadline_at` it is closed as interrupted, unless it goes on before.
     """
 
     thread_id: str
@@ -39,13 +39,13 @@ class OpenRunRow:
 
     @property
     def thread(self) -> ThreadKey:
-        """The thread that it is of."""
+        """The run's thread."""
         return ThreadKey.of(self.thread_id, self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The wanted runs; None: any. `tenant`: "" means those without one; `thread`: its id, or its conversation's."""
+    """A filter of runs; None: any. `tenant`: "" for runs without one; `thread`: thread id or conversation id."""
 
     tenant: str | None = None
     agent: str | None = None
@@ -53,7 +53,7 @@ class Wanted:
     silent: bool = False
 
     def matches(self, run: ListedRun) -> bool:
-        """Return True if a run is wanted, as far as that does not depend on the time."""
+        """Return True if a run matches all filters that do not depend on the time."""
         tenant, thread_id, _ = run.key
         return (
             (self.tenant is None or self.tenant == (tenant or ""))
@@ -67,14 +67,14 @@ class Wanted:
 
 
 def rows(runs: RunList, limits: Limits, wanted: Wanted, now: int, limit: int) -> list[OpenRunRow]:
-    """Return the rows of at most `limit` runs, the one that has been silent for longest first. `now`: epoch ms."""
+    """Return the rows of at most `limit` runs, longest silence first. `now`: epoch ms."""
     listed = (run for run in runs if wanted.matches(run) and (not wanted.silent or _silent(runs, run, now)))
     found = nsmallest(limit, listed, key=lambda run: (run.last_at, run.key[1:], run.key.tenant or ""))
     return [_row(runs, run, limits, now) for run in found]
 
 
 def silent(runs: RunList, now: int) -> int:
-    """Return how many runs have been silent for longer than is usual."""
+    """Return the number of runs that are silent for longer than usual."""
     return sum(1 for run in runs if _silent(runs, run, now))
 
 

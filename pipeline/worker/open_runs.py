@@ -1,8 +1,8 @@
-"""Read from the broker which runs are open, exactly, also where nobody has followed them.
+"""Reads from the broker exactly which runs are open, without having followed them.
 
 The committed offset of the assemble group never passes the first record of an open run that is not on the state topic.
-So the runs are those of the state topic and of the records behind that offset; the offset is asked for first, as what
-it passes later is on the state topic then, or read here, too.
+So the open runs are on the state topic, or among the records after that offset. The offset is requested first: records
+that it passes later are then on the state topic, or are read here, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pipeline.settings import Settings
 from pipeline.worker.roles import ROLES
 from topics.catalog import EVENTS, STATE
 
-LEARN: Final = 3600.0  # seconds before the committed offset whose runs tell what is usual
-LEARN_RECORDS: Final = 3_000  # of each partition at most
+LEARN: Final = 3600.0  # seconds before the committed offset; their runs determine the usual silence
+LEARN_RECORDS: Final = 3_000  # maximum per partition
 AT_ONCE: Final = 1_000  # records
 
 Places = dict[TopicPartition, int]
@@ -48,9 +48,9 @@ def no_runs(settings: Settings) -> RunList:
 
 
 async def beginnings(settings: Settings, consumer: AIOKafkaConsumer, usual: UsualSilence) -> Places:
-    """Return from where on both topics tell which runs are open, and teach `usual` from the events before that.
+    """Return the offsets of both topics from which open runs can be derived; learn `usual` from earlier events.
 
-    The ends are to be asked for afterwards. Raises BrokerError, and the client's errors.
+    The ends must be requested afterwards. Raises BrokerError, and the client's errors.
     """
     lags = await group_lag(settings, ROLES["assemble"].group(settings), [EVENTS])
     needed = {TopicPartition(row.topic, row.partition): max(row.begin, row.committed or 0) for row in lags}
@@ -62,7 +62,7 @@ async def beginnings(settings: Settings, consumer: AIOKafkaConsumer, usual: Usua
 async def _learn(
     settings: Settings, consumer: AIOKafkaConsumer, usual: UsualSilence, before: dict[TopicPartition, tuple[int, int]]
 ) -> None:
-    """Learn from the records before the committed offsets. Which of their runs are open is not known."""
+    """Learn from the records before the committed offsets, which don't show which of their runs are open."""
     past = RunList(int(settings.reopen_window * 1000), usual)
     since = await offsets_at(
         consumer, int((time.time() - LEARN) * 1000), {place: at for place, (_, at) in before.items()}

@@ -1,4 +1,4 @@
-"""Results of a partition as records of the topics: turns, telemetry, feedback, dead letters, entries of the state."""
+"""Makes records of a partition's results: turns, telemetry, feedback, dead letters, entries of the state topic."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class OutgoingResults:
-    """Results of a partition, whose number they keep, as records of the topics under one prefix."""
+    """Makes records of results, for the same partition number of the topics under one prefix."""
 
     def __init__(self, prefix: str, count_refused: Callable[[int, Sequence[Refused]], None]) -> None:
-        """`count_refused` gets the dead letters that are made here, with the number of their partition."""
+        """`count_refused` is called with the dead letters made here, and the number of their partition."""
         self.prefix = prefix
         self.count_refused = count_refused
         self.events_topic = catalog.EVENTS.full_name(prefix)
@@ -36,7 +36,7 @@ class OutgoingResults:
     def turns(self, number: int, out: Out) -> list[Outgoing]:
         """Return the records of turns.
 
-        A turn that can't be encoded is left out; then the raw records of its run are among the results instead.
+        A turn that can't be encoded is left out; then `out` has the raw records of its run instead.
         """
         try:
             return self._encoded(number, out.turns)
@@ -49,7 +49,7 @@ class OutgoingResults:
         return [Outgoing(self.turns_topic, t["thread_id"].encode(), turn_record.encode(t), number) for t in turns]
 
     def others(self, number: int, out: Out) -> list[Outgoing]:
-        """Telemetry, feedback and dead letters."""
+        """Return the records of telemetry, feedback and dead letters."""
         topic = self.telemetry_topic
         return [
             *(Outgoing(topic, e["thread_id"].encode(), telemetry.encode(e), number) for e in out.telemetry),
@@ -62,7 +62,7 @@ class OutgoingResults:
         return Outgoing(self.state_topic, name.encode(), value, number)
 
     def too_large(self, record: Outgoing) -> Outgoing:
-        """Return the dead letter for a record that its topic does not take; of a dead letter, what fits of it."""
+        """Return the dead letter of a record that is too large for its topic; a dead letter is cut to fit."""
         if record.topic == self.dead_letters_topic:
             return without_value(record)
         refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, self._why_too_large(record))
@@ -81,7 +81,7 @@ class OutgoingResults:
 
 @dataclass(frozen=True, slots=True)
 class StateWaves:
-    """Entries for the state topic, in the order in which they may become true there."""
+    """Entries for the state topic, in the order in which they may be written."""
 
     segments: deque[Outgoing] = field(default_factory=deque)
     marks: deque[Outgoing] = field(default_factory=deque)
@@ -91,7 +91,7 @@ class StateWaves:
         return iter((self.segments, self.marks, self.tombstones))
 
     def move_to(self, others: StateWaves) -> None:
-        """Put all behind what `others` hold."""
+        """Append all entries to those of `others`."""
         for mine, theirs in zip(self, others, strict=True):
             theirs.extend(mine)
             mine.clear()

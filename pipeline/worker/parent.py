@@ -1,8 +1,8 @@
 """The parent of a worker's processes: it starts them, serves their health and metrics as one, and ends with them.
 
-It works on no record itself. When one of its children ends, however that comes, it stops the others and ends with the
-worst of their exit statuses, as one process would: whoever starts workers again starts all of it again. What was read
-and not committed is read again then.
+It processes no records itself. When one of its children ends, for any reason, it stops the others, and ends with the
+worst of their exit statuses, as one process would, so that a supervisor restarts all of them. Records that were read,
+and not committed, are read again then.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pipeline.worker.parts import Part
 
 
 async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> int:
-    """Run these parts until a signal comes, or one of them ends -> the exit status.
+    """Run these parts until a signal comes, or one of them ends; return the exit status.
 
-    Children that go on for longer than `stop_within` seconds after they were told to stop are killed. Raises
-    CallerError where the port is taken.
+    Children that run for longer than `stop_within` seconds after they were told to stop are killed. Raises CallerError
+    if the port is taken.
     """
     stop_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -45,7 +45,7 @@ async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> 
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         starting.cancel()
         for child in family.children:
-            # A child that could not start has said why.
+            # A child that could not start has reported why.
             if child.ended.done() and (child.started or child.status > BY_SIGNAL):
                 click.echo(f"turnmill: process {child.name} ended with status {child.status}", err=True)
     finally:
@@ -58,17 +58,17 @@ async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> 
 async def _start(family: Family, parts: Sequence[Part], url: str) -> None:
     try:
         await family.start()
-    except ConnectionError:  # it has ended, which is seen without us
+    except ConnectionError:  # it has ended, which `run` notices
         return
     names = ", ".join(dict.fromkeys(role.name for part in parts for role in part.roles))
     click.echo(f"turnmill: {names}; {len(parts)} processes; {url}", err=True)
 
 
-PARENT: Final = "parent"  # as its own metrics name it
+PARENT: Final = "parent"  # the name of the parent's own process in metrics
 
 
 class Family:
-    """All children of this process; `Watched` as one worker: it is well when all of them are."""
+    """All children of this process, `Watched` as one worker, which is healthy if all of them are."""
 
     def __init__(self) -> None:
         self.children: list[ChildProcess] = []
@@ -76,9 +76,9 @@ class Family:
         ProcessCollector(registry=self._own)
 
     async def start(self) -> None:
-        """Start the first, and the others once it runs, so that one child alone reports a fault in settings or topics.
+        """Start the first, then the others, so that only one child reports a fault in settings or topics.
 
-        Raises ConnectionError where a child ends.
+        Raises ConnectionError if a child ends.
         """
         first, *others = self.children
         await first.start()

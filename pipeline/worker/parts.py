@@ -1,7 +1,7 @@
 """The number of a worker's processes, and the roles of each.
 
-One process uses one core, and each role of it takes from the others. So the roles that read events and telemetry run
-beside those that write turns to a store; more processes share the partitions of the same groups.
+One process uses one core, which its roles share. So the roles that read events and telemetry run in another process
+than those that write turns to a store; further processes share the partitions of the same groups.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Part:
 
 
 def usual_processes() -> int:
-    """Return how many processes `turnmill worker` has where no option sets it: two, unless there is only one core."""
+    """Return the default number of processes of `turnmill worker`: two, unless there is only one core."""
     return min(APART, cores())
 
 
 def parts(settings: Settings, roles: Sequence[Role], processes: int) -> list[Part]:
-    """Deal roles out to at most `processes` processes, as evenly as possible.
+    """Distribute roles to at most `processes` processes, as evenly as possible.
 
-    There are fewer where more would do nothing: a SQLite file has one writer at a time, and light roles need one
+    There are fewer if more would not help: a SQLite file has one writer at a time, and light roles need only one
     process.
     """
     if processes == 1:
@@ -50,13 +50,13 @@ def parts(settings: Settings, roles: Sequence[Role], processes: int) -> list[Par
 
 
 def _most(settings: Settings, kind: Sequence[Role], processes: int) -> int:
-    """Return how many processes of these roles are of use."""
+    """Return the number of processes of these roles that are useful."""
     one_at_a_time = settings.store_url.startswith("sqlite:") and any(role.needs_store for role in kind)
     return min(len(kind), 1) if one_at_a_time or all(role.light for role in kind) else processes
 
 
 def _alike(roles: Sequence[Role], count: int) -> list[Part]:
-    """So many processes of the same roles; the light ones are in the first."""
+    """Return `count` processes of the same roles; only the first has the light ones."""
     heavy = tuple(role for role in roles if not role.light)
     if count <= 1:
         return [Part((heavy or tuple(roles))[0].name, tuple(roles)) for _ in range(count)]
@@ -70,7 +70,7 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 def cores(own: Path = OWN, cgroups: Path = CGROUPS) -> int:
     """Return the number of usable cores, at least 1.
 
-    A quota of one and a half cores is one: a second process would wait for the first.
+    A quota of one and a half cores counts as one, since a second process would wait for the first.
     """
     try:
         allowed = len(os.sched_getaffinity(0))
@@ -80,7 +80,7 @@ def cores(own: Path = OWN, cgroups: Path = CGROUPS) -> int:
 
 
 def _quotas(own: Path, cgroups: Path) -> Iterator[float]:
-    """Yield the limits of our cgroup and of those around it, in cores; none where there are no cgroups."""
+    """Yield the limits of our cgroup and its parents, in cores; none without cgroups."""
     for line in _text(own).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -94,7 +94,7 @@ def _quotas(own: Path, cgroups: Path) -> Iterator[float]:
 
 
 def _around(root: Path, path: str) -> Iterator[Path]:
-    """Our group's folder and its parents. Inside a container the root is our group, and `path` may not be there."""
+    """Yield our group's folder and its parents. In a container, the root is our group, and `path` may not exist."""
     folder = root / path.strip("/")
     yield from (folder, *(parent for parent in folder.parents if parent.is_relative_to(root)))
 

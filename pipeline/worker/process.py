@@ -1,4 +1,4 @@
-"""One process of a worker: its signals, its memory, and who serves its health and metrics."""
+"""One process of a worker: its signals, its memory, and its front for health and metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipeline.worker.worker import Worker
 def run(settings: Settings, roles: Sequence[Role], stop_within: float, *, child: bool = False) -> None:
     """Run these roles until a signal comes or one of them fails; then stop them.
 
-    A child leaves health and metrics to its parent, and stops when that is dead.
+    A child leaves health and metrics to its parent, and stops when the parent is dead.
 
     A stop that takes longer than `stop_within` seconds ends the process with status 75.
     """
@@ -36,17 +36,17 @@ class Front(Protocol):
     """The interface of a worker's front: health and metrics."""
 
     async def start(self) -> None:
-        """Answer questions from now on; returns when the work may start."""
+        """Start to answer questions; return when the work may start."""
 
     def started(self) -> None:
-        """Say that it has."""
+        """Report that the work has started."""
 
     async def stop(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
 
 
 class Port:
-    """The front of a worker of one process: its port, and a line on standard error."""
+    """The front of a worker with one process: its port, and a line on standard error."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -54,7 +54,7 @@ class Port:
         self._port = 0
 
     async def start(self) -> None:
-        """See `Front`. Raises CallerError where the port is taken."""
+        """See `Front`. Raises CallerError if the port is taken."""
         self._port = await self._health.start()
 
     def started(self) -> None:
@@ -101,11 +101,11 @@ async def _serve(worker: Worker, front: Front) -> None:
 
 
 def _stop_soon(stop_asked: asyncio.Event, within: float) -> None:
-    """Ask for a stop, and exit with status 75 where it takes longer: a dead broker would hold up a stop for ever.
+    """Request a stop, and exit with status 75 if it takes too long: a dead broker would delay it for ever.
 
     The unclean exit is safe, since records that are not committed are read again.
     """
-    if not stop_asked.is_set():  # Ctrl-C comes to a child twice: from the terminal, and from its parent
+    if not stop_asked.is_set():  # a child gets Ctrl-C twice: from the terminal, and from its parent
         deadline = threading.Timer(within, os._exit, [75])
         deadline.daemon = True
         deadline.start()

@@ -1,7 +1,7 @@
-"""The memory of a worker's process: what its peaks took goes back to the system.
+"""The memory of a worker's process: returns memory of its peaks to the system.
 
-Batches are thousands of objects that live for milliseconds. Left alone, glibc keeps the pages of each peak, once for
-each thread, and Python's collector looks through all of it for cycles that are not there.
+Batches are thousands of objects that live for milliseconds. By default, glibc keeps the pages of each peak, once for
+each thread, and Python's collector searches all objects for cycles that don't exist.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ GIVE_BACK_EVERY: Final = 10.0  # seconds
 
 
 def one_heap() -> None:
-    """Have glibc's threads share one heap: else each has its own, and each keeps what its own peak has taken."""
+    """Have glibc's threads share one heap; otherwise each has its own, and each keeps the memory of its own peak."""
     mallopt = _of_glibc("mallopt")
     if mallopt is not None:
         mallopt(M_ARENA_MAX, 1)
 
 
 async def give_back() -> None:
-    """Return free pages in the middle of the heap, too, now and then; it takes a millisecond.
+    """Return free pages to the system now and then, also from the middle of the heap; it takes a millisecond.
 
-    By itself glibc gives back only what is free at the heap's end, and something is always in use there.
+    By itself, glibc returns only free memory at the heap's end, where something is always in use.
     """
     trim = _of_glibc("malloc_trim")
     while trim is not None:
@@ -34,7 +34,7 @@ async def give_back() -> None:
 
 
 def _of_glibc(name: str) -> Any:
-    """Return a function of glibc; None where the C library is another one, which has its own ways."""
+    """Return a function of glibc; None if the C library is another one, which behaves differently."""
     try:
         return getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError, TypeError):
@@ -42,10 +42,10 @@ def _of_glibc(name: str) -> Any:
 
 
 def relax_collector(young: int = 50_000, middle: int = 20) -> None:
-    """Look for cycles less often, and not in what the start has made: else a sixth of the time goes there.
+    """Collect cycles less often, and not among the objects of the start; otherwise this takes a sixth of the time.
 
-    `young`: after so many new objects those are looked at, while everything waits, and after `middle` such looks those
-    that outlived one.
+    `young`: number of new objects after which these are collected, while everything waits; `middle`: number of such
+    collections after which the objects that survived one are collected, too.
     """
     gc.collect()
     gc.freeze()

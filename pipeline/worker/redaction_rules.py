@@ -1,4 +1,4 @@
-"""TURNMILL_REDACT -> rules of redaction: built-in ones by name, files of rules, functions of other packages."""
+"""The redaction rules of TURNMILL_REDACT: built-in ones by name, files of rules, functions of other packages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turnmill.errors import CallerError, InvalidRecord
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = "turnmill.redaction"  # entry points: functions text -> text
+GROUP: Final = "turnmill.redaction"  # group of entry points: functions from text to text
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 KINDS: Final = ("regex", "path", "callable")
 EXAMPLE: Final = '{"name": "order", "regex": "ORD-[0-9]+"}'
@@ -35,7 +35,7 @@ def redaction_of(settings: Settings) -> Redaction | None:
 
 
 def rules_of(redact: str) -> list[Rule]:
-    """`secrets,email,rules.json` -> rules, each name once. Raises CallerError that names the bad rule and says why."""
+    """Return the rules of a text such as `secrets,email,rules.json`. Raises CallerError that names the bad rule."""
     rules: dict[str, Rule] = {}
     for item in filter(None, (item.strip() for item in redact.split(","))):
         found = _from_file(Path(item)) if item.endswith(".json") or "/" in item else _built_in(item)
@@ -76,7 +76,7 @@ def _from_file(path: Path) -> Iterator[Rule]:
 
 
 def _rule(raw: Any) -> Rule:
-    """One rule of a file. Raises ValueError."""
+    """Return one rule of a file. Raises ValueError."""
     if not isinstance(raw, dict):
         raise ValueError(f"an object is expected, such as {EXAMPLE}, or a built-in rule's name")  # noqa: TRY004  # as all
     unknown = sorted(raw.keys() - {"name", "replace", *KINDS})
@@ -102,7 +102,7 @@ def _rule(raw: Any) -> Rule:
 def _pattern(regex: str, replace: str) -> Pattern:
     try:
         pattern = re.compile(regex)
-        pattern.sub(replace, "")  # says so where `replace` refers to a group that isn't there
+        pattern.sub(replace, "")  # raises an error if `replace` refers to a missing group
     except (re.error, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(f"the regular expression can't be used: {error}") from None
     if pattern.search(""):
@@ -136,7 +136,7 @@ def _loaded(name: str) -> Callable[[str], str]:
         raise ValueError(f"no installed package has an entry point {name!r} in the group {GROUP}; there are: {known}")
     try:
         function = found[0].load()
-    except Exception as error:  # whatever a foreign package does while it is imported
+    except Exception as error:  # a foreign package may raise anything while it is imported
         raise ValueError(f"{found[0].value} can't be loaded: {type(error).__name__}: {error}") from None
     if not callable(function):
         raise ValueError(f"{found[0].value} is no function")  # noqa: TRY004  # a bad rule, whatever its type
@@ -144,7 +144,7 @@ def _loaded(name: str) -> Callable[[str], str]:
 
 
 def _guarded(name: str, function: Callable[[str], str], replace: str) -> Callable[[str], tuple[str, int]]:
-    """Wrap a function: if it fails, the text is hidden. Nothing slips through, and the turn goes on."""
+    """Wrap a function: if it fails, the text is hidden, so that nothing slips through, and the turn goes on."""
 
     def apply(text: str) -> tuple[str, int]:
         try:

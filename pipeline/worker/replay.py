@@ -1,7 +1,7 @@
-"""Assemble a stretch of the events topic again: the same core as the worker's, without a group, and without its state.
+"""Assembles a time range of the events topic again, with the same core as a worker, without group and state.
 
-A run belongs to the stretch if any of its records does. So reading begins a run's longest time before it, and goes on
-behind it, for as long again, until the last of its runs is over.
+A run is in the range if any of its records is. So reading begins earlier than the range by a run's longest time, and
+goes on after it for the same time at most, until the last of its runs is over.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
 
 AT_ONCE: Final = 2000  # records
-TICK_MS: Final = 1000  # of the broker's time between two looks at the deadlines, as in a worker
-NAMED: Final = 20  # runs that are kept by name
-# A late event finds its run again, however late it is; the bound of bytes that interrupted runs may hold stays.
+TICK_MS: Final = 1000  # of the broker's time between two checks of deadlines, as in a worker
+NAMED: Final = 20  # runs of which the names are kept
+# A late event finds its run, however late it is; but the limit of bytes of interrupted runs applies.
 FOR_EVER: Final = 2**53  # ms
 REMEMBERED: Final = 1_000_000  # closed runs of a partition, 150 bytes each
 
@@ -39,10 +39,10 @@ Records = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The stretch to replay: broker times in epoch ms, `since` included, `until` not; None is the topic's own end.
+    """The range to replay: broker times in epoch ms, `since` included, `until` not; None: unlimited.
 
-    A thread_id may be that of several tenants' threads: without `tenant` it stands for all of them. An empty `tenant`
-    is for what has none.
+    Several tenants may have threads with the same `thread_id`; without `tenant`, all of them are replayed. An empty
+    `tenant` means threads without one.
     """
 
     since: int | None = None
@@ -64,12 +64,12 @@ class Seen:
     open_runs: int = 0
     cut: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
-    removed: int = 0  # partitions whose records at the stretch's beginning were removed by the topic's retention
+    removed: int = 0  # partitions whose records at the range's beginning were removed by retention
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets of one partition: read from `first`; the stretch is `begin` to `end`; the topic ends at `last`."""
+    """Offsets of one partition: read from `first`; the range is from `begin` to `end`; the topic ends at `last`."""
 
     first: int
     begin: int
@@ -85,10 +85,10 @@ async def replayed(
     progress: Callable[[int, int], object],
     fits: Callable[[TurnRecord], bool],
 ) -> AsyncGenerator[list[TurnRecord]]:
-    """Yield turn records, as a worker would produce them, a few at a time; raises BrokerError and CallerError.
+    """Yield turn records as a worker would produce them, a few at a time. Raises BrokerError and CallerError.
 
-    `progress` is called with the records done and the total, which may grow. `fits`: whether the turns topic takes a
-    record, as a worker sends it.
+    `progress` is called with the number of records done, and the total, which may grow. `fits`: whether the turns topic
+    takes a record, in the form in which a worker sends it.
     """
     async with reader(settings, max_poll_records=AT_ONCE) as consumer:
         spans = await _spans(settings, stretch, consumer, seen)
@@ -109,7 +109,7 @@ async def replayed(
 
 
 class Replay:
-    """One partition of the replay: records in, turns of the stretch out."""
+    """The replay of one partition: takes records, and returns the turns of the range."""
 
     def __init__(
         self,
@@ -127,16 +127,16 @@ class Replay:
         self.span = span
         self.seen = seen
         self.next = span.first
-        self.until: int | None = None  # broker ms; behind the stretch: no run of it lasts longer
+        self.until: int | None = None  # broker ms, after the range; no run of it lasts longer
 
     @property
     def over(self) -> bool:
-        """True if nothing behind what was read matters."""
+        """True if no later record matters."""
         waiting = self.core.runs.open or self.core.runs.reopenable
         return self.next >= self.span.end and (not waiting or (self.until is not None and self.core.now > self.until))
 
     def feed(self, records: Records) -> list[TurnRecord]:
-        """Feed records of ascending offsets, by the second: deadlines pass in between as they did at the time."""
+        """Feed records of ascending offsets, by the second, so that deadlines pass in between as they did then."""
         turns: list[TurnRecord] = []
         for _, some in groupby(records, key=self._slice):
             wanted = [record for record in some if self._wanted(record)]
@@ -152,7 +152,7 @@ class Replay:
         return turns
 
     def finish(self) -> list[TurnRecord]:
-        """Nothing more is read: at the topic's end, deadlines run by the clock. What is open then stays left out."""
+        """End the reading: at the topic's end, deadlines run by the clock. Runs that are still open are left out."""
         if self.next >= self.span.last:
             self.core.tick(max(self.core.now, now_ms()))
         turns = self._taken()
@@ -181,7 +181,7 @@ class Replay:
         )
 
     def _runs(self, turns: Iterable[TurnRecord]) -> Iterator[tuple[RunKey, list[TurnRecord]]]:
-        """Yield the records of each run, with those of its sub-agents' threads: their own marks would be the run's."""
+        """Yield the records of each run, with those of its sub-agents' threads, since they share the run's mark."""
         found: list[list[TurnRecord]] = []
         for record in turns:
             if found and _is_within(record, found[-1]):
@@ -191,7 +191,7 @@ class Replay:
         return ((_key(records[0]), records) for records in found)
 
     def _taken(self) -> list[TurnRecord]:
-        """Return the finished turns, without runs that ended before the stretch or lack their beginning."""
+        """Return the finished turns, without runs that ended before the range or lack their beginning."""
         out, self.core.out = self.core.out, Out()
         for oversized in out.oversized:
             out.add(self.core.finishing.cut_off(oversized, []))
@@ -201,7 +201,7 @@ class Replay:
             closed = self.core.runs.marks.get(key)
             if closed is not None and closed.offset < self.span.begin:
                 continue
-            # What is missing may stand before what was read: a run that was reopened takes longer than any other.
+            # The missing events may be before the first offset read: a reopened run takes longer than any other.
             if self.span.first > 0 and any(map(lacks_beginning, records)):
                 self.seen.cut_runs += 1
                 _name(self.seen.cut, key)
@@ -215,7 +215,7 @@ def _key(record: TurnRecord) -> RunKey:
 
 
 def _is_within(record: TurnRecord, run: Sequence[TurnRecord]) -> bool:
-    """Return True if a record is of the run of these records: of itself, or of a sub-agent that spoke in its stream."""
+    """Return True if a record is of this run: its own, or of a sub-agent in its stream."""
     parent = record.get("parent", {}).get("thread_id")
     key, own = _key(record), _key(run[0])
     return key == own or (
@@ -229,7 +229,7 @@ def _name(names: list[str], key: RunKey) -> None:
 
 
 async def _spans(settings: Settings, stretch: Stretch, consumer: Any, seen: Seen) -> dict[Any, Span]:
-    """Partition -> what to read of it, where there is anything."""
+    """Return, by partition, the span to read, if there is any."""
     held = {place: bound for place, bound in (await bounds_of(settings, EVENTS)).items() if bound[0] < bound[1]}
     firsts = {place: first for place, (first, _) in held.items()}
     lasts = {place: last for place, (_, last) in held.items()}

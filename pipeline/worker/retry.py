@@ -1,4 +1,4 @@
-"""Retries until success: for stores, which come back, while the records to be stored are safe."""
+"""Retries until success, for stores: they come back, and meanwhile the records to store are safe on the topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_DELAY: Final = 30.0
 
 
 class Retry:
-    """Repeats a call. `trouble` says why it does not succeed, None while all is well; `given_up` ends the waiting."""
+    """Repeats a call. `trouble`: why it does not succeed, None while all is well; `given_up` ends the waiting."""
 
     def __init__(self, name: str, failed: Callable[[], None]) -> None:
         """`failed` is called at each failure."""
@@ -27,12 +27,12 @@ class Retry:
         self.given_up = asyncio.Event()
 
     async def until_done(self, call: Callable[[], Awaitable[None]]) -> bool:
-        """Repeat `call` while it raises StoreError, with back-off and jitter. False: given up, as `given_up` is set."""
+        """Repeat `call` while it raises StoreError, with back-off and jitter. Return False once `given_up` is set."""
         delay = FIRST_DELAY
         while not self.given_up.is_set():
             try:
                 await call()
-            except StoreError as error:  # skipping is no way out: the batch waits until someone has mended the store
+            except StoreError as error:  # skipping is no option: the batch waits until the store works again
                 self.failed()
                 if str(error) != self.trouble:
                     log.warning("%s: stands still until this passes: %s", self.name, error)

@@ -1,7 +1,7 @@
-"""The roles of a worker: one table, for all that list, start, measure or describe roles.
+"""The roles of a worker: one table for all code that lists, starts, measures or describes roles.
 
 It is read by the worker, doctor, demo, `/v1/status`, AsyncAPI, the documentation and the Helm chart. A role's own
-modules are loaded when it starts, so that to read this table loads neither Faust nor a database.
+modules are loaded when it starts, so that reading this table loads neither Faust nor a database.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A part of the worker that can run apart, in a consumer group of its own.
+    """A part of the worker that can run in a process of its own, with its own consumer group.
 
-    `topic` is what it reads; `operations` are all that it does with topics; `built_by` names the function that makes
-    its Work, as `module.function` of this package. `needs_setting` is the setting without which it can't run: by
-    default it runs where that is set. A `light` role needs little: a worker of several processes has it in one. With
-    `from_now` it begins at the end of its topic when it runs for the first time, not with what is kept there.
+    `topic`: the one that it reads; `operations`: all that it does with topics; `built_by`: the function that makes its
+    Work, as `module.function` of this package. `needs_setting`: the setting without which it can't run; by default it
+    runs if that is set. A `light` role needs little, so only one of a worker's processes has it. With `from_now`, it
+    begins at the end of its topic when it runs for the first time, not at the oldest record.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Role:
     from_now: bool = False
 
     def group(self, settings: Settings) -> str:
-        """Its consumer group: the same whichever roles share a process."""
+        """Return its consumer group, which does not depend on the roles in its process."""
         return f"{settings.topic_prefix}-{self.name}"
 
     def work(self, settings: Settings, metrics: Metrics, producer: Producer) -> Work:
-        """Its work, of which results go out through `producer`. Raises CallerError for settings that can't work."""
+        """Return its work, which sends results through `producer`. Raises CallerError for settings that can't work."""
         module, function = self.built_by.split(".")
         return cast("Work", getattr(import_module(f"pipeline.worker.{module}"), function)(settings, metrics, producer))
 
@@ -157,7 +157,7 @@ OPERATIONS: Final = (*(operation for role in _ROLES for operation in role.operat
 
 
 def default_roles(settings: Settings) -> list[Role]:
-    """Return the roles that these settings allow: all, but archive only where there is an archive."""
+    """Return the roles that these settings allow: all, but archive only with an archive."""
     return [role for role in _ROLES if role.needs_setting is None or getattr(settings, role.needs_setting)]
 
 

@@ -1,11 +1,11 @@
-"""One stage of the pipeline under Faust: batches of one topic in, offsets that are safe to commit out.
+"""One stage of the pipeline under Faust: takes batches of one topic, and returns offsets that are safe to commit.
 
 Faust hosts it: `BatchConsumer` calls the hooks, the stage's agent calls `process`. What the stage does with records
-is its `Work`: assembly, metrics, or a sink. The rules kept here were found by losing turns:
+is its `Work`: assembly, metrics, or a sink. Each of these rules was learnt from lost turns:
 
-* never apply records past a hole: Faust drops fetched batches around a rebalance; they are read again;
+* never apply records past a hole: Faust drops fetched batches around a rebalance, so they are read again;
 * never apply a batch of an earlier generation: its partition may be another worker's by now;
-* an offset is committed only if `Work` says that nothing before it is needed any more, and after its flush.
+* commit an offset only if `Work` needs nothing before it, and after its flush.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from turnmill.ending import ended
 
 log = logging.getLogger(__name__)
 
-HOLE_READS: Final = 3  # what is read again may be dropped again
+HOLE_READS: Final = 3  # records read again may be dropped again
 
 
 class Stage:
@@ -36,27 +36,27 @@ class Stage:
         self.metrics = metrics
         self._source: Source | None = None  # until the first partitions are assigned
         self.generation = 0
-        self.next: dict[int, int] = {}  # partition -> the offset that was not read yet
-        self._handed: dict[int, int] = {}  # partition -> the offset behind the last record that `work` was given
+        self.next: dict[int, int] = {}  # partition -> the next offset to read
+        self._handed: dict[int, int] = {}  # partition -> the offset after the last record given to `work`
         self.last_progress = time.monotonic()
         self.last_commit = time.monotonic()
-        self.last_answer = time.monotonic()  # of the broker
+        self.last_answer = time.monotonic()  # when the broker last answered
         self._newest_poll = 0
-        self._applied: dict[int, int] = {}  # as `next`, when progress was last looked for
-        self._holes: dict[int, tuple[int, int]] = {}  # partition -> first offset behind a hole, how often seen
-        self._idle: dict[int, tuple[float, int | None]] = {}  # until when that is known, and by which poll
+        self._applied: dict[int, int] = {}  # as `next`, less waiting records, at the last check of progress
+        self._holes: dict[int, tuple[int, int]] = {}  # partition -> first offset after a hole, how often seen
+        self._idle: dict[int, tuple[float, int | None]] = {}  # partition -> time of the last count, and its poll
         self._busy = asyncio.Lock()
         self._ready = asyncio.Event()
         self._accept = False
-        self._building: set[asyncio.Task[None]] = set()  # the last one, and those that do not end
-        self._assignments = 0  # how often partitions came or went: what is built for an earlier one does not count
+        self._building: set[asyncio.Task[None]] = set()  # the newest, and cancelled ones that have not ended
+        self._assignments = 0  # number of changes; the state built for an earlier assignment is discarded
 
     # ---- called by the consumer
 
     def assigned(self, source: Source, generation: int) -> None:
-        """Partitions of `source` are ours; it says which, and from which offset each is read now.
+        """Take over the assigned partitions of `source`, which returns them with the offsets to read from.
 
-        Records wait until that is known and the state is built, however long it takes.
+        Records wait until these are known and the state is built, however long it takes.
         """
         self._source, self.generation = source, generation
         self.metrics.add(m.REBALANCES)
@@ -70,7 +70,7 @@ class Stage:
         building.add_done_callback(self._building.discard)
 
     async def _build(self, source: Source, earlier: Collection[asyncio.Task[None]], assignment: int) -> None:
-        # A cancellation can be lost: two at once would mix the state of two assignments.
+        # Wait for them, since a cancellation can be lost: two at once would mix the state of two assignments.
         for one in earlier:
             while not await ended(one):
                 pass
@@ -80,7 +80,7 @@ class Stage:
                 starts = dict(await source.seek_to_starts())
                 await self.work.assign(starts)
                 break
-            except Exception:  # the broker or the store is away: nothing is lost by waiting for it
+            except Exception:  # the broker or the store is away; waiting loses nothing
                 log.exception("%s: could not take over its partitions; again in %.1f s", self.name, delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 10)
@@ -95,7 +95,7 @@ class Stage:
         log.info("%s: %d partitions of %s", self.name, len(starts), self.topic)
 
     def dropped(self) -> None:
-        """All partitions are gone."""
+        """Drop all partitions, which were revoked."""
         self._assignments += 1
         for one in self._building:
             one.cancel()
@@ -120,7 +120,7 @@ class Stage:
         self.metrics.observe(m.CHECKPOINT_SECONDS, seconds)
 
     async def quiesce(self) -> None:
-        """Stop taking records; returns when none is being processed."""
+        """Stop taking records, and return once none is being processed."""
         self._accept = False
         await self.work.interrupt()
         async with self._busy:
@@ -129,7 +129,7 @@ class Stage:
     # ---- called by the agent and the timer
 
     async def process(self, partition: int, batch: Batch, generation: int) -> None:
-        """One batch of one partition, fetched in that generation of the group."""
+        """Process one batch of one partition, fetched in this generation of the group."""
         await self._ready.wait()
         async with self._busy:
             if not self._accept or not self._ours(partition, generation):
@@ -141,15 +141,15 @@ class Stage:
                 self._holes[partition] = (batch.start, seen)
                 await self._read_again(partition, expected)
                 return
-            self._holes.pop(partition, None)  # the same hole each time: retention made it
+            self._holes.pop(partition, None)  # the same hole each time: the records were removed by retention
             try:
                 if batch.records:
                     await self.work.handle(partition, batch.records)
-            except Exception:  # it may have been the last batch: no hole behind it would be seen
+            except Exception:  # if this was the last batch, no later one would reveal the hole
                 if self._ours(partition, generation):
                     await self._read_again(partition, expected)
                 raise
-            if self._ours(partition, generation):  # it may have been dropped meanwhile
+            if self._ours(partition, generation):  # the partition may have been revoked meanwhile
                 self.next[partition] = max(expected, batch.end)
                 if batch.records:
                     self._handed[partition] = max(self._handed[partition], batch.records[-1].offset + 1)
@@ -181,7 +181,7 @@ class Stage:
     async def _tick(self, partition: int) -> None:
         try:
             await self.work.tick(partition, self._idle_ms(partition))
-        except Exception:  # the producer is in trouble: what was to be sent waits for the next time
+        except Exception:  # the producer has a problem; unsent results wait for the next time
             log.exception("%s: no deadlines of %s/%d now", self.name, self.topic, partition)
 
     def _listen(self) -> None:
@@ -192,16 +192,16 @@ class Stage:
         self._newest_poll = max(newest, self._newest_poll)
 
     def _look_for_progress(self) -> None:
-        """Note whether something was applied since the last time, or nothing is left to be."""
+        """Note whether records were applied since the last time, or none are left to apply."""
         applied = {partition: offset - self.work.behind(partition) for partition, offset in self.next.items()}
         if applied != self._applied or not any(self.lags().values()):
             self.last_progress = time.monotonic()
         self._applied = applied
 
     def _idle_ms(self, partition: int) -> int:
-        """For how much longer nothing was left to read.
+        """Return the time since the last call for which nothing was left to read.
 
-        Only an answer of the broker counts: a worker that was stopped for a while, and goes on, has to ask first.
+        Only an answer of the broker counts: a worker that was suspended for a while has to ask first.
         """
         if self.lag(partition) != 0:
             self._idle.pop(partition, None)
@@ -218,14 +218,14 @@ class Stage:
         return self._source.last_poll_of(partition) if self._source is not None else None
 
     def lag(self, partition: int) -> int | None:
-        """Offsets whose records are not applied yet; None where the broker has not said."""
+        """Return the number of offsets not applied yet; None if the broker has not reported the end."""
         highwater = self._source.highwater_of(partition) if self._source is not None else None
         if highwater is None:
             return None
         return max(0, highwater - self.next.get(partition, 0)) + self.work.behind(partition)
 
     def lags(self) -> dict[int, int | None]:
-        """Partition -> lag, of the partitions that are ours."""
+        """Return the lag of each assigned partition."""
         return {partition: self.lag(partition) for partition in self.next}
 
     @property

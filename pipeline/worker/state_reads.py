@@ -1,7 +1,7 @@
 """Reads of the state topic.
 
-All that a partition had, after a restart; and the raw records of single runs, for those that are parked, and for those
-whose turn can't be built, or is too large.
+After a restart, the whole state of a partition; later, the raw records of single runs: parked runs, and those whose
+turn can't be built, or is too large.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from topics.catalog import STATE
 from topics.state import RunKey, Segment
 from turnmill.errors import InvalidRecord
 
-AT_ONCE: Final = 1000  # records, which are many small objects until they are taken
+AT_ONCE: Final = 1000  # records; each is many small objects until it is taken
 
 log = logging.getLogger(__name__)
 
 
 class SpilledRecords:
-    """The segments of one run, in their order. They are kept in a file: in memory is one at a time.
+    """The segments of one run, in their order. They are kept in a file, with one at a time in memory.
 
-    `file` may be that of several runs; `names`: the state keys of all segments of this one.
+    Several runs may share `file`; `names`: the state keys of all segments of this one.
     """
 
     def __init__(self, run: RunKey, names: Collection[str], file: IO[bytes]) -> None:
         self.run = run
         self.names = frozenset(names)
         self.file = file
-        self.places: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by its order -> where in the file
+        self.places: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by order: its place in the file
 
     def add(self, name: bytes, value: bytes, begin: int) -> None:
-        """Add a segment as it is on the state topic, which the file has from `begin` on."""
+        """Add a segment in the form of the state topic; the file has it from `begin` on."""
         try:
             run, entry = state.decode(name, value)
-        except InvalidRecord as error:  # a newer worker has written it again
+        except InvalidRecord as error:  # rewritten by a newer worker
             log.warning("state entry %r skipped: %s", name[:80], error)
             return
         if isinstance(entry, Segment) and run == self.run:
@@ -68,13 +68,13 @@ async def spilled_records(
     runs: Mapping[RunKey, Collection[str]],
     here: Mapping[bytes | None, bytes | None],
 ) -> dict[RunKey, SpilledRecords]:
-    """Return the segments of runs by their state keys; the topic is read once for all of them.
+    """Return the segments of runs, given by state keys; the topic is read once for all of them.
 
-    `here`: entries that the state topic does not have yet. The segments are kept in one file without a name, which is
-    gone with the last of the runs. It is in TURNMILL_HOME, as temporary folders are small, or in memory, where a
+    `here`: entries that the state topic does not have yet. The segments are kept in one unnamed file, which is deleted
+    with the last of the runs. It is in TURNMILL_HOME, since temporary folders may be small, or in memory where a
     container may write nowhere else.
 
-    Raises BrokerError, and OSError where they can't be kept.
+    Raises BrokerError, and OSError if they can't be kept.
     """
     settings.home.mkdir(parents=True, exist_ok=True)
     file = TemporaryFile(dir=settings.home)  # noqa: SIM115  # the runs hold it
@@ -100,7 +100,7 @@ async def spilled_records(
 
 
 def letters_of(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
-    """One for each raw record of a run that could not be built."""
+    """Return a dead letter for each raw record of a run that could not be built."""
     thread_id, detail = unbuilt.run.thread_id, unbuilt.detail
     return [letter for s in segments for letter in buried(s.records, s.last_offset, s.at, thread_id, detail)]
 
@@ -108,7 +108,7 @@ def letters_of(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
 async def read_entries(
     settings: Settings, partition: int, wanted: Collection[bytes]
 ) -> AsyncGenerator[tuple[bytes, bytes]]:
-    """Yield the entries of these state keys that the topic has; those that were written again come again.
+    """Yield the topic's entries of these state keys; rewritten ones are repeated.
 
     Raises BrokerError.
     """
@@ -126,7 +126,7 @@ async def read_state(
 ) -> dict[int, RestoredState]:
     """Return the state of each partition; `empty` makes one that has nothing. Raises BrokerError.
 
-    A plain consumer: Faust's tables take seconds.
+    Uses a plain consumer, since Faust's tables take seconds.
     """
     topic = STATE.full_name(settings.topic_prefix)
     mine = [TopicPartition(topic, partition) for partition in partitions]
@@ -144,13 +144,13 @@ async def read_state(
 def _take(state: RestoredState, key: bytes, value: bytes | None) -> None:
     try:
         state.take(key, value)
-    except InvalidRecord as error:  # of a newer worker, or not ours
+    except InvalidRecord as error:  # from a newer worker, or another program
         log.warning("state entry %r skipped: %s", key[:80], error)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Due:
-    """A parked run that is over. Until it is built the events topic is needed from the offset `floor` on."""
+    """A parked run that is over. Until it is built, the events topic is needed from the offset `floor` on."""
 
     parked: Parked
     floor: int
@@ -158,9 +158,9 @@ class Due:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """A read of a partition of the state topic, which goes on beside all other work; -> the records of some due runs.
+    """A background read of a partition of the state topic; its result is the records of some due runs.
 
-    Runs are taken out of its result as they are built.
+    Runs are removed from the result as they are built.
     """
 
     partition: int
@@ -168,9 +168,9 @@ class Reading:
 
 
 def together(due: Mapping[RunKey, Due], most: int) -> dict[RunKey, tuple[str, ...]]:
-    """Return the state keys of the runs that one read serves.
+    """Return the state keys of the runs for one read.
 
-    Those that were over first, whose records have `most` bytes together; of the first run in any case.
+    These are the runs that ended first, with at most `most` bytes of records together, but at least one run.
     """
     chosen: dict[RunKey, tuple[str, ...]] = {}
     size = 0

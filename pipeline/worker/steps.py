@@ -1,4 +1,4 @@
-"""A work in steps beside the store role's own: one step at a time, whatever becomes of it, with pauses."""
+"""Background work of the store role in steps: one at a time, with pauses, whether a step fails or not."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pipeline.stores.errors import StoreError
 class Steps:
     """A background task in steps.
 
-    `begin` is called now and then, and begins a step where it is due. A failed step is retried later: turns are stored,
-    whatever it is.
+    `begin` is called now and then, and begins a step if one is due. A failed step is retried later, and does not stop
+    the storing of turns.
     """
 
     def __init__(self, step: Callable[[], Awaitable[float]], again: float, log: logging.Logger, failed: str) -> None:
         """Prepare the steps.
 
-        `step` returns the seconds until the next one; behind one that failed they are `again`. `failed`: what waits
-        then, for the log.
+        `step` returns the seconds until the next one; after a failed one, these are `again`. `failed`: what waits then,
+        for the log.
         """
         self._step = step
         self._again = again

@@ -1,4 +1,4 @@
-"""The store role: turns -> the thread store, a transaction for all that came while the one before was under way."""
+"""The store role: writes turns to the thread store, one transaction for all that came during the previous one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from topics import catalog, turn_record
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord, Reason
 
-Placed = tuple[int, ConsumerRecord]  # the partition, and a record of it
+Placed = tuple[int, ConsumerRecord]  # (partition, record)
 
 
 class TurnWriter:
-    """Writes batches; the store is opened with the first one, and stays open."""
+    """Writes batches; the store is opened at the first one, and stays open."""
 
     def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
         self.settings = settings
@@ -48,7 +48,7 @@ class TurnWriter:
         return self.store
 
     async def apply(self, group: Group) -> None:
-        """Store a group. A record that nobody could store must not hold up the rest: a dead letter."""
+        """Store a group. A record that can't be stored becomes a dead letter, so that it does not block the rest."""
         store = await self.opened()
         records = [(partition, record) for partition, some in group for record in some]
         refused = await self._write(store, records)
@@ -59,8 +59,8 @@ class TurnWriter:
     async def _write(self, store: ThreadStore, records: Sequence[Placed]) -> list[tuple[int, Refused]]:
         """Write in one transaction; return the records that can't be stored, and those that come too late.
 
-        Where a record breaks it, each half has its own, until that record is alone. Raises StoreError for a failure
-        that is no record's.
+        If a record makes it fail, each half gets its own, until that record is alone. Raises StoreError for a failure
+        not caused by a record.
         """
         try:
             decoded = [turn_record.decode(record.value) for _, record in records]
@@ -76,7 +76,7 @@ class TurnWriter:
             middle = len(records) // 2
             return [*await self._write(store, records[:middle]), *await self._write(store, records[middle:])]
         self.metrics.add(m.STORE_BATCHES)
-        for key in result.erased:  # what assembly has kept of it since, replayed perhaps
+        for key in result.erased:  # large values that assembly has stored since, perhaps in a replay
             await self.contents.delete_thread(key)
         self.metrics.add(m.STORE_ERASED, len(result.erased))
         self.metrics.add(m.STORE_EXPIRED, len(result.expired), role="store")
@@ -84,7 +84,7 @@ class TurnWriter:
 
 
 def _late(record: ConsumerRecord) -> Refused:
-    """Of a run that is stored without these events, and with others that the record lacks."""
+    """Return the refusal of a record whose run is stored without its events, but with others that it lacks."""
     thread_id = (record.key or b"").decode("utf-8", "replace")
     detail = (
         "the store has other events of this run, which the record lacks, and they may not shrink: "
@@ -101,14 +101,14 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
 
 
 class Housekeeper(Protocol):
-    """The interface of work beside the writing of turns, in steps."""
+    """The interface of background work in steps."""
 
     def step(self) -> None:
         """Begin a step, if it is time to."""
 
 
 class StoreWork(GroupWork):
-    """Writes turns; in between, its housekeepers go on by a step each. `spending` is one of them."""
+    """Writes turns; in between, its housekeepers do one step each. `spending` is one of them."""
 
     def __init__(self, writer: TurnWriter, housekeepers: Sequence[Housekeeper], spending: Spending) -> None:
         super().__init__("store", writer.apply, writer.metrics)
@@ -116,12 +116,12 @@ class StoreWork(GroupWork):
         self.spending = spending
 
     def drop(self) -> None:
-        """Stop reporting what is spent, if this worker has no partition any more: others report it."""
+        """Stop reporting costs, which other workers report now, as this one has no partition any more."""
         super().drop()
         self.spending.stop()
 
     async def tick(self, partition: int, idle_ms: int) -> None:
-        """Begin a step of each, whichever partition it is for."""
+        """Begin a step of each housekeeper; the partition does not matter."""
         for one in self.housekeepers:
             one.step()
 

@@ -1,4 +1,4 @@
-"""Faust's aiokafka transport with our consumer of batches, and a producer that loses nothing."""
+"""Faust's aiokafka transport, with our batch consumer, and a producer that loses nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turnmill.kafka.client import client_options
 
 
 class LosslessProducer(driver.Producer):  # type: ignore[misc]  # Faust has no types
-    """Idempotent, all replicas: Faust's default is neither."""
+    """An idempotent producer that waits for all replicas; Faust's default does neither."""
 
     logger = driver.logger
 
@@ -46,14 +46,14 @@ class LosslessProducer(driver.Producer):  # type: ignore[misc]  # Faust has no t
 
 
 class BatchTransport(driver.Transport):  # type: ignore[misc]  # Faust has no types
-    """Faust's aiokafka transport with the two above."""
+    """Faust's aiokafka transport with `BatchConsumer` and `LosslessProducer`."""
 
     Consumer = BatchConsumer
     Producer = LosslessProducer
 
 
 def credentials(settings: Settings) -> Any:
-    """`client_options` as Faust takes them; None: neither TLS nor a login. Raises CallerError."""
+    """Return the credentials for Faust; None: neither TLS nor a login. Raises CallerError."""
     options = client_options(settings)
     tls, tokens = options["ssl_context"], options["sasl_oauth_token_provider"]
     if not settings.speaks_sasl:
@@ -69,7 +69,7 @@ def credentials(settings: Settings) -> Any:
 
 
 def batch_topic(app: faust.App, name: str) -> Any:
-    """Return a Faust topic whose events carry the list of records as it is.
+    """Return a Faust topic whose events carry batches unchanged.
 
     It survives the clone that an agent makes.
     """

@@ -1,6 +1,6 @@
-"""Sends what waits in the queue: a few at once for each webhook, with back-off, until it is taken or too old.
+"""Sends queued deliveries: a few at once for each webhook, with back-off, until they are accepted or too old.
 
-Each owner of webhooks has its share of what is under way (`pipeline.policies.slots`), however many webhooks it has.
+Each owner of webhooks has a share of the concurrent deliveries (`pipeline.policies.slots`), for all its webhooks.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, Reason
 from turnmill.shares import Shares
 
-LOOK: Final = 0.5  # seconds between two looks at an empty queue
+LOOK: Final = 0.5  # seconds between two queries of an empty queue
 AWAY: Final = 5.0  # seconds after a failure of the store, or of the broker
-FIRST_MS: Final = 5_000  # until the second attempt; then four times as long, up to
+FIRST_MS: Final = 5_000  # until the second attempt; each further wait is four times as long, up to
 LONGEST_MS: Final = 7_200_000
 COUNT_EVERY: Final = 15.0  # seconds
-LETTERS_KNOWN: Final = 1_000  # records whose dead letter was made
+LETTERS_KNOWN: Final = 1_000  # records whose dead letters are remembered
 
 log = logging.getLogger(__name__)
 
 
 def delay(attempts: int, jitter: float) -> int:
-    """Ms until the next attempt, after so many that failed; `jitter` from 0 to 1."""
+    """Return the ms until the next attempt after `attempts` failed ones; `jitter` from 0 to 1."""
     return int(min(FIRST_MS * 4.0 ** min(attempts - 1, 10), LONGEST_MS) * (0.8 + 0.4 * jitter))
 
 
 class Known(Protocol):
-    """The interface that returns the webhooks; with `now` as the store has them at this moment."""
+    """A function that returns the webhooks; with `now`, the present ones of the store."""
 
     async def __call__(self, *, now: bool = False) -> Sequence[Webhook]: ...
 
 
 class Deliverer:
-    """`run` delivers until `stop`; several workers may do so at once."""
+    """Delivers to webhooks, in `run`, until `stop`; several workers may do so at once."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Deliverer:
         self._letters: OrderedDict[tuple[str, int, int], None] = OrderedDict()
 
     def stop(self) -> None:
-        """Begin nothing new."""
+        """Begin no new deliveries."""
         self._stopped.set()
 
     async def run(self) -> None:
-        """Until `stop`. Raises nothing: what fails is looked at again."""
+        """Deliver until `stop`. Raises nothing; what fails is retried."""
         self._stopped = stopped = asyncio.Event()
         while not stopped.is_set():
             pause = LOOK
@@ -110,10 +110,10 @@ class Deliverer:
                 )
             else:
                 await asyncio.sleep(pause)
-        self._metrics.set(m.WEBHOOKS_WAITING, 0)  # other workers say it
+        self._metrics.set(m.WEBHOOKS_WAITING, 0)  # other workers report it
 
     async def _begin(self) -> bool:
-        """Begin with what is due -> whether something was."""
+        """Begin the due deliveries; return whether there were any."""
         store = await self._store()
         found = await store.claim(now_ms(), self._chosen)
         known = {one.id: one for one in await self._known()} if found else {}
@@ -127,7 +127,7 @@ class Deliverer:
         return bool(found)
 
     def _chosen(self, candidates: Sequence[Due]) -> list[int]:
-        """Return the numbers of those that may begin: of each webhook EACH, and of each owner its share."""
+        """Return the numbers of those that may begin: at most EACH per webhook, and each owner's share."""
         counts = Counter(due.webhook for due in self._under_way.values())
         shares, found = self._shares.copy(), list[int]()
         for due in candidates:
@@ -163,16 +163,16 @@ class Deliverer:
             what = "webhook %s at %s has not taken %s, which is tried again: %s"
             self._warn(webhook.id, what, webhook.id, webhook.host, one.id, outcome.why)
             await store.again(one, due)
-        except (StoreError, BrokerError) as error:  # the claim ends, and somebody tries again
+        except (StoreError, BrokerError) as error:  # the claim expires, and it is tried again
             self._warn("deliver", "a delivery is tried again: %s", error)
         except Exception:
             log.exception("webhooks: a delivery failed, and is tried again")
 
     async def _bury(self, webhook: Webhook, one: Delivery, why: str) -> None:
-        """Return when the dead letter is delivered.
+        """Send the dead letter of a delivery, and return once it is delivered.
 
-        The first letter of a record has it as it is on its topic. Those of other webhooks name its place only: a record
-        of 12 MB that a hundred webhooks refuse is kept once, and redriven once, which delivers it to all of them.
+        The first letter of a record contains it. Those of other webhooks only name its place, so that a record of 12 MB
+        that a hundred webhooks refuse is kept once, and redriven once, which delivers it to all of them.
         """
         topic, partition, offset = one.place
         detail = f"webhook {webhook.id} at {webhook.host} has not taken {one.id} in {one.attempts + 1} attempts: {why}"
@@ -196,7 +196,7 @@ class Deliverer:
             self._letters.popitem(last=False)
 
     async def _record(self, topic: str, partition: int, offset: int) -> Any:
-        """Return the record; one without a value where retention has removed it."""
+        """Return the record; one without a value if retention has removed it."""
         place = TopicPartition(topic, partition)
         async with reader(self._settings) as consumer:
             begins = await consumer.beginning_offsets([place])

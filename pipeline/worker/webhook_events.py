@@ -1,6 +1,6 @@
-"""Records of the turns, notices and feedback topics -> the events that webhooks hear. Pure.
+"""Makes events for webhooks from records of the turns, notices and feedback topics. Pure.
 
-`id` is the same each time that a record comes, also by a replay: receivers drop what they know by it.
+`id` is the same each time that a record comes, also in a replay, so that receivers can drop duplicates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topics.notice import NoticeRecord
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
-LARGEST_TURN: Final = 65_536  # bytes of a turn that travels in its event
+LARGEST_TURN: Final = 65_536  # bytes; larger turns are not included in their events
 NAMED: Final = ("tenant", "thread_id", "run_id", "turn_id", "agent_id", "dialect", "status", "revision", "events")
 
 
@@ -52,7 +52,7 @@ def notice_event(record: NoticeRecord, place: tuple[str, int, int], at: int) -> 
 
 
 def feedback_event(record: FeedbackRecord, place: tuple[str, int, int], at: int) -> Event:
-    """Return the event of what was said of a thread; a value of null takes it back."""
+    """Return the event of feedback on a thread; a value of null withdraws it."""
     tenant, key = record.get("tenant"), ThreadKey.of(record["thread_id"], record.get("tenant"))
     data = {name: value for name, value in record.items() if name != "v"}
     digest = hashlib.sha256(json_text.dumps(record).encode()).hexdigest()

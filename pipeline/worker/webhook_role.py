@@ -1,7 +1,7 @@
-"""The roles of webhooks: records become deliveries in the store, and those are sent from there.
+"""The roles of webhooks: records become deliveries in the store, which are sent from there.
 
-The offsets of a batch are committed when the store has what follows from it. Sending is apart from that: a receiver
-that is slow or away holds up no topic, no other receiver, and none of its own threads but the one that waits.
+The offsets of a batch are committed once the store has its deliveries. Sending is separate: a receiver that is slow or
+away delays no topic, no other receiver, and none of its own threads except the one that waits.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from topics import catalog, feedback, notice, turn_record
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
 
-KNOWN_FOR = 5.0  # seconds until the store is asked again which webhooks there are, to deliver what waits
+KNOWN_FOR = 5.0  # seconds for which the list of webhooks is reused for deliveries
 
-MALFORMED: Final = (InvalidRecord, KeyError, TypeError, ValueError, AttributeError)  # records of somebody else's making
+MALFORMED: Final = (InvalidRecord, KeyError, TypeError, ValueError, AttributeError)  # for records of other programs
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ Read = Callable[[ConsumerRecord, tuple[str, int, int]], Event | None]
 
 
 class Webhooks:
-    """The webhooks of the setting, and those of the API."""
+    """The webhooks of the settings, and those set up by the API."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -54,7 +54,7 @@ class Webhooks:
         return self._store
 
     async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
-        """All of them; with `now` as the store has them at this moment. Raises StoreError."""
+        """Return all webhooks; with `now`, the present ones of the store. Raises StoreError."""
         if now or time.monotonic() >= self._until:
             found = await (await self.store()).webhooks(now_ms())
             self._known = (*self._fixed, *found)
@@ -73,13 +73,13 @@ class Taking:
         self._warn = RepeatedWarning(log)
 
     async def apply(self, group: Group) -> None:
-        """Return when the store has the deliveries, and count the records. Raises StoreError."""
+        """Add the deliveries of a group to the store, and count its records. Raises StoreError."""
         await self.tell(group)
         self._metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self._topic)
 
     async def tell(self, group: Group) -> None:
-        """Return when the store has the deliveries. Raises StoreError."""
-        known = await self._webhooks.known(now=True)  # one that was just set up hears of what comes next
+        """Add the deliveries of a group to the store. Raises StoreError."""
+        known = await self._webhooks.known(now=True)  # so that a new webhook gets all events from now on
         wanted: list[tuple[str, Event]] = []
         for partition, records in group:
             for record in records if known else ():
@@ -90,13 +90,13 @@ class Taking:
     def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
         try:
             return self._read(record, place)
-        except MALFORMED as error:  # of turns the store role makes a dead letter
+        except MALFORMED as error:  # for malformed turns, the store role makes a dead letter
             self._warn("unreadable", "%s/%d@%d is told to no webhook: %r", *place, error)
             return None
 
 
 class DeliveringWork(GroupWork):
-    """Takes turns, and delivers what waits, whichever topic it comes from."""
+    """Takes turns, and sends the waiting deliveries of all topics."""
 
     def __init__(
         self, name: str, apply: Callable[[Group], Awaitable[None]], metrics: Metrics, deliverer: Deliverer
@@ -111,7 +111,7 @@ class DeliveringWork(GroupWork):
             self._delivering = asyncio.create_task(self._deliverer.run())
 
     def drop(self) -> None:
-        """Stop: deliveries under way may end; those that are claimed and not begun are others' in a minute."""
+        """Stop: deliveries under way may end; claimed ones that have not begun are free for others in a minute."""
         super().drop()
         if self._delivering is not None:
             self._deliverer.stop()
@@ -135,11 +135,11 @@ def notices_work(settings: Settings, metrics: Metrics, producer: Producer) -> Gr
 
 
 def feedback_taking(settings: Settings, metrics: Metrics) -> Taking:
-    """Return what tells webhooks of feedback; the role that stores it has it read already."""
+    """Return the part that queues events of feedback, used by the role that stores feedback."""
     within, topic = settings.webhooks_within * 1000, catalog.FEEDBACK.full_name(settings.topic_prefix)
 
     def event(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
-        late = now_ms() - record.timestamp > within  # a topic that is read anew says nothing new
+        late = now_ms() - record.timestamp > within  # records of a topic that is read again are not sent
         return None if late else feedback_event(feedback.decode(record.value), place, record.timestamp)
 
     return Taking(Webhooks(settings), topic, event, metrics)

@@ -1,11 +1,11 @@
 """One attempt to deliver one event, over HTTP, to an address that is checked.
 
-A webhook's URL is somebody's input, and our network is not theirs: the name is resolved once, each address of it is
-looked at, and the connection goes to one that was looked at, so that a name that changes its mind is of no use. No
+A webhook's URL is a user's input, and must not reach our own network. So the name is resolved once, each of its
+addresses is checked, and the connection goes to a checked one, even if the name resolves differently by then. No
 redirect is followed, no proxy of the environment is used, and of the answer only the status is read.
 
-Names are looked up in threads of their own, of which each owner of webhooks has a share: a look-up can't be cancelled,
-and one that never ends may hold up neither another owner's nor those of the connections to the broker and the store.
+Names are resolved in separate threads, of which each owner of webhooks has a share: a look-up can't be cancelled, and
+one that never ends must delay neither other owners nor the connections to the broker and the store.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pipeline.policies.pools import LOOKUPS
 from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Network, Webhook, reachable, signature
 
-WITHIN: Final = 15.0  # seconds for an attempt, all of it
+WITHIN: Final = 15.0  # seconds for a whole attempt
 CONNECT_WITHIN: Final = 5.0
 GONE: Final = 410
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a delivery: taken; else why not, in words that hold no path, and whether to stop retrying."""
+    """The outcome of an attempt: accepted; or else why not, without the URL's path, and whether to stop retrying."""
 
     taken: bool
     why: str = ""
@@ -42,7 +42,7 @@ class Outcome:
 
 
 class Checked(AbstractResolver):
-    """Gives the addresses that were checked, whatever the name says by now."""
+    """Returns the checked addresses, whatever the name resolves to by now."""
 
     def __init__(self, addresses: Sequence[tuple[int, str]], port: int) -> None:
         self._addresses = addresses
@@ -62,14 +62,14 @@ class Checked(AbstractResolver):
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends to public addresses, and to those of `allowed`. `lookups`: the threads that look names up."""
+    """Sends to public addresses, and to those of `allowed`. `lookups`: the threads that resolve names."""
 
     allowed: Sequence[Network]
     lookups: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, LOOKUPS.size, "look-up"))
     slots: Slots = field(default_factory=partial(Slots, LOOKUPS.size))
 
     async def send(self, webhook: Webhook, event_id: str, body: bytes) -> Outcome:
-        """Try once. Raises nothing but cancellation."""
+        """Make one attempt. Raises nothing but cancellation."""
         try:
             async with asyncio.timeout(WITHIN):
                 return await self._send(webhook, event_id, body)
@@ -77,7 +77,7 @@ class Sender:
             return Outcome(taken=False, why=f"no answer within {WITHIN:.0f} s")
         except _Refused as error:
             return Outcome(taken=False, why=str(error))
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # their texts may hold the URL
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # their messages may contain the URL
             return Outcome(taken=False, why=type(error).__name__)
 
     async def _send(self, webhook: Webhook, event_id: str, body: bytes) -> Outcome:
@@ -103,14 +103,14 @@ class Sender:
             session.post(webhook.url, data=body, headers=headers, allow_redirects=False) as answer,
         ):
             status = answer.status
-            answer.close()  # its body is nothing to us, however long it is
+            answer.close()  # don't read its body, which may be long
         taken = 200 <= status < 300
         return Outcome(taken, "" if taken else f"status {status}", final=status == GONE)
 
     async def _addresses(self, owner: str, host: str, port: int) -> list[tuple[int, str]]:
         """Return a name's addresses.
 
-        The slot is held until its thread is free again, also where nobody waits for it any more.
+        The slot is held until its thread is free again, even if nobody waits for it any more.
         """
         await self.slots.take(owner)
         look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
@@ -125,4 +125,4 @@ class Sender:
 
 
 class _Refused(Exception):
-    """The address is none that webhooks are delivered to."""
+    """An address to which webhooks are not delivered."""

@@ -1,7 +1,4 @@
-"""The interfaces of a stage: batches of records, the source that they come from.
-
-The work that is done with them.
-"""
+"""The interfaces of a stage: batches of records, the source that they come from, and the work that handles them."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ Records = Sequence[ConsumerRecord]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """All that a partition holds from the offset `start` up to `end`.
+    """All records of a partition from the offset `start` up to `end`.
 
-    That may be fewer records than offsets, or none: a transaction ends with a marker, and compaction takes some out.
+    There may be fewer records than offsets, or none: a transaction ends with a marker, and compaction removes some.
     """
 
     records: Records
@@ -27,7 +24,7 @@ class Batch:
 
     @classmethod
     def of(cls, records: Records) -> Batch:
-        """At least one record, and nothing else."""
+        """Return a batch of at least one record that ends after the last."""
         return cls(records, records[0].offset, records[-1].offset + 1)
 
     def __len__(self) -> int:
@@ -44,50 +41,50 @@ class Work(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """Why it stands still, waiting for something to come back; None while all is well."""
+        """Why it waits, for instance for a store that is away; None while all is well."""
 
     async def assign(self, starts: Mapping[int, int]) -> None:
-        """Partitions with the offset that each is read from; build their state before records come."""
+        """Take partitions with the offset from which each is read; build their state before records come."""
 
     def drop(self) -> None:
         """Forget all partitions: they may belong to another worker by now."""
 
     async def interrupt(self) -> None:
-        """Wait for nothing in `handle` any more: the partitions are about to go.
+        """Stop waiting in `handle`, since the partitions are about to be revoked.
 
-        Returns when nothing that `handle` has left to be done is under way.
+        Returns when no work that `handle` has left to be done is under way.
         """
 
     async def handle(self, partition: int, records: Records) -> None:
-        """Apply records. What raises is tried again: they are handed in once more."""
+        """Apply records. If it raises, the same records are handed in again."""
 
     def behind(self, partition: int) -> int:
-        """Return how many offsets were handed in whose records `handle` has left to be applied."""
+        """Return the number of offsets that were handed in, but whose records are not applied yet."""
 
     def floor(self, partition: int) -> int | None:
-        """Return the first offset that is still needed, None where the partition is not ours."""
+        """Return the first offset that is still needed, None if the partition is not assigned."""
 
     async def flush(self) -> bool:
-        """Make safe all that the floors rely on that were asked for before; False: do not commit."""
+        """Make everything safe on which the floors returned before depend; return False to prevent the commit."""
 
     async def tick(self, partition: int, idle_ms: int) -> None:
-        """About once a second; `idle_ms`: how much more time has passed in which there was nothing left to read."""
+        """Let time pass, about once a second; `idle_ms`: additional time in which nothing was left to read."""
 
 
 class Source(Protocol):
     """The consumer that a stage's batches come from; partitions are given by number."""
 
     async def seek_to_starts(self) -> Mapping[int, int]:
-        """Go to where each assigned partition is to be read from. -> partition: offset."""
+        """Seek to where each assigned partition must be read from, and return the offsets by partition."""
 
     async def read_again(self, partition: int, offset: int) -> None:
-        """Go back to an offset."""
+        """Seek back to an offset."""
 
     def highwater_of(self, partition: int) -> int | None:
-        """Return the offset behind the partition's last record, as of the last poll.
+        """Return the offset after the partition's last record, as of the last poll.
 
-        None where the broker has not said.
+        None if the broker has not reported it.
         """
 
     def last_poll_of(self, partition: int) -> int | None:
-        """Return when the broker last answered about the partition, epoch ms; None where it has not."""
+        """Return when the broker last answered about the partition, epoch ms; None if it has not."""

@@ -32,7 +32,7 @@ SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
 
 
 async def begin(settings: Settings, roles: Sequence[Role], since: int | None = None) -> None:
-    """Place the groups of `from_now` roles that have read nothing so far: at the end of their topics, or at a time.
+    """Set the offsets of `from_now` roles that have read nothing so far: to the end of their topics, or to a time.
 
     `since` in epoch ms. Raises BrokerError.
     """
@@ -45,7 +45,7 @@ async def begin(settings: Settings, roles: Sequence[Role], since: int | None = N
 
 
 class Worker:
-    """The roles of one process, its health, and its metrics; a health server or a parent asks it as `Watched`."""
+    """The roles of one process, its health, and its metrics, which a health server or a parent queries as `Watched`."""
 
     def __init__(self, settings: Settings, roles: Sequence[Role]) -> None:
         self.settings = settings
@@ -53,13 +53,13 @@ class Worker:
         self.metrics = Metrics(settings.metric_series)
         self.apps: list[faust.App] = []
         self._shown: dict[str, frozenset[int]] = {}  # role -> partitions whose lag is shown
-        self._swept: list[int] = []  # the generation of each role whose leftovers of before were collected
+        self._swept: list[int] = []  # the generation of each role at the last collection
 
     async def start(self) -> None:
         """Start all roles.
 
-        Raises BrokerError where Kafka or a topic is missing, StoreError for a store that these roles can't work with;
-        one that is away is waited for.
+        Raises BrokerError if Kafka or a topic is missing, StoreError for a store that these roles can't work with. A
+        store that is away is waited for.
         """
         await check_topics(self.settings)
         if any(role.needs_store for role in self.roles):
@@ -77,7 +77,7 @@ class Worker:
             log.warning("%s", error)
 
     async def wait(self) -> None:
-        """Until a role breaks down; its error is raised."""
+        """Wait until a role breaks down, and raise its error."""
         while True:
             await asyncio.sleep(0.5)
             self._observe()
@@ -88,12 +88,12 @@ class Worker:
                     raise BrokerError(f"{app.conf.id} broke down: {reason!r}") from reason
 
     async def stop(self) -> None:
-        """Last checkpoints; leave the groups."""
+        """Make last checkpoints, and leave the groups."""
         await asyncio.gather(*(app.stop() for app in self.apps), return_exceptions=True)
 
     @property
     def stages(self) -> list[Stage]:
-        """One for each role."""
+        """The stage of each role."""
         return [app.stage for app in self.apps]
 
     def _observe(self) -> None:
@@ -109,9 +109,9 @@ class Worker:
             self.metrics.set(m.CHECKPOINT_TIME, wall - (now - stage.last_commit), role=stage.name)
 
     def _sweep(self) -> None:
-        """Free what a rebalance has left behind: partitions and clients that refer to themselves, megabytes of them.
+        """Free what a rebalance has left: megabytes of partitions and clients in reference cycles.
 
-        The collector would look for them very seldom (`turnmill worker` tells it to), and memory would only grow.
+        The collector would find them very late, since `turnmill worker` slows it down, and memory would only grow.
         """
         generations = [stage.generation for stage in self.stages]
         if generations != self._swept and all(stage.ready for stage in self.stages):
@@ -119,11 +119,11 @@ class Worker:
             gc.collect()
 
     async def registry(self) -> CollectorRegistry:
-        """Its metrics."""
+        """Return its metrics."""
         return self.metrics.registry
 
     async def stalled(self) -> list[str]:
-        """Why a restart would help: records wait, nothing holds us up, and yet nothing is done."""
+        """Return reasons for a restart: records wait, nothing is away, and yet none are applied."""
         reasons = []
         for stage in self.stages:
             idle = time.monotonic() - stage.last_progress
@@ -132,7 +132,7 @@ class Worker:
         return reasons
 
     async def waiting(self) -> list[str]:
-        """Why this worker does not do its work now."""
+        """Return reasons why this worker does not do its work now."""
         if not self.apps:
             return ["starting"]
         reasons = []
