@@ -23,13 +23,13 @@ GROUP: Final = "turnmill.server"  # the group of the entry point for the server'
 RUN: Final = """\
 Usage: turnmill run [--proxy] [--] COMMAND [ARGUMENT]...
 
-  Run COMMAND, and publish what it says to the providers of its models:
+  Run COMMAND, and publish its calls to providers of models:
   `turnmill run -- python my_agent.py`, `turnmill run -- node agent.mjs`.
 
-  A Python program publishes by itself. What any other program says goes through a proxy on this machine, for that
-  program alone. Signals reach it, and its exit status is the one of this command.
+  A Python program publishes by itself. The calls of any other program go through a proxy on this machine, for that
+  program alone. Signals are passed on to it, and its exit status is that of this command.
 
-  --proxy   Take the proxy for a Python program, too: programs that it starts are heard then.
+  --proxy   Use the proxy for a Python program, too, to capture its child processes.
 """
 USAGE: Final = """\
 Usage: turnmill [OPTIONS] COMMAND [ARGS]...
@@ -57,34 +57,34 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "answer": Command("gateway", "Answer what a thread waits for."),
-    "archive": Command("archive", "Look after the tables that TURNMILL_ARCHIVE=iceberg+… names."),
+    "answer": Command("gateway", "Answer a question that a thread waits for."),
+    "archive": Command("archive", "Maintain the tables that TURNMILL_ARCHIVE=iceberg+… names."),
     "assemble": Command("tools", "Assemble recorded streams, without a broker."),
-    "audit": Command("worker", "Show who changed something or read it out."),
+    "audit": Command("worker", "Show who changed or exported something."),
     "bench": Command("all", "Measure throughput, latency and memory on a local Kafka."),
     "convert": Command("tools", "Convert documents between versions of ThreadProtocol."),
     "demo": Command("demo", "See the whole pipeline at work on recorded runs."),
     "dev": Command("demo", "Run everything on this machine, with the dashboard."),
     "dlq": Command("worker", "List, show and redrive dead letters."),
-    "doctor": Command("worker", "See whether all is well, and what to do if not."),
-    "down": Command("demo", "Stop the development broker of TURNMILL_HOME; its data stays."),
+    "doctor": Command("worker", "Check everything, and say what to do about problems."),
+    "down": Command("demo", "Stop the development broker of TURNMILL_HOME, and keep its data."),
     "export": Command("worker", "Print threads, one JSON object a line."),
     "gateway": Command("gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
     "hash": Command("tools", "Print the canonical hash of each turn of a document."),
     "import": Command("tools", "Read histories of an SDK, or sessions of Claude Code, Codex and Gemini CLI."),
     "mock": Command("worker", "Serve a stored run as the provider that answered it."),
     "publish": Command("tools", "Publish recorded runs to the events topic."),
-    "replay": Command("worker", "Assemble a stretch of the events topic again."),
-    "rerun": Command("worker", "Send the request behind an answer again, changed, and compare."),
-    "run": Command(CLIENT, "Run a program, and publish what it says to models."),
+    "replay": Command("worker", "Assemble a time range of the events topic again."),
+    "rerun": Command("worker", "Send the request of an answer again, with changes."),
+    "run": Command(CLIENT, "Run a program, and publish its calls of models."),
     "runs": Command("worker", "List open runs, or threads that wait for an answer."),
     "schema": Command("tools", "Print the JSON Schema of a thread document, or of a topic's records."),
-    "search": Command("worker", "Search in what was said."),
+    "search": Command("worker", "Search in conversations."),
     "settings": Command("tools", "Show every TURNMILL_* variable and its value."),
-    "steer": Command("gateway", "Give a run that is under way a message."),
+    "steer": Command("gateway", "Send a message to an open run."),
     "stop": Command("gateway", "Stop a run, or all open runs of a thread."),
-    "store": Command("worker", "Look after the thread store that TURNMILL_STORE names."),
-    "tenants": Command("worker", "Erase a tenant, and look for what is left of it."),
+    "store": Command("worker", "Maintain the thread store that TURNMILL_STORE names."),
+    "tenants": Command("worker", "Erase a tenant, and look for remaining data."),
     "threads": Command("worker", "List, show and delete stored threads."),
     "tokens": Command("gateway", "Make, list, rotate and revoke tokens for gateways."),
     "topics": Command("worker", "List, create and describe the topics."),

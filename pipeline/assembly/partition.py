@@ -171,7 +171,7 @@ class Partition:
             self.ends.counts.records += read
 
     def _goes_on(self, said: Said, record: Record, offset: int, at: int, value: bytes, full: int) -> bool:
-        """Apply the result of `read_deltas`; return False if the record is not the next one of an open run."""
+        """Apply the result of `read_deltas` to its run; return False, with nothing changed, if that is not possible."""
         run: Run = said[0]  # typed: compiled code looks up attributes of Any by their names
         _, seq, first, last, count, text = said
         grown = run.size + len(value)
