@@ -139,7 +139,7 @@ class GroupWork:
             return False
 
     def behind(self, partition: int) -> int:
-        """Return the number of records that were handed in and are not applied yet."""
+        """Return the number of offsets that were handed in, but are not applied yet."""
         mine = self.mine
         return mine.taken.get(partition, 0) - mine.applied.get(partition, 0)
 
