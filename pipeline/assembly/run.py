@@ -126,9 +126,11 @@ class Run:
         if envelope["seq"] > self.next:
             if self.read is not None:
                 envelope, record = self._without_events(envelope, record)
+            held = self.early.get(envelope["seq"])
             self.early.put(envelope, record)
-            self.ahead += _early_weight(envelope, record)
-            self.size += _early_weight(envelope, record)
+            added = _early_weight(*self.early[envelope["seq"]]) - (_early_weight(*held) if held is not None else 0)
+            self.ahead += added
+            self.size += added
             if self.gap_at is None:
                 self.gap_at = record.timestamp
             return

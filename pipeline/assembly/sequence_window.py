@@ -21,11 +21,13 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         self.order: list[int] = []  # the seqs, as a heap
 
     def put(self, envelope: Envelope, record: Record) -> None:
-        """Keep a record in place of one with the same seq, which has less; an `end` of either is kept."""
+        """Keep a record. Of two with the same seq, the one with more events stays, with the `end` of either."""
         seq = envelope["seq"]
         if seq in self:
-            held = self[seq][0]
+            held, other = self[seq]
             self.events -= _weight(held)
+            if len(held["events"]) > len(envelope["events"]):
+                envelope, record, held = held, other, envelope
             if envelope.get("end") is None and held.get("end") is not None:
                 envelope = copy.copy(envelope)
                 envelope["end"] = held["end"]

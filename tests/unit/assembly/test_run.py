@@ -74,6 +74,20 @@ def test_of_two_early_records_at_one_place_the_longer_one_counts_once() -> None:
     assert (run.early.events, run.last_seq(), run.duplicates, run.early.order) == (3, 7, 2, [5])
 
 
+def test_an_early_end_does_not_displace_a_record_with_more_events() -> None:
+    run = run_of(envelope(1, text("b", "c", "d")), envelope(1, text("b"), end="complete"), envelope(0, text("a")))
+    assert texts(run) == ["a", "b", "c", "d"]
+    assert (run.next, run.end, run.early.events) == (4, "complete", 0)
+
+
+def test_what_waits_is_weighed_once() -> None:
+    run = run_of(envelope(5, text("f")), envelope(5, text("f", "g")), envelope(5, text("f", "g", "h")))
+    alone = run_of(envelope(5, text("f", "g", "h")))
+    assert run.ahead == alone.ahead > 0
+    run.feed(envelope(0, text("a", "b", "c", "d", "e")), record(9, 90))
+    assert run.ahead == 0
+
+
 def test_an_early_record_is_not_forgotten_for_its_double_without_the_end() -> None:
     run = run_of(
         envelope(1, text("b")), envelope(1, text("b"), end="complete"), envelope(1, text("b")), envelope(0, text("a"))
