@@ -137,9 +137,9 @@ class Control:
                 async for value in self._values():
                     self.heard(value)
         except TurnmillError as error:
-            log.warning("runs are published, and hear nothing from elsewhere: %s", error)
+            log.warning("runs are published, but receive no commands (stop, steer, answer): %s", error)
         except Exception:
-            log.exception("runs are published, and hear nothing from elsewhere")
+            log.exception("runs are published, but receive no commands (stop, steer, answer)")
 
     def _values(self) -> AsyncIterator[bytes]:
         if self._given is not None:

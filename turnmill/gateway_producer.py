@@ -173,7 +173,7 @@ async def post(http: httpx.AsyncClient, url: str, records: list[bytes]) -> dict[
     if answer.status_code == 413 and records:
         raise RecordRefused(_said(answer))
     if answer.status_code in (401, 403):
-        raise BrokerError(f"{url} does not let us in: {_said(answer)}; set {PREFIX}PUBLISH_TOKEN")
+        raise BrokerError(f"{url} refuses access: {_said(answer)}; set {PREFIX}PUBLISH_TOKEN")
     if answer.status_code == 404:
         raise BrokerError(f"{url} takes no records: is it a gateway of Turnmill, and as new as this client?")
     if answer.status_code != 200:

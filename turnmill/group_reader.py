@@ -197,7 +197,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             try:
                 await self._consumer.commit(offsets)
             except (CommitFailedError, IllegalStateError):
-                log.info("%s: the group has gone on without this member: some records are heard again", self.group)
+                log.info("%s: the group has gone on without this member: some records are received again", self.group)
             except KafkaError as error:
                 log.warning("%s: not committed, and tried again: %r", self.group, error)
             else:

@@ -84,7 +84,7 @@ class Sending:
             try:
                 parcel.future = await producer.send(parcel.key, parcel.value, parcel.headers)
             except TimeoutError:
-                self._transit.troubled(f"{self._address} takes nothing")
+                self._transit.troubled(f"{self._address} accepts no records")
                 continue
             parcel.future.add_done_callback(partial(self._answered, producer, parcel))
             return

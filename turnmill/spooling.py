@@ -124,7 +124,7 @@ class Spooling:
             place = self._spool.append(key, value)
         except SpoolFull as error:
             if self._unclog not in self._timers:
-                then = "what comes is dropped" if self._drop else "the agent waits"
+                then = "new records are dropped" if self._drop else "the agent waits"
                 log.error("the spool %s is full: %s; %s", self._spool.folder, error, then)  # noqa: TRY400  # no traceback
             self._arm(self._unclog, FULL_RETRY)
             return None

@@ -28,7 +28,7 @@ LOOK: Final = 0.1  # seconds between two reports of progress
 LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that are worth a retry
 REFUSALS: Final = {
     401: "it wants a login, or another one",
-    403: "it does not let us in",
+    403: "it refuses access",
     404: "it has no such file; is it a mirror of Maven Central?",
     407: "a proxy on the way wants a login: HTTPS_PROXY=http://user:password@host:port",
 }

@@ -97,7 +97,7 @@ class Outbox:
         try:
             await self.send(self.failed, at_once=1)  # one by one: the batch may have been refused for its size
         except Exception as error:  # the others wait for the next flush
-            self.warn(type(error).__name__, "the producer takes nothing: %r", error)
+            self.warn(type(error).__name__, "the producer accepts no records: %r", error)
         return False
 
     def _again(self, record: Outgoing, error: BaseException) -> Outgoing:

@@ -359,7 +359,7 @@ class AssembleWork:
         try:
             await self.outbox.send(wave)
         except Exception as error:  # not raised, which would end the worker: the rest waits for the next flush
-            self.outbox.warn(type(error).__name__, "the producer takes nothing: %r", error)
+            self.outbox.warn(type(error).__name__, "the producer accepts no records: %r", error)
             return False
         return await self.outbox.flush()
 

@@ -143,7 +143,7 @@ async def test_what_is_wrong_is_said_at_once_without_a_spool(
     there.write_text(f"{tokens.acme}\n")
     nowhere = f"http://127.0.0.1:{free_ports(1)[0]}"
     assert "no gateway answers" in await refusal(over_http(tmp_path, nowhere, tokens.acme))
-    assert "does not let us in: send `Authorization" in await refusal(over_http(tmp_path, guarded.url))
+    assert "refuses access: send `Authorization" in await refusal(over_http(tmp_path, guarded.url))
     assert "lacks the scope 'publish'" in await refusal(over_http(tmp_path, guarded.url, tokens.reader))
     assert "is it a gateway" in await refusal(over_http(tmp_path, f"{guarded.url}/elsewhere", tokens.acme))
     assert "is empty" in await refusal(over_http(tmp_path, guarded.url, publish_token_file=empty))
