@@ -39,14 +39,16 @@ LOOK_EVERY: Final = 0.2  # seconds
 
 @click.command(short_help="Run everything on this machine, with the dashboard.")
 @click.option("--fleet", is_flag=True, help="Have recorded agents talk, so that the dashboard has something to show.")
-@click.option("--mine", is_flag=True, help="Import what Claude Code, Codex and Gemini CLI have here, and follow it.")
+@click.option(
+    "--mine", is_flag=True, help="Import what Claude Code, Codex, Gemini CLI and Copilot CLI have, and follow it."
+)
 @click.option("--open", "browser", is_flag=True, help="Open the dashboard in a browser.")
 def dev(*, fleet: bool, mine: bool, browser: bool) -> None:
     """Start a broker, the topics, a worker and the gateway with its dashboard; Ctrl-C stops them all.
 
     Everything stays in TURNMILL_HOME, so the next time it goes on from where it was. It is for this machine alone:
-    nobody has to sign in, and nothing listens on other addresses. `--mine` shows your own sessions of Claude Code and
-    Codex, and goes on with them as they grow: nothing of them leaves this machine.
+    nobody has to sign in, and nothing listens on other addresses. `--mine` shows your own sessions of Claude Code,
+    Codex, Gemini CLI and Copilot CLI, and goes on with them as they grow: nothing of them leaves this machine.
     """
     settings = load()
     check_local(settings)
@@ -79,7 +81,7 @@ def _welcome(console: Console, found: Stage) -> None:
 
   In another terminal, your own agents:
     turnmill run -- python agent.py                          a program, unchanged; so are node, claude, codex, …
-    turnmill import --from claude-code                       the sessions that it keeps on this disk (codex, gemini-cli)
+    turnmill import --from claude-code                       its sessions on this disk (codex, gemini-cli, copilot-cli)
     export OPENAI_BASE_URL={base}/openai/v1       or its provider's address
     export ANTHROPIC_BASE_URL={base}/anthropic
 

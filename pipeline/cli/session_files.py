@@ -1,4 +1,4 @@
-"""The files in which Claude Code, Codex and Gemini CLI keep sessions on this disk, and their lines."""
+"""The files in which Claude Code, Codex, Gemini CLI and Copilot CLI keep sessions on this disk, and their lines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from pipeline.dialects.anthropic.copilot_session import Copilot
 from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.gemini.session import Chat
 from pipeline.dialects.openai_responses.rollout import Rollout
@@ -23,6 +24,8 @@ HEAD: Final = 16_384  # bytes in which a session says when it began, and whether
 TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
 PORTION: Final = 1 << 20  # bytes that are read at a time
 UUID: Final = 36  # characters
+EVENTS: Final = "events.jsonl"  # in a folder with the session's id
+NAMED: Final = re.compile(r"^name: *(.+?) *$", re.MULTILINE)
 SESSION_BYTES: Final = 256 << 20  # of a file that is read as a whole
 
 Fields = dict[str, Any]
@@ -79,7 +82,7 @@ def _order(file: Path) -> tuple[bool, bytes, str]:
 
 def name_of(file: Path) -> str:
     """Return the session whose file it is, as programs name it."""
-    return file.stem[-UUID:]
+    return (file.parent.name if file.name == EVENTS else file.stem)[-UUID:]
 
 
 class Lines:
@@ -161,6 +164,10 @@ def _gemini() -> Path:
     return Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp"
 
 
+def _copilot() -> Path:
+    return Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot") / "session-state"
+
+
 def _session(path: Path, homes: Homes) -> Reader:
     """Return the reader of a session, or of the file that a sub-agent has beside it."""
     if not path.name.startswith(AGENT):
@@ -181,6 +188,13 @@ def _chat(path: Path, homes: Homes) -> Reader:
     return Chat(str(path), name_of(path), homes, None if path.parent.name == "chats" else path.parent.name)
 
 
+def _events(path: Path, homes: Homes) -> Reader:
+    """Return the reader of a session; the name that it was given is beside it."""
+    facts = path.with_name("workspace.yaml")
+    named = NAMED.search(facts.read_text("utf-8", "replace")) if path.name == EVENTS and facts.exists() else None
+    return Copilot(str(path), name_of(path), homes, named and named[1].strip("\"'"))
+
+
 @cache
 def _titles(index: Path) -> dict[str, str]:
     """Return the names that sessions of Codex were given; the last one counts."""
@@ -192,4 +206,5 @@ SOURCES: Final = {
     "claude-code": Source("Claude Code", _claude_code, ("*.jsonl",), _session),
     "codex": Source("Codex", _codex, ("rollout-*.jsonl",), _rollout),
     "gemini-cli": Source("Gemini CLI", _gemini, ("chats/**/*.jsonl", "chats/session-*.json"), _chat),
+    "copilot-cli": Source("Copilot CLI", _copilot, (EVENTS, "*-*-*-*-*.jsonl"), _events),
 }

@@ -35,6 +35,7 @@ def test_ones_own_thread_is_on_the_screen_within_a_minute(tmp_path: Path, opened
         "CLAUDE_CONFIG_DIR": str(tmp_path),
         "CODEX_HOME": str(tmp_path),
         "GEMINI_CLI_HOME": str(tmp_path),
+        "COPILOT_HOME": str(tmp_path),
         "TURNMILL_CACHE": str(CACHE),
     }
     dev = Dev(tmp_path / "home", **variables)
@@ -57,6 +58,7 @@ def test_a_kill_and_its_recovery_are_told(tmp_path: Path, opened: Open) -> None:
         "CLAUDE_CONFIG_DIR": str(tmp_path),
         "CODEX_HOME": str(tmp_path),
         "GEMINI_CLI_HOME": str(tmp_path),
+        "COPILOT_HOME": str(tmp_path),
         "TURNMILL_CACHE": str(CACHE),
     }
     dev = Dev(tmp_path / "home", **nobody)

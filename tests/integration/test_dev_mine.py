@@ -17,7 +17,13 @@ def test_own_sessions_are_shown_and_followed(tmp_path: Path) -> None:
     codex.ask("t-1", "List")
     codex.say("a.txt")
     codex.write(home)
-    dev = Dev(tmp_path / "home", CLAUDE_CONFIG_DIR=str(home), CODEX_HOME=str(home), GEMINI_CLI_HOME=str(home))
+    dev = Dev(
+        tmp_path / "home",
+        CLAUDE_CONFIG_DIR=str(home),
+        CODEX_HOME=str(home),
+        GEMINI_CLI_HOME=str(home),
+        COPILOT_HOME=str(home),
+    )
     with dev.running("--mine"):
         dev.until(lambda: dev.ask("/v1/status")["store"]["turns"] == 4)
         assert "nothing leaves this machine" in dev.log.read_text()
@@ -37,6 +43,7 @@ def test_without_any_session_it_says_so(tmp_path: Path) -> None:
         CLAUDE_CONFIG_DIR=str(tmp_path / "none"),
         CODEX_HOME=str(tmp_path / "none"),
         GEMINI_CLI_HOME=str(tmp_path),
+        COPILOT_HOME=str(tmp_path),
     )
     with dev.running("--mine"):
-        dev.until(lambda: "there are no sessions of Claude Code, Codex, Gemini CLI" in dev.log.read_text())
+        dev.until(lambda: "there are no sessions of Claude Code, Codex, Gemini CLI, Copilot CLI" in dev.log.read_text())

@@ -22,7 +22,12 @@ from topics.thread_key import ThreadKey
 def variables(settings: Settings, home: Path) -> dict[str, str]:
     """A home folder of its own: nobody's own sessions are read."""
     return environment(
-        settings, HOME=str(home), CLAUDE_CONFIG_DIR=str(home), CODEX_HOME=str(home), GEMINI_CLI_HOME=str(home)
+        settings,
+        HOME=str(home),
+        CLAUDE_CONFIG_DIR=str(home),
+        CODEX_HOME=str(home),
+        GEMINI_CLI_HOME=str(home),
+        COPILOT_HOME=str(home),
     )
 
 

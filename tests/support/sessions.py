@@ -1,4 +1,4 @@
-"""Sessions as Claude Code, Codex and Gemini CLI write them to a disk, made by the tests."""
+"""Sessions as Claude Code, Codex, Gemini CLI and Copilot CLI write them to a disk, made by the tests."""
 
 from __future__ import annotations
 
@@ -206,6 +206,61 @@ class Gemini:
         self.lines.append(self.newest)
         self.add("user", answer)
         self.newest = {**self.lines[-3]}  # type: ignore[dict-item]
+
+    def write(self, home: Path, mode: str = "w") -> Path:
+        return write(home / self.file, self.lines, mode)
+
+
+class Copilot:
+    """Lines of a session of Copilot CLI, each a second after the one before."""
+
+    def __init__(self, name: str, **facts: Any) -> None:
+        self.session = named(name)
+        self.lines: list[Line | str] = []
+        self.last: str | None = None
+        self._second = 0
+        place = {"cwd": "/home/ada/oven", "gitRoot": "/home/ada/oven", "branch": "main"}
+        self.add(
+            *("session.start", {"sessionId": self.session, "version": 1, "producer": "copilot-agent"}),
+            **{"copilotVersion": "1.0.102", "selectedModel": "gpt-5.4", "context": place, **facts},
+        )
+
+    @property
+    def file(self) -> str:
+        return f"session-state/{self.session}/events.jsonl"
+
+    def add(self, kind: str, data: Line | None = None, agent: str | None = None, **fields: Any) -> Line:
+        """Add a line; its id is made of the session and its number."""
+        self._second += 1
+        at = f"2026-01-20T10:{self._second // 60:02d}:{self._second % 60:02d}.000Z"
+        line: Line = {"type": kind, "data": {**(data or {}), **fields}, "id": named(f"{self.session}/{self._second}")}
+        line |= {"timestamp": at, "parentId": self.last, **({"agentId": agent} if agent else {})}
+        self.lines.append(line)
+        self.last = line["id"]
+        return line
+
+    def ask(self, text: str, agent: str | None = None, **fields: Any) -> Line:
+        sent = f"<current_datetime>now</current_datetime>\n\n{text}"
+        asked = {"content": text, "transformedContent": sent, "delivery": "idle", **fields}
+        line = self.add("user.message", asked, agent)
+        self.add("system.message", {"role": "system", "content": "You are a program"}, agent)
+        return line
+
+    def say(self, text: str, agent: str | None = None, call: str | None = None, **fields: Any) -> Line:
+        """Add a response with its usage; `call`: that of a tool, named by its id."""
+        name = f"answer-{self._second}"
+        counts = {"inputTokens": 100, "cacheReadTokens": 60, "outputTokens": 20, "reasoningTokens": 5, "cost": 1.0}
+        finish = "tool_calls" if call else "stop"
+        self.add("assistant.turn_start", {"turnId": "0"}, agent)
+        self.add("session.usage_record", {"usage": {**counts, "apiCallId": name, "finishReason": finish}}, agent)
+        made = [{"toolCallId": call, "name": "bash", "arguments": {"command": "ls"}, "type": "function"}]
+        said = {"content": text, "toolRequests": made if call else [], "model": "gpt-5.4", "apiCallId": name}
+        return self.add("assistant.message", {**said, **fields}, agent)
+
+    def result(self, call: str, agent: str | None = None, **fields: Any) -> Line:
+        self.add("tool.execution_start", {"toolCallId": call, "toolName": "bash"}, agent)
+        done = {"toolCallId": call, "success": True, "result": {"content": "a.txt"}, **fields}
+        return self.add("tool.execution_complete", done, agent)
 
     def write(self, home: Path, mode: str = "w") -> Path:
         return write(home / self.file, self.lines, mode)

@@ -13,7 +13,7 @@ import pytest
 from pipeline.cli.session_files import SOURCES, files_of
 from pipeline.cli.session_import import File, Import
 from pipeline.dialects.transcript import Opened
-from tests.support.sessions import Claude, Codex, Gemini, named, write
+from tests.support.sessions import Claude, Codex, Copilot, Gemini, named, write
 from turnmill.errors import CallerError, InvalidRecord, Reason
 
 Fields = dict[str, Any]
@@ -281,7 +281,7 @@ def test_codex_and_its_index_of_names(tmp_path: Path) -> None:
 
 
 def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(CallerError, match=r"\.claude/projects does not exist: name the folder"):
@@ -290,6 +290,8 @@ def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     other = Codex("one").write(tmp_path / ".codex")
     assert files_of(SOURCES["claude-code"], []) == [path]
     assert files_of(SOURCES["codex"], []) == [other]
+    third = Copilot("one").write(tmp_path / ".copilot")
+    assert files_of(SOURCES["copilot-cli"], []) == [third]
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / named("elsewhere")))
     with pytest.raises(CallerError, match="does not exist"):
         files_of(SOURCES["codex"], [])
@@ -319,3 +321,55 @@ def test_sessions_of_gemini_cli_in_lines_and_in_one_object(tmp_path: Path) -> No
     broken = tmp_path / "tmp/old/chats/session-2026-01-20T09-00-abcdefac.json"
     write(broken, ["{\n"])
     assert run_import(store, tmp_path, "gemini-cli").counts.broken == [f"{broken}:1"]
+
+
+def test_sessions_of_copilot_cli_in_folders_and_in_files(tmp_path: Path) -> None:
+    copilot, old = Copilot("one"), Copilot("two")
+    for one in (copilot, old):
+        one.ask("List")
+        one.say("I look.", call="c1")
+        one.result("c1")
+        one.say("A file.")
+    path = copilot.write(tmp_path)
+    write(path.with_name("workspace.yaml"), [f"id: {copilot.session}\n", 'name: "A: listing"\n', "user_named: true\n"])
+    write(path.parent / "files" / "notes.jsonl", ["{}\n"])  # the session's, and no session
+    write(tmp_path / f"session-state/{old.session}.jsonl", old.lines)
+    store = Store()
+    assert run_import(store, tmp_path, "copilot-cli").counts.new == 2
+    titles = {run.opened.thread: run.opened.info["thread"].get("title") for run in store.runs}
+    assert titles == {copilot.session: "A: listing", old.session: None}
+    store.settle()
+    store.taken()
+    assert run_import(store, tmp_path, "copilot-cli").counts.new == 0
+
+    more = [line for line in copilot.lines if isinstance(line, dict)]
+    copilot.ask("Again")
+    copilot.say("Still one.")
+    copilot.lines = [*copilot.lines[len(more) :], "{broken\n", '{"type": "user.message"}\n', '{"type": "user.mes']
+    copilot.write(tmp_path, "a")
+    number = len(path.read_text().splitlines())
+    reading = run_import(store, tmp_path, "copilot-cli")
+    assert reading.counts.broken == [f"{path}:{number - 2}", f"{path}:{number - 1}"]
+    (run,) = store.taken()
+    assert run.opened.info["continues"] == more[1]["id"]
+
+
+def test_what_copilot_cli_has_taken_back_is_a_branch(tmp_path: Path) -> None:
+    copilot = Copilot("one")
+    first = copilot.ask("One")
+    copilot.say("1")
+    kept = list(copilot.lines)
+    copilot.ask("Two")
+    copilot.say("2")
+    copilot.write(tmp_path)
+    store = Store()
+    run_import(store, tmp_path, "copilot-cli")
+    store.settle()
+    store.taken()
+    copilot.lines = kept
+    third = copilot.ask("Three")
+    copilot.say("3")
+    copilot.write(tmp_path)
+    run_import(store, tmp_path, "copilot-cli")
+    (run,) = store.taken()
+    assert (run.opened.run, run.opened.info["continues"]) == (third["id"], first["id"])

@@ -1,0 +1,231 @@
+"""Sessions of GitHub Copilot CLI (~/.copilot/session-state/SESSION/events.jsonl) -> runs, as of the Messages API.
+
+The program speaks several APIs, and its lines are of none. Anthropic's has all that they say: the order of thoughts
+and texts, the errors of tools, pictures in their results.
+
+| line | what it does |
+|---|---|
+| `session.start`, `.resume`, `.context_changed`, `.model_change` | the session: folder, branch, version, model |
+| `user.message` | a run begins; one that was said while the model works is part of the next request |
+| `system.message`, what stands around a prompt, a `user.message` of a skill | beside the next request's messages |
+| `session.usage_record` | usage of the response with its `apiCallId`; without it that has its output tokens alone |
+| `assistant.turn_start` | the request of what was said till then |
+| `assistant.message` | a response; one that came in chunks is one |
+| `tool.execution_complete` | part of the next request |
+| `session.binary_asset` | a file that later lines name |
+| a line with `agentId`, or `parentToolCallId` | of a sub-agent, which is a thread of its own |
+| `abort`, `session.shutdown`, `subagent.completed`, `subagent.failed` | the run is over; totals were counted before |
+| `session.error` | the run has failed, unless the model answers all the same |
+| progress and repetitions: those in SILENT, `model.*`, what is `ephemeral` | nothing |
+| any other | SystemMessage data-app-copilot-cli.TYPE |
+
+A rewind takes lines out of the file: what is said next continues the run before them. A fork begins with a copy of the
+other session's lines; its own runs belong to that one's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from pipeline.dialects.anthropic.copilot_message import answer, blocks, content, result
+from pipeline.dialects.model_calls import REQUEST
+from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step
+from pipeline.turns.times import epoch_ms
+from topics.json_text import Fields
+
+# What other lines say, or what only shows progress.
+SILENT: Final = frozenset(
+    {"assistant.turn_start", "assistant.turn_end", "assistant.reasoning", "tool.execution_start", "hook.start"}
+    | {"session.compaction_start", "session.usage_checkpoint", "subagent.configured"}
+)
+FACTS: Final = frozenset({"session.start", "session.resume", "session.context_changed", "session.model_change"})
+SPAWNED: Final = frozenset({"subagent.started", "subagent.configured", "subagent.completed", "subagent.failed"})
+HELD: Final = 200  # lines without a run that are kept for the next one
+
+
+@dataclass(slots=True, eq=False)
+class Chain:
+    """One conversation of a file. `asked`: what its run's newest request said beside messages; None before the first.
+
+    `waits`: that one has no answer yet. `blocks`: of an answer whose last chunk is still to come.
+    """
+
+    name: str
+    agent: str = "agent"
+    thread: str | None = None
+    run: str | None = None
+    open: bool = False
+    copied: bool = False
+    settings: Fields = field(default_factory=dict)
+    context: list[str] = field(default_factory=list)
+    asked: Fields | None = None
+    waits: bool = False
+    words: list[Fields] = field(default_factory=list)
+    words_at: int = 0
+    blocks: list[Fields] = field(default_factory=list)
+    later: list[Fields] = field(default_factory=list)
+
+
+class Copilot:
+    """The reader of one file."""
+
+    dialect: Final = "anthropic"
+
+    def __init__(self, file: str, name: str, homes: Homes, title: str | None = None) -> None:
+        self._file = file
+        self._session = name
+        self._homes = homes
+        self._title = title
+        self._metadata: Fields = {}
+        self._main = Chain(MAIN, "copilot")
+        self._chains = {MAIN: self._main}
+        self._assets: dict[str, Fields] = {}
+        self._usages: dict[str, Fields] = {}  # of responses that are to come
+        self._at = 0
+
+    def read(self, line: Fields) -> Iterator[Step]:
+        """Yield the steps of the next line."""
+        kind, data = line["type"] + "", line["data"]
+        self._at = max(self._at, epoch_ms(line.get("timestamp")) or 0)
+        chain = self._chain(line, kind)
+        match kind:
+            case _ if kind in FACTS:
+                self._describe(chain, kind, data)
+            case "system.message":
+                chain.settings[data["role"]] = data["content"]
+            case "session.binary_asset":
+                self._assets[data["assetId"]] = data
+            case "session.usage_record":
+                self._usages[str(data["usage"].get("apiCallId"))] = data["usage"]
+            case "user.message":
+                yield from self._prompt(chain, line["id"] + "", data)
+            case "assistant.turn_start" if chain.open:
+                yield from self._flush(chain)
+            case "assistant.message":
+                yield from self._answer(chain, line["id"] + "", data)
+            case "tool.execution_complete" if chain.open and not data.get("isUserRequested"):
+                self._hear(chain, result(data, self._assets))
+            case "session.error" if chain.open:
+                yield from self._fail(chain, data)
+            case "abort":
+                yield from self._end(chain, "aborted")
+            case "session.shutdown":
+                for other in self._chains.values():
+                    yield from self._end(other, "complete")
+            case "subagent.started":
+                chain.agent = str(data.get("agentName") or chain.agent)
+            case "subagent.completed":
+                yield from self._end(chain, "aborted" if data.get("cancelled") else "complete")
+            case "subagent.failed":
+                yield from self._fail(chain, {**data, "message": data.get("error")})
+                yield from self._end(chain, "complete")
+            case _ if not (kind in SILENT or kind.startswith("model.") or line.get("ephemeral") is True):
+                yield from self._beside(chain, {"type": f"copilot-cli.{kind}", "data": data})
+
+    def _chain(self, line: Fields, kind: str) -> Chain:
+        """Return the conversation of a line; versions that don't name sub-agents name the call that began them."""
+        data = line["data"]
+        name = line.get("agentId") or data.get("parentToolCallId") or (data["toolCallId"] if kind in SPAWNED else MAIN)
+        return self._chains.setdefault(name, Chain(name))
+
+    def _describe(self, chain: Chain, kind: str, data: Fields) -> None:
+        place = data if kind == "session.context_changed" else data.get("context") or {}
+        known = {"cwd": place.get("cwd"), "git_branch": place.get("branch")}
+        known["copilot_version"] = data.get("copilotVersion")
+        self._metadata |= {name: value for name, value in known.items() if isinstance(value, str)}
+        self._session = str(data.get("sessionId") or self._session)
+        model = data.get("newModel") or data.get("selectedModel")
+        asked = {"model": model, "reasoning_effort": data.get("reasoningEffort")}
+        chain.settings |= {name: value for name, value in asked.items() if value is not None}
+
+    def _prompt(self, chain: Chain, run: str, data: Fields) -> Iterator[Step]:
+        text = data["content"] + ""
+        if str(data.get("source")).startswith("skill-"):  # what the program says in the user's name
+            chain.context.append(text)
+            return
+        files = [content(file, self._assets) for file in data.get("attachments") or ()]
+        around = str(data.get("transformedContent") or "").partition(text)[::2] if text else ()
+        if not (chain.open and data.get("delivery") == "steering"):
+            yield from self._begin(chain, run)
+        chain.context += [piece.strip() for piece in around if piece.strip()]
+        self._hear(chain, *([{"type": "text", "text": text}] if text else []), *files)
+
+    def _begin(self, chain: Chain, run: str) -> Iterator[Step]:
+        yield from self._end(chain, "complete")
+        info: Fields = {"imported": True, "agent_name": "Copilot CLI", "provider_name": "github-copilot"}
+        info["thread"] = {"metadata": dict(self._metadata)}
+        if chain.name == MAIN:
+            chain.thread = chain.thread or self._homes.thread(run) or self._session
+            if self._title and chain.thread == self._session:  # not that of a fork
+                info["thread"]["title"] = self._title
+        else:
+            parent = self._main.thread or self._session
+            chain.thread = chain.thread or f"{parent}/{chain.name}"
+            info |= {"agent_name": chain.agent, "parent_thread_id": parent}
+            if self._main.run is not None:
+                info["parent_run_id"] = self._main.run
+        if chain.run is not None:
+            info["continues"] = chain.run
+        chain.run, chain.open, chain.asked, chain.waits = run, True, None, False
+        chain.copied = not self._homes.claim(run, self._file, chain.thread)
+        if not chain.copied:
+            yield Opened(chain.name, chain.thread, run, chain.agent, info)
+
+    def _answer(self, chain: Chain, run: str, data: Fields) -> Iterator[Step]:
+        said = [*chain.blocks, *blocks(data)]
+        event = answer(data, said, self._usages.get(str(data.get("apiCallId")), {}))
+        if not chain.open:
+            yield from self._begin(chain, run)
+        whole = data.get("chunkIndex", 0) + 1 >= data.get("chunkCount", 1)
+        chain.blocks = [] if whole else said
+        if whole:
+            self._usages.pop(str(data.get("apiCallId")), None)
+            if chain.words or not chain.waits:
+                yield from self._ask(chain)
+            chain.waits = False
+            yield from self._said(chain, event, ends=event["stop_reason"] != "tool_use")
+
+    def _hear(self, chain: Chain, *blocks: Fields) -> None:
+        chain.words_at = chain.words_at if chain.words else self._at
+        chain.words += blocks
+
+    def _ask(self, chain: Chain) -> Iterator[Step]:
+        """Yield a request of all that was said since the last one, with what else was asked where that is new."""
+        body = {**chain.settings, "context": list(chain.context)}
+        body = {key: value for key, value in body.items() if value}
+        new = {} if body == chain.asked and not chain.waits else body
+        at = chain.words_at if chain.words else self._at
+        messages = [{"role": "user", "content": chain.words}] if chain.words else []
+        chain.asked, chain.waits, chain.words = body, True, []
+        yield from self._said(chain, {"type": REQUEST, "request": {**new, "messages": messages}}, at)
+        later, chain.later = chain.later, []
+        for event in later:
+            yield from self._said(chain, event)
+
+    def _flush(self, chain: Chain) -> Iterator[Step]:
+        if chain.words or chain.asked is None:
+            yield from self._ask(chain)
+
+    def _fail(self, chain: Chain, error: Fields) -> Iterator[Step]:
+        if chain.open:
+            yield from self._flush(chain)
+            yield from self._said(chain, {"type": "error", "error": error})
+
+    def _end(self, chain: Chain, end: str) -> Iterator[Step]:
+        if chain.open:
+            yield from self._flush(chain)
+            chain.open, chain.blocks, chain.context = False, [], []
+            if not chain.copied:
+                yield Over(chain.name, end)
+
+    def _beside(self, chain: Chain, event: Fields) -> Iterator[Step]:
+        if chain.open and chain.asked is not None:
+            yield from self._said(chain, event)
+        else:
+            chain.later = [*chain.later, event][-HELD:]
+
+    def _said(self, chain: Chain, event: Fields, at: int | None = None, *, ends: bool = False) -> Iterator[Step]:
+        if not chain.copied:
+            yield Said(chain.name, event, self._at if at is None else at, ends)
