@@ -25,7 +25,9 @@ TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
 PORTION: Final = 1 << 20  # bytes that are read at a time
 UUID: Final = 36  # characters
 EVENTS: Final = "events.jsonl"  # in a folder with the session's id
-NAMED: Final = re.compile(r"^name: *(.+?) *$", re.MULTILINE)
+NAMED: Final = re.compile(
+    r"^name: *(?:[|>][-+]?\n +)?(.+?) *$", re.MULTILINE
+)  # in YAML; of a longer one its first line
 SESSION_BYTES: Final = 256 << 20  # of a file that is read as a whole
 
 Fields = dict[str, Any]
@@ -192,7 +194,8 @@ def _events(path: Path, homes: Homes) -> Reader:
     """Return the reader of a session; the name that it was given is beside it."""
     facts = path.with_name("workspace.yaml")
     named = NAMED.search(facts.read_text("utf-8", "replace")) if path.name == EVENTS and facts.exists() else None
-    return Copilot(str(path), name_of(path), homes, named and named[1].strip("\"'"))
+    title = named and (named[1][1:-1].replace("''", "'") if named[1][0] == named[1][-1] == "'" else named[1])
+    return Copilot(str(path), name_of(path), homes, title)
 
 
 @cache

@@ -323,7 +323,11 @@ def test_sessions_of_gemini_cli_in_lines_and_in_one_object(tmp_path: Path) -> No
     assert run_import(store, tmp_path, "gemini-cli").counts.broken == [f"{broken}:1"]
 
 
-def test_sessions_of_copilot_cli_in_folders_and_in_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [("A listing", "A listing"), ("'Of: ''a'' list'", "Of: 'a' list"), ('|-\n  "A": #1\n  and more', '"A": #1')],
+)
+def test_sessions_of_copilot_cli_in_folders_and_in_files(tmp_path: Path, written: str, title: str) -> None:
     copilot, old = Copilot("one"), Copilot("two")
     for one in (copilot, old):
         one.ask("List")
@@ -331,13 +335,13 @@ def test_sessions_of_copilot_cli_in_folders_and_in_files(tmp_path: Path) -> None
         one.result("c1")
         one.say("A file.")
     path = copilot.write(tmp_path)
-    write(path.with_name("workspace.yaml"), [f"id: {copilot.session}\n", 'name: "A: listing"\n', "user_named: true\n"])
+    write(path.with_name("workspace.yaml"), [f"id: {copilot.session}\nname: {written}\nuser_named: true\n"])
     write(path.parent / "files" / "notes.jsonl", ["{}\n"])  # the session's, and no session
     write(tmp_path / f"session-state/{old.session}.jsonl", old.lines)
     store = Store()
     assert run_import(store, tmp_path, "copilot-cli").counts.new == 2
     titles = {run.opened.thread: run.opened.info["thread"].get("title") for run in store.runs}
-    assert titles == {copilot.session: "A: listing", old.session: None}
+    assert titles == {copilot.session: title, old.session: None}
     store.settle()
     store.taken()
     assert run_import(store, tmp_path, "copilot-cli").counts.new == 0
