@@ -1,9 +1,10 @@
-"""Sessions that Claude Code, Codex and Gemini CLI have written: an import has what is in them, with nothing twice."""
+"""Sessions that the programs themselves have written: an import has what is in them, with nothing twice."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,8 +18,17 @@ from pipeline.turns.branches import one_branch
 from tests.sdks.proxied import ANSWER, clients, codex, said, speaks
 from tests.sdks.proxied import run as run_program
 from tests.sdks.python_sdks import run
-from tests.support.sessions import PIXEL, Claude, write
-from tests.support.upstream import Answering, Asked, gemini_events, message_call, playing, response_call
+from tests.support.sessions import PIXEL, Claude, named, write
+from tests.support.upstream import (
+    Answering,
+    Asked,
+    chat_call,
+    chat_chunks,
+    gemini_events,
+    message_call,
+    playing,
+    response_call,
+)
 from turnmill.identity import thread_uuid
 
 SDK = "claude-agent-sdk"
@@ -219,3 +229,45 @@ async def test_sessions_that_gemini_cli_has_written(tmp_path: Path) -> None:
     (answer,) = gemini_events(ANSWER)
     total = answer["usageMetadata"]["totalTokenCount"]
     assert [turn["total_usage"]["total_tokens"] for turn in (first, second)] == [2 * total, total]
+
+
+async def with_copilots_tools(asked: Asked, answer: Answering) -> None:
+    """The same for Copilot CLI, with usage."""
+    path, body = asked.line.split()[1].partition("?")[0], asked.body.decode("utf-8", "replace")
+    if not path.endswith("/chat/completions"):
+        await speaks(asked, answer)
+        return
+    chunks = chat_chunks(ANSWER)
+    if "run a command" in body and "hi-there" not in body:
+        chunks = chat_call("c1", "bash", json.dumps({"command": "echo hi-$(echo there)", "description": "it"}))
+    elif "ask an agent" in body and "the sub-task" not in body:
+        given = {"description": "it", "prompt": "do the sub-task", "agent_type": "general-purpose", "name": "one"}
+        chunks = chat_call("c2", "task", json.dumps(given))
+    counts = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+    await answer.stream(*chunks, {**chunks[-1], "choices": [], "usage": counts}, done=True)
+
+
+async def test_sessions_that_copilot_cli_has_written(tmp_path: Path) -> None:
+    program = clients() / "node_modules" / ".bin" / "copilot"
+    (tmp_path / "pixel.png").write_bytes(b64decode(PIXEL))
+    async with playing(with_copilots_tools) as upstream:
+        more = {"COPILOT_PROVIDER_BASE_URL": f"{upstream.url}/v1", "COPILOT_MODEL": "gpt-5", "COPILOT_OFFLINE": "true"}
+        asked = ("--session-id", named("one"), "--allow-all", "-p")
+        await run_program(tmp_path, upstream.url, program, *asked, "run a command", **more)
+        await run_program(tmp_path, upstream.url, program, *asked, "And this?", "--attachment", "pixel.png", **more)
+        await run_program(tmp_path, upstream.url, program, *asked, "ask an agent", **more)
+    documents = imported(tmp_path / ".copilot" / "session-state", "copilot-cli")
+    main = documents.pop(named("one"))
+    assert (main["title"], main["metadata"]["cwd"]) == ("run a command", str(tmp_path))
+    words = [turn["parts"][0]["content"] for turn in main["turns"] if turn["turn_type"] == "user"]
+    assert (words[0], words[2]) == ("run a command", "ask an agent")
+    assert (words[1][0], words[1][1]["media_type"]) == ("And this?", "image/png")
+    spoken = [turn for turn in main["turns"] if turn["turn_type"] == "agent"]
+    assert [(said(turn), turn["completion_status"]) for turn in spoken] == [(ANSWER, "complete")] * 3
+    assert [turn["total_usage"]["input_tokens"] for turn in spoken] == [18, 9, 18]
+    results = [part for m in spoken[0]["messages"] for part in m.get("parts", ()) if part["part_kind"] == "tool-return"]
+    assert "hi-there" in results[0]["content"]
+    (agent,) = documents.values()
+    assert [link["thread_id"] for link in agent["relationships"]["links"]] == [named("one")]
+    assert [turn["turn_type"] for turn in agent["turns"]] == ["user", "agent"]
+    assert (said(agent["turns"][1]), agent["turns"][1]["total_usage"]["output_tokens"]) == (ANSWER, 2)
