@@ -1,4 +1,4 @@
-"""Sessions of Claude Code and Codex, imported through the broker: stored as they are, once, and as they grow."""
+"""Sessions of programs, imported through the broker: stored as they are, once, and as they grow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
-from tests.support.sessions import Claude, Codex, write
+from tests.support.sessions import Claude, Codex, Copilot, write
 from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
 from topics.thread_key import ThreadKey
@@ -122,16 +122,18 @@ async def test_sessions_are_stored_as_they_are_printed_and_once(applied_settings
 
 
 @asynccontextmanager
-async def following(settings: Settings, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def following(
+    settings: Settings, home: Path, source: str = "claude-code"
+) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pipeline", "import", "--from", "claude-code", "--follow"),
+        *(sys.executable, "-m", "pipeline", "import", "--from", source, "--follow"),
         env=variables(settings, home),
         stderr=asyncio.subprocess.PIPE,
     )
     try:
         assert process.stderr is not None
         async with asyncio.timeout(PATIENCE):
-            while b"files," not in (line := await process.stderr.readline()):
+            while b"stored before" not in (line := await process.stderr.readline()):
                 assert line, "it ended"
         yield process
     finally:
@@ -168,3 +170,42 @@ async def test_sessions_leave_this_machine_only_where_that_is_said(settings: Set
     Claude("one").write(tmp_path)
     _, said = await turnmill(away, tmp_path, "import", "--from", "claude-code", status=2)
     assert "kafka.example.com:9092: say --elsewhere if that is meant" in said
+
+
+async def test_sessions_of_copilot_cli_are_stored_once_and_followed(applied_settings: Settings, tmp_path: Path) -> None:
+    settings = applied_settings.model_copy(update={"idle_timeout": 2.0, "terminal_grace": 0.2})
+    copilot = Copilot("one")
+    copilot.ask("Find the oven")
+    copilot.say("", call="c1")
+    copilot.add("subagent.started", {"toolCallId": "c1", "agentName": "finder"}, "a1")
+    copilot.ask("Where is it?", "a1")
+    copilot.say("In the kitchen.", "a1")
+    copilot.add("subagent.completed", {"toolCallId": "c1"}, "a1")
+    copilot.result("c1")
+    copilot.say("It is in the kitchen.")
+    copilot.write(tmp_path)
+    worker = WorkerProcess(settings).start()
+    try:
+        async with following(settings, tmp_path, "copilot-cli"):
+            await wait_until_stored(settings, 4, [worker])
+            copilot.lines = []
+            copilot.add("session.shutdown", {"shutdownType": "routine"})
+            copilot.add("session.resume", {"eventCount": 20})
+            copilot.ask("Bake bread")
+            copilot.say("Baked.")
+            copilot.write(tmp_path, "a")
+            await wait_until_stored(settings, 6, [worker])
+        _, said = await turnmill(settings, tmp_path, "import", "--from", "copilot-cli")
+        assert "0 new runs, 3 stored before" in said
+        out, _ = await turnmill(settings, tmp_path, "import", "--from", "copilot-cli", "--print")
+        printed = [json.loads(line) for line in out.splitlines()]
+        stored = await threads(settings, *(one["thread_id"] for one in printed))
+        assert [content(one) for one in stored] == [content(one) for one in printed]
+        assert [one.get("relationships") for one in stored] == [one.get("relationships") for one in printed]
+        assert {turn["completion_status"] for one in stored for turn in one["turns"] if "messages" in turn} == {
+            "complete"
+        }
+        out, _ = await turnmill(settings, tmp_path, "dlq", "list", "--json")
+        assert out == ""
+    finally:
+        worker.end()
