@@ -54,6 +54,7 @@ class Chain:
 
     name: str
     agent: str = "agent"
+    parent: str = MAIN
     thread: str | None = None
     run: str | None = None
     open: bool = False
@@ -116,6 +117,7 @@ class Copilot:
                     yield from self._end(other, "complete")
             case "subagent.started":
                 chain.agent = str(data.get("agentName") or chain.agent)
+                chain.parent = str(data.get("parentId") or MAIN)
             case "subagent.completed":
                 yield from self._end(chain, "aborted" if data.get("cancelled") else "complete")
             case "subagent.failed":
@@ -161,11 +163,11 @@ class Copilot:
             if self._title and chain.thread == self._session:  # not that of a fork
                 info["thread"]["title"] = self._title
         else:
-            parent = self._main.thread or self._session
-            chain.thread = chain.thread or f"{parent}/{chain.name}"
-            info |= {"agent_name": chain.agent, "parent_thread_id": parent}
-            if self._main.run is not None:
-                info["parent_run_id"] = self._main.run
+            session, parent = self._main.thread or self._session, self._chains.get(chain.parent, self._main)
+            chain.thread = chain.thread or f"{session}/{chain.name}"
+            info |= {"agent_name": chain.agent, "parent_thread_id": parent.thread or session}
+            if parent.run is not None:
+                info["parent_run_id"] = parent.run
         if chain.run is not None:
             info["continues"] = chain.run
         chain.run, chain.open, chain.asked, chain.waits = run, True, None, False

@@ -144,6 +144,20 @@ def test_a_sub_agent_is_a_thread_of_its_own(agent: str | None) -> None:
     assert parts(found.threads[copilot.session]["turns"][1])[-1] == ("text", "It is here.")
 
 
+def test_a_sub_agents_own_sub_agent() -> None:
+    copilot = Copilot("one")
+    copilot.ask("Find it")
+    copilot.add("subagent.started", {"toolCallId": "c1", "agentName": "finder"}, "a1")
+    asked = copilot.ask("Where is it?", "a1")
+    copilot.add("subagent.started", {"toolCallId": "c2", "agentName": "looker", "parentId": "a1"}, "a2")
+    copilot.ask("Look", "a2")
+    copilot.say("Here.", "a2")
+    run = of(copilot).runs[-1]
+    assert run["thread_id"] == thread_uuid(f"{copilot.session}/a2")[0]
+    assert run["run"]["parent_thread_id"] == f"{copilot.session}/a1"
+    assert run["run"]["parent_run_id"] == asked["id"]
+
+
 def test_what_was_stopped_and_what_has_failed() -> None:
     copilot = Copilot("one")
     copilot.ask("One")
