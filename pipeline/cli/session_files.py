@@ -15,6 +15,7 @@ from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.gemini.session import Chat
 from pipeline.dialects.openai_responses.rollout import Rollout
 from pipeline.dialects.transcript import Homes, Reader
+from pipeline.dialects.vercel_ai.opencode import Sessions as Conversations
 from turnmill.envelope import loads
 from turnmill.errors import CallerError, InvalidRecord
 from turnmill.limits import EVENT_BYTES
@@ -41,10 +42,7 @@ class Source:
     place: Callable[[], Path]
     patterns: tuple[str, ...]
     reader: Callable[[Path, Homes], Reader]
-
-    def lines(self, path: Path) -> Lines:
-        """Return the lines of a file."""
-        return Whole(path) if path.suffix == ".json" else Lines(path)
+    kind: Callable[[Path], type[Lines]] = lambda path: Whole if path.suffix == ".json" else Lines
 
 
 def files_of(source: Source, paths: Sequence[Path]) -> list[Path]:
@@ -90,14 +88,19 @@ def name_of(file: Path) -> str:
 class Lines:
     """The lines of a file that grows: `read` goes on where it stopped.
 
-    `broken`: the numbers of those that are no JSON object.
+    `broken`: the numbers of those that are no JSON object, or their ids.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.offset = 0  # bytes of whole lines that were read
-        self.broken: list[int] = []  # numbers of lines
+        self.broken: list[int | str] = []
         self.number = 0  # of the last line
+
+    @staticmethod
+    def extent(path: Path) -> int:
+        """Return a number that grows with the file."""
+        return path.stat().st_size
 
     def read(self) -> Iterator[tuple[Fields, int]]:
         """Yield (object, bytes) of each new line. A last line that isn't whole yet is left for the next time."""
@@ -116,6 +119,11 @@ class Lines:
                     yield value, size
                 elif line.strip():
                     self.broken.append(self.number)
+
+    @property
+    def here(self) -> int | str:
+        """The place of the last line: its number, or its id."""
+        return self.number
 
     @property
     def rest(self) -> int:
@@ -170,6 +178,10 @@ def _copilot() -> Path:
     return Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot") / "session-state"
 
 
+def _opencode() -> Path:
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "opencode"
+
+
 def _session(path: Path, homes: Homes) -> Reader:
     """Return the reader of a session, or of the file that a sub-agent has beside it."""
     if not path.name.startswith(AGENT):
@@ -198,6 +210,12 @@ def _events(path: Path, homes: Homes) -> Reader:
     return Copilot(str(path), name_of(path), homes, title)
 
 
+def _kept(path: Path) -> type[Lines]:
+    from pipeline.cli.opencode_files import Sessions  # noqa: PLC0415  # they are lines, too
+
+    return Sessions
+
+
 @cache
 def _titles(index: Path) -> dict[str, str]:
     """Return the names that sessions of Codex were given; the last one counts."""
@@ -210,4 +228,11 @@ SOURCES: Final = {
     "codex": Source("Codex", _codex, ("rollout-*.jsonl",), _rollout),
     "gemini-cli": Source("Gemini CLI", _gemini, ("chats/**/*.jsonl", "chats/session-*.json"), _chat),
     "copilot-cli": Source("Copilot CLI", _copilot, (EVENTS, "*-*-*-*-*.jsonl"), _events),
+    "opencode": Source(
+        "opencode",
+        _opencode,
+        ("opencode*.db", "session/*/ses_*.json"),
+        lambda path, homes: Conversations(str(path), homes),
+        _kept,
+    ),
 }

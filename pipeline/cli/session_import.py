@@ -108,7 +108,7 @@ class Import:
     def open(self, path: Path) -> File:
         """Return a file that is to be read from its beginning."""
         self.counts.files += 1
-        return File(self._source.lines(path), self._source.reader(path, self._homes))
+        return File(self._source.kind(path)(path), self._source.reader(path, self._homes))
 
     async def read(self, file: File, advance: Callable[[int], object]) -> None:
         """Read what is new in a file; its last runs stay open. `advance` is called with bytes."""
@@ -133,7 +133,7 @@ class Import:
         try:
             steps = list(file.reader.read(line))
         except MALFORMED:
-            file.lines.broken.append(file.lines.number)
+            file.lines.broken.append(file.lines.here)
             return
         for step in steps:
             await self._take(file, step)
@@ -197,7 +197,7 @@ class Import:
         opened, before = running.opened, running.part
         _leave(before)
         name = f"{opened.run}+{index}"
-        info = {key: value for key, value in opened.info.items() if key != "replaces"}
+        info = {key: value for key, value in opened.info.items() if key not in ("replaces", "request")}
         info["continues"] = before.opened.run
         running.part = Part(opened._replace(run=name, info=info), index, running.stored.get(name))
         self._newest[opened.thread, opened.run] = name

@@ -118,7 +118,7 @@ def remarks(counts: Counts) -> Iterator[str]:
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A file that may grow: its bytes and its time when it was last read; `file`: where it was written lately."""
+    """A file that may grow: its extent and its time when it was last read; `file`: where it was written lately."""
 
     size: int
     written: float  # epoch s
@@ -131,8 +131,8 @@ async def _read_all(reading: Import, files: Sequence[Path], wanted: Wanted) -> d
     with transfer(console) as bars:
         bar = bars.add_task(wanted.source.title, total=sum(path.stat().st_size for path in files))
         for path in await reading.stored_first(files):
-            now = path.stat()
-            one = found[path] = Followed(now.st_size, now.st_mtime, reading.open(path))
+            extent, written = wanted.source.kind(path).extent(path), path.stat().st_mtime
+            one = found[path] = Followed(extent, written, reading.open(path))
             await _read(reading, one, wanted, lambda size: bars.advance(bar, size))
     return found
 
@@ -142,7 +142,7 @@ async def _read_on(reading: Import, followed: dict[Path, Followed], wanted: Want
     sizes: dict[Path, int] = {}
     for path in paths_of(wanted.source, wanted.paths):
         with suppress(OSError):  # it may go at any time
-            sizes[path] = path.stat().st_size
+            sizes[path] = wanted.source.kind(path).extent(path)
     grown = [path for path, size in sizes.items() if path not in followed or followed[path].size != size]
     for path in in_order(grown):
         one = followed.setdefault(path, Followed(0, 0, None))
