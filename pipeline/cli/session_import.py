@@ -175,7 +175,7 @@ class Import:
         if part.known is not None:
             return
         if part.output is None:
-            part.output = self._sink.run(part.opened, dialect, index - part.first)
+            part.output = self._run(part.opened, dialect, index - part.first)
             self.counts.new += 1
         running.sent_at = time.monotonic()
         try:
@@ -184,6 +184,13 @@ class Import:
             self.counts.cut += 1
             slim: Fields = {key: value for key, value in said.event.items() if key != "tool_use_result"}
             await part.output.send(fitted(slim), at=said.at)
+
+    def _run(self, opened: Opened, dialect: str, first_seq: int) -> Output:
+        try:
+            return self._sink.run(opened, dialect, first_seq)
+        except InvalidRecord:  # the words that began it are too large
+            self.counts.cut += 1
+            return self._sink.run(opened._replace(info=fitted(opened.info)), dialect, first_seq)
 
     async def _is_closed(self, running: Running) -> bool:
         """Return True if a run that was read up to its file's end is over by now, for the worker."""

@@ -1,9 +1,11 @@
-"""Sessions as Claude Code, Codex, Gemini CLI and Copilot CLI write them to a disk, made by the tests."""
+"""Sessions as Claude Code, Codex, Gemini CLI, Copilot CLI and opencode write them to a disk, made by the tests."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -264,3 +266,85 @@ class Copilot:
 
     def write(self, home: Path, mode: str = "w") -> Path:
         return write(home / self.file, self.lines, mode)
+
+
+class Opencode:
+    """Sessions of opencode: `rows` are its messages with their parts, a moment after each other."""
+
+    TABLES = """
+        CREATE TABLE session (id text PRIMARY KEY, parent_id text, directory text, title text, version text,
+            time_created integer, time_updated integer);
+        CREATE TABLE message (id text PRIMARY KEY, session_id text, time_created integer, data text);
+        CREATE TABLE part (id text PRIMARY KEY, message_id text, data text);
+    """
+
+    def __init__(self, name: str, parent: str | None = None, at: int = 1_768_903_200_000) -> None:
+        self.session = f"ses_{name}"
+        self.facts: Line = {"parent_id": parent, "directory": "/home/ada/oven", "title": "A listing"}
+        self.rows: list[tuple[Line, list[Line]]] = []
+        self.agent = "build" if parent is None else "general"
+        self._name = name
+        self._at = at
+
+    def add(self, role: str, *parts: Line, **fields: Any) -> Line:
+        self._at += 1_000
+        number = len(self.rows)
+        message = {"id": f"msg_{number:03}_{self._name}", "role": role, "time": {"created": self._at}, **fields}
+        named = [{"id": f"prt_{number:03}_{place:03}_{self._name}", **part} for place, part in enumerate(parts)]
+        self.rows.append((message, named))
+        return message
+
+    def ask(self, *parts: Line | str) -> Line:
+        words = [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
+        return self.add("user", *words, agent=self.agent, model={"providerID": "openai", "modelID": "gpt-5"})
+
+    def answer(self, *parts: Line | str, finish: str | None = "stop", **fields: Any) -> Line:
+        """A response that is over; one whose `finish` is None is being written."""
+        time = {"start": self._at + 1_100, "end": self._at + 1_200}
+        said = [{"type": "text", "text": part, "time": time} if isinstance(part, str) else part for part in parts]
+        tokens = {"total": 120, "input": 40, "output": 15, "reasoning": 5, "cache": {"read": 60, "write": 0}}
+        step = [{"type": "step-finish", "reason": finish, "cost": 0.002, "tokens": tokens}] if finish else []
+        own = {"providerID": "openai", "modelID": "gpt-5", **({"finish": finish} if finish else {}), **fields}
+        message = self.add("assistant", {"type": "step-start"}, *said, *step, **own)
+        if finish or fields.get("error"):
+            message["time"]["completed"] = self._at + 500
+        return message
+
+    def call(self, call: str, status: str = "completed", **state: Any) -> Line:
+        """A part with a call."""
+        told: Line = {"status": status, "input": {"path": "."}, "time": {"start": self._at, "end": self._at + 50}}
+        result = {"completed": {"output": "a.txt"}, "error": {"error": "no such file"}}.get(status, {})
+        return {"type": "tool", "tool": "list", "callID": call, "state": {**told, **result, **state}}
+
+    def write(self, home: Path) -> Path:
+        """Write all of it into the database, again where it is there."""
+        path = home / "opencode" / "opencode.db"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        with closing(sqlite3.connect(path)) as database:
+            if new:
+                database.execute("PRAGMA journal_mode = wal")
+                database.executescript(self.TABLES)
+            began = self.rows[0][0]["time"]["created"] if self.rows else self._at
+            facts = (self.session, *self.facts.values(), "1.18.33", began, self._at)
+            database.execute("REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?, ?)", facts)
+            database.execute("DELETE FROM message WHERE session_id = ?", (self.session,))
+            for message, parts in self.rows:
+                created = message["time"]["created"]
+                row = (message["id"], self.session, created, json.dumps({**message, "id": None}))
+                database.execute("INSERT INTO message VALUES (?, ?, ?, ?)", row)
+                for part in parts:
+                    row = (part["id"], message["id"], json.dumps(part))
+                    database.execute("REPLACE INTO part VALUES (?, ?, ?)", row)
+            database.commit()
+        return path
+
+    def write_files(self, home: Path) -> Path:
+        """Write it as versions before the database did."""
+        storage = home / "opencode" / "storage"
+        for message, parts in self.rows:
+            write(storage / "message" / self.session / f"{message['id']}.json", [json.dumps(message)])
+            for part in parts:
+                write(storage / "part" / message["id"] / f"{part['id']}.json", [json.dumps(part)])
+        info = {"id": self.session, "parentID": self.facts["parent_id"], "title": self.facts["title"], "version": "1.0"}
+        return write(storage / "session" / "global" / f"{self.session}.json", [json.dumps(info)])

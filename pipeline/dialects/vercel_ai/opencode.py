@@ -137,7 +137,8 @@ def _events(part: Fields, at: int) -> Iterator[tuple[Fields, int]]:
     elif kind == "step-start":
         yield {"type": "start-step"}, at
     elif kind == "step-finish":
-        yield {"type": "data-sys-usage", "data": _usage(part), "transient": True}, at
+        if counts := _usage(part):
+            yield {"type": "data-sys-usage", "data": counts, "transient": True}, at
         yield {"type": "finish-step"}, at
     elif kind not in NOTES:
         yield _other(part), at

@@ -13,7 +13,7 @@ import pytest
 from pipeline.cli.session_files import SOURCES, files_of
 from pipeline.cli.session_import import File, Import
 from pipeline.dialects.transcript import Opened
-from tests.support.sessions import Claude, Codex, Copilot, Gemini, named, write
+from tests.support.sessions import Claude, Codex, Copilot, Gemini, Opencode, named, write
 from turnmill.errors import CallerError, InvalidRecord, Reason
 
 Fields = dict[str, Any]
@@ -281,17 +281,19 @@ def test_codex_and_its_index_of_names(tmp_path: Path) -> None:
 
 
 def test_the_usual_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(CallerError, match=r"\.claude/projects does not exist: name the folder"):
         files_of(SOURCES["claude-code"], [])
     path = Claude("one").write(tmp_path / ".claude")
     other = Codex("one").write(tmp_path / ".codex")
+    kept = Opencode("one").write(tmp_path / ".local" / "share")
     assert files_of(SOURCES["claude-code"], []) == [path]
     assert files_of(SOURCES["codex"], []) == [other]
     third = Copilot("one").write(tmp_path / ".copilot")
     assert files_of(SOURCES["copilot-cli"], []) == [third]
+    assert files_of(SOURCES["opencode"], []) == [kept]
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / named("elsewhere")))
     with pytest.raises(CallerError, match="does not exist"):
         files_of(SOURCES["codex"], [])
