@@ -1,4 +1,4 @@
-"""Sessions that the programs themselves have written: an import has what is in them, with nothing twice."""
+"""Sessions that agents' programs have written: an import has what is in them, with nothing twice."""
 
 from __future__ import annotations
 
@@ -147,6 +147,16 @@ async def with_tools(asked: Asked, answer: Answering) -> None:
         await answer.stream(*response_call("c1", "exec_command", json.dumps({"cmd": "echo hi-there"})))
     elif path.endswith(":streamGenerateContent") and "run a command" in body and "functionResponse" not in body:
         await answer.stream(gemini_call("c1", "list_directory", {"dir_path": "."}))
+    elif path.endswith("/chat/completions") and '"tools"' in body and '"role":"tool"' not in body:
+        tool = "task" if "ask an agent" in body else "bash"
+        given = {
+            "description": "it",
+            "prompt": "do the sub-task",
+            "subagent_type": "general",
+            "command": "echo hi-there",
+        }
+        asks = tool == "task" or "run a command" in body
+        await answer.stream(*(chat_call("c1", tool, json.dumps(given)) if asks else chat_chunks(ANSWER)), done=True)
     else:
         await speaks(asked, answer)
 
@@ -271,3 +281,32 @@ async def test_sessions_that_copilot_cli_has_written(tmp_path: Path) -> None:
     assert [link["thread_id"] for link in agent["relationships"]["links"]] == [named("one")]
     assert [turn["turn_type"] for turn in agent["turns"]] == ["user", "agent"]
     assert (said(agent["turns"][1]), agent["turns"][1]["total_usage"]["output_tokens"]) == (ANSWER, 2)
+
+
+async def test_sessions_that_opencode_has_written(tmp_path: Path) -> None:
+    program = max((clients() / "node_modules").glob("opencode-*/bin/opencode"))  # the one for any processor
+    asked = ("run", "--model", "x/gpt-5")
+    async with playing(with_tools) as upstream:
+        options = {"baseURL": f"{upstream.url}/v1", "apiKey": "k"}
+        provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"gpt-5": {"name": "GPT"}}}
+        config = {"provider": {"x": provider}, "small_model": "x/gpt-5", "permission": "allow", "autoupdate": False}
+        write(tmp_path / ".config" / "opencode" / "opencode.json", [json.dumps(config)])
+        more = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1"}
+        await run_program(tmp_path, upstream.url, program, *asked, "run a command", **more)
+        await run_program(tmp_path, upstream.url, program, *asked, "--continue", "And again?", **more)
+        await run_program(tmp_path, upstream.url, program, *asked, "--continue", "--fork", "And in a fork?", **more)
+        await run_program(tmp_path, upstream.url, program, *asked, "ask an agent", **more)
+    place = tmp_path / ".local" / "share" / "opencode"
+    before = (place / "opencode.db").read_bytes()
+    main, spawning, agent = imported(place, "opencode").values()
+    assert (place / "opencode.db").read_bytes() == before
+    prompts = [turn["parts"][0]["content"].strip('"') for turn in main["turns"] if turn["turn_type"] == "user"]
+    assert prompts == ["run a command", "And again?", "And in a fork?"]
+    spoken = [turn for turn in main["turns"] if turn["turn_type"] == "agent"]
+    assert [(said(turn), turn["completion_status"]) for turn in spoken] == [(ANSWER, "complete")] * 3
+    kinds = [part["part_kind"] for message in spoken[0]["messages"] for part in message.get("parts", ())]
+    assert kinds == ["tool-call", "tool-return", "text"]
+    assert "hi-there" in str(spoken[0]["messages"][1])
+    assert said(spawning["turns"][1]) == ANSWER
+    assert [link["thread_id"] for link in agent["relationships"]["links"]] == [spawning["thread_id"]]
+    assert said(agent["turns"][1]) == ANSWER
