@@ -71,9 +71,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "export": Command("worker", "Print threads, one JSON object a line."),
     "gateway": Command("gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
     "hash": Command("tools", "Print the canonical hash of each turn of a document."),
-    "import": Command(
-        "tools", "Read histories of an SDK, or sessions of Claude Code, Codex, Gemini CLI and Copilot CLI."
-    ),
+    "import": Command("tools", "Read histories of an SDK, or sessions of coding agents."),
     "mock": Command("worker", "Serve a stored run as the provider that answered it."),
     "publish": Command("tools", "Publish recorded runs to the events topic."),
     "replay": Command("worker", "Assemble a time range of the events topic again."),

@@ -39,9 +39,7 @@ LOOK_EVERY: Final = 0.2  # seconds
 
 @click.command(short_help="Run everything on this machine, with the dashboard.")
 @click.option("--fleet", is_flag=True, help="Have recorded agents talk, so that the dashboard has something to show.")
-@click.option(
-    "--mine", is_flag=True, help="Import what Claude Code, Codex, Gemini CLI and Copilot CLI have, and follow it."
-)
+@click.option("--mine", is_flag=True, help="Import the sessions of your coding agents, and follow them.")
 @click.option("--open", "browser", is_flag=True, help="Open the dashboard in a browser.")
 def dev(*, fleet: bool, mine: bool, browser: bool) -> None:
     """Start a broker, the topics, a worker and the gateway with its dashboard; Ctrl-C stops them all.
@@ -81,7 +79,7 @@ def _welcome(console: Console, found: Stage) -> None:
 
   In another terminal, your own agents:
     turnmill run -- python agent.py                          a program, unchanged; so are node, claude, codex, …
-    turnmill import --from claude-code                       its sessions on this disk (codex, gemini-cli, copilot-cli)
+    turnmill import --from claude-code                       the sessions that it keeps here (codex, gemini-cli, …)
     export OPENAI_BASE_URL={base}/openai/v1       or its provider's address
     export ANTHROPIC_BASE_URL={base}/anthropic
 

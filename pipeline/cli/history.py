@@ -26,9 +26,7 @@ Document = dict[str, Any]
 READERS: Final[dict[str, Reader]] = {form.name: form.reader for form in FORMATS.values() if form.reader is not None}
 
 
-@click.command(
-    "import", short_help="Read histories of an SDK, or sessions of Claude Code, Codex, Gemini CLI and Copilot CLI."
-)
+@click.command("import", short_help="Read histories of an SDK, or sessions of coding agents.")
 @click.option("--from", "form", required=True, type=click.Choice([*SOURCES, *READERS]), help="Whose messages they are.")
 @click.option("--thread", "thread_id", help="Id of the conversation, for a single one.")
 @click.option("--agent", "agent_id", default="agent", show_default=True, help="Id of the agent that spoke.")
@@ -56,7 +54,7 @@ def import_(
     the conversation's `thread_id` or `id`. Without an id, the file's name is the conversation's; importing a history
     again, grown or not, gives the same turns.
 
-    `--from claude-code`, `codex`, `gemini-cli` and `copilot-cli` read the sessions that these programs keep on this
+    `--from claude-code`, `codex`, `gemini-cli`, `copilot-cli` and `opencode` read the sessions that these programs keep on this
     disk: all of them, or those below each PATH. They publish what isn't stored yet, and nothing leaves this machine.
     Importing again adds what is new.
     """

@@ -1,4 +1,4 @@
-"""The files in which Claude Code, Codex, Gemini CLI and Copilot CLI keep sessions on this disk, and their lines."""
+"""The files in which coding agents keep sessions on this disk, and their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`turnmill import --from claude-code` and its like: sessions to the events topic, or to standard output."""
+"""`turnmill import --from claude-code | codex | …`: sessions to the events topic, or to standard output."""
 
 from __future__ import annotations
 

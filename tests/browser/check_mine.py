@@ -36,6 +36,7 @@ def test_ones_own_thread_is_on_the_screen_within_a_minute(tmp_path: Path, opened
         "CODEX_HOME": str(tmp_path),
         "GEMINI_CLI_HOME": str(tmp_path),
         "COPILOT_HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path),
         "TURNMILL_CACHE": str(CACHE),
     }
     dev = Dev(tmp_path / "home", **variables)
@@ -59,6 +60,7 @@ def test_a_kill_and_its_recovery_are_told(tmp_path: Path, opened: Open) -> None:
         "CODEX_HOME": str(tmp_path),
         "GEMINI_CLI_HOME": str(tmp_path),
         "COPILOT_HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path),
         "TURNMILL_CACHE": str(CACHE),
     }
     dev = Dev(tmp_path / "home", **nobody)

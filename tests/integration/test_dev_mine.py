@@ -23,6 +23,7 @@ def test_own_sessions_are_shown_and_followed(tmp_path: Path) -> None:
         CODEX_HOME=str(home),
         GEMINI_CLI_HOME=str(home),
         COPILOT_HOME=str(home),
+        XDG_DATA_HOME=str(home),
     )
     with dev.running("--mine"):
         dev.until(lambda: dev.ask("/v1/status")["store"]["turns"] == 4)
@@ -44,6 +45,11 @@ def test_without_any_session_it_says_so(tmp_path: Path) -> None:
         CODEX_HOME=str(tmp_path / "none"),
         GEMINI_CLI_HOME=str(tmp_path),
         COPILOT_HOME=str(tmp_path),
+        XDG_DATA_HOME=str(tmp_path),
     )
     with dev.running("--mine"):
-        dev.until(lambda: "there are no sessions of Claude Code, Codex, Gemini CLI, Copilot CLI" in dev.log.read_text())
+        dev.until(
+            lambda: (
+                "there are no sessions of Claude Code, Codex, Gemini CLI, Copilot CLI, opencode" in dev.log.read_text()
+            )
+        )

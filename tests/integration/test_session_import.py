@@ -28,6 +28,7 @@ def variables(settings: Settings, home: Path) -> dict[str, str]:
         CODEX_HOME=str(home),
         GEMINI_CLI_HOME=str(home),
         COPILOT_HOME=str(home),
+        XDG_DATA_HOME=str(home),
     )
 
 
