@@ -54,9 +54,9 @@ def import_(
     the conversation's `thread_id` or `id`. Without an id, the file's name is the conversation's; importing a history
     again, grown or not, gives the same turns.
 
-    `--from claude-code`, `codex`, `gemini-cli`, `copilot-cli` and `opencode` read the sessions that these programs keep on this
-    disk: all of them, or those below each PATH. They publish what isn't stored yet, and nothing leaves this machine.
-    Importing again adds what is new.
+    `--from claude-code`, `codex`, `gemini-cli`, `copilot-cli` and `opencode` read the sessions that these programs
+    keep on this disk: all of them, or those below each PATH. They publish what isn't stored yet, and nothing leaves
+    this machine. Importing again adds what is new.
     """
     if form in SOURCES:
         if thread_id is not None or publish:

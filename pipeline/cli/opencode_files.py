@@ -20,7 +20,8 @@ from topics.json_text import Fields
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 
-SESSIONS: Final = "SELECT * FROM session WHERE time_updated > ? ORDER BY time_created, id"
+FACTS: Final = ("id", "parent_id", "directory", "title", "version", "time_updated")
+SESSIONS: Final = f"SELECT {', '.join(FACTS)} FROM session WHERE time_updated > ? ORDER BY time_created, id"  # noqa: S608
 MESSAGES: Final = """SELECT id, data, time_created FROM message
     WHERE session_id = ? AND (time_created, id) > (?, ?) ORDER BY time_created, id"""
 PARTS: Final = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
@@ -164,11 +165,9 @@ class Database:
 
     def sessions(self, since: int) -> Iterator[Fields]:
         """Yield the sessions that were touched since, a session before those that were spawned or forked from it."""
-        found = self.rows.execute(SESSIONS, (since,))
-        names = [name for name, *_ in found.description]
-        for row in found.fetchall():
-            told = dict(zip(names, row, strict=True))
-            yield {key: one.decode("utf-8", "replace") if isinstance(one, bytes) else one for key, one in told.items()}
+        for row in self.rows.execute(SESSIONS, (since,)).fetchall():
+            told = [fact.decode("utf-8", "replace") if isinstance(fact, bytes) else fact for fact in row]
+            yield dict(zip(FACTS, told, strict=True))
 
     def ids(self, session: str) -> Iterator[str]:
         """Yield the ids of a session's messages."""

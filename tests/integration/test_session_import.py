@@ -13,10 +13,11 @@ from typing import Any
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
-from tests.support.sessions import Claude, Codex, Copilot, write
+from tests.support.sessions import Claude, Codex, Copilot, Opencode, write
 from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 
 def variables(settings: Settings, home: Path) -> dict[str, str]:
@@ -118,6 +119,46 @@ async def test_sessions_are_stored_as_they_are_printed_and_once(applied_settings
         assert main["turns"][-1]["meta:branch"]["follows"] == main["turns"][-2]["meta:branch"]["run"]
         out, _ = await turnmill(settings, tmp_path, "dlq", "list", "--json")
         assert out == ""
+    finally:
+        worker.end()
+
+
+async def test_the_database_of_opencode_is_stored_once_and_as_it_grows(
+    applied_settings: Settings, tmp_path: Path
+) -> None:
+    settings = applied_settings.model_copy(update={"idle_timeout": 2.0, "terminal_grace": 0.2})
+    opencode, child = Opencode("one"), Opencode("two", parent="ses_one")
+    opencode.ask("Find the oven")
+    opencode.answer("I look.", opencode.call("c1"), finish="tool-calls")
+    child.ask("Where is it?")
+    child.answer("In the kitchen.")
+    opencode.write(tmp_path)
+    child.write(tmp_path)
+    worker = WorkerProcess(settings).start()
+    try:
+        _, said = await turnmill(settings, tmp_path, "import", "--from", "opencode")
+        assert "opencode: 1 file, 2 new runs, 0 stored before" in said
+        await wait_until_stored(settings, 4, [worker])
+        opencode.answer("It is in the kitchen.")
+        opencode.ask("Bake bread")
+        opencode.answer("Baked.")
+        opencode.write(tmp_path)
+        _, said = await turnmill(settings, tmp_path, "import", "--from", "opencode")
+        assert "2 new runs, 1 stored before" in said
+        await wait_until_stored(settings, 7, [worker])
+        _, said = await turnmill(settings, tmp_path, "import", "--from", "opencode")
+        assert "0 new runs" in said
+        main, spawned = await threads(settings, *(thread_uuid(one.session)[0] for one in (opencode, child)))
+        assert (main["title"], main["metadata"]["cwd"]) == ("A listing", "/home/ada/oven")
+        assert [turn.get("completion_status") for turn in main["turns"]] == [
+            *(None, "interrupted"),  # nobody went on with it
+            "complete",
+            *(None, "complete"),
+        ]
+        assert main["turns"][2]["meta:run_id"] == f"{main['turns'][1]['meta:run_id']}+9"
+        assert [turn["total_usage"]["input_tokens"] for turn in main["turns"] if "total_usage" in turn] == [100] * 3
+        assert spawned["relationships"]["links"][0]["thread_id"] == main["thread_id"]
+        assert (await turnmill(settings, tmp_path, "dlq", "list", "--json"))[0] == ""
     finally:
         worker.end()
 

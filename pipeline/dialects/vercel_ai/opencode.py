@@ -114,7 +114,7 @@ def _word(part: Fields) -> Fields | None:
     kind = part["type"]
     if kind == "file":
         named = {"filename": part["filename"]} if part.get("filename") else {}
-        return {"type": "file", "url": part["url"], "mediaType": part["mime"], **named}
+        return {"type": "file", "url": part["url"] + "", "mediaType": part["mime"] + "", **named}
     if kind not in WORDS or part.get("synthetic") or part.get("ignored"):
         return None
     return {"type": "text", "text": part["prompt"] if kind == "subtask" else part["text"]}
@@ -128,12 +128,12 @@ def _events(part: Fields, at: int) -> Iterator[tuple[Fields, int]]:
         metadata = {"providerMetadata": part["metadata"]} if part.get("metadata") else {}
         if part["text"] or metadata:
             yield {"type": f"{kind}-start", "id": name}, time.get("start") or at
-            yield {"type": f"{kind}-delta", "id": name, "delta": part["text"]}, time.get("start") or at
+            yield {"type": f"{kind}-delta", "id": name, "delta": part["text"] + ""}, time.get("start") or at
             yield {"type": f"{kind}-end", "id": name, **metadata}, time.get("end") or at
     elif kind == "tool":
         yield from _call(part, part["state"], at)
     elif kind == "file":
-        yield {"type": "file", "url": part["url"], "mediaType": part["mime"]}, at
+        yield {"type": "file", "url": part["url"] + "", "mediaType": part["mime"] + ""}, at
     elif kind == "step-start":
         yield {"type": "start-step"}, at
     elif kind == "step-finish":
@@ -146,12 +146,12 @@ def _events(part: Fields, at: int) -> Iterator[tuple[Fields, int]]:
 
 def _call(part: Fields, state: Fields, at: int) -> Iterator[tuple[Fields, int]]:
     """Yield a call whose input is whole, and its result."""
-    call, time, metadata = {"toolCallId": part["callID"]}, state.get("time") or {}, part.get("metadata") or {}
+    call, time, metadata = {"toolCallId": part["callID"] + ""}, state.get("time") or {}, part.get("metadata") or {}
     own = {key: value for key, value in metadata.items() if key != "providerExecuted"}
     more = {"providerExecuted": True} if metadata.get("providerExecuted") else {}
     if state["status"] == "pending":
         return
-    made = {"type": "tool-input-available", **call, "toolName": part["tool"], "input": state["input"], **more}
+    made = {"type": "tool-input-available", **call, "toolName": part["tool"] + "", "input": state["input"], **more}
     yield {**made, **({"providerMetadata": own} if own else {})}, time.get("start") or at
     end = time.get("end") or at
     if state["status"] == "error":

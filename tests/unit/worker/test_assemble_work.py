@@ -241,7 +241,9 @@ async def test_a_producer_that_takes_no_marks_is_logged_once_a_minute(
     producer.deliver()
     assert not await flush
     assert [await work.flush() for _ in range(3)] == [False] * 3
-    assert [record.getMessage() for record in caplog.records] == ["the producer accepts no records: ConnectionError('away')"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the producer accepts no records: ConnectionError('away')"
+    ]
 
 
 @pytest.mark.parametrize(
