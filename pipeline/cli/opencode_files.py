@@ -52,9 +52,16 @@ class Row:
 
     @property
     def done(self) -> bool:
-        """Return True if nobody writes it any more: a prompt may still get its parts."""
-        time = (self.info or {}).get("time")
-        return self.info is None or (self.answers and isinstance(time, dict) and bool(time.get("completed")))
+        """Return True if nobody writes it any more.
+
+        A prompt may still get its parts; so may the answer that a command of the user's own has, which no model gave.
+        """
+        if self.info is None:
+            return True
+        time, tokens = self.info.get("time"), self.info.get("tokens")
+        over = self.answers and isinstance(time, dict) and bool(time.get("completed"))
+        counted = isinstance(tokens, dict) and bool(tokens.get("output"))
+        return over and (counted or any(self.info.get(key) for key in ("finish", "error")))
 
 
 class Sessions(Lines):

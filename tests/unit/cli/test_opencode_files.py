@@ -94,6 +94,24 @@ def test_what_is_being_written_is_read_as_far_as_it_is_final(tmp_path: Path) -> 
     assert len(store.runs) == len(again.runs) == 1
 
 
+def test_a_command_of_the_users_own_ends_before_its_result_is_there(tmp_path: Path) -> None:
+    opencode, store = conversation(), Store()
+    opencode.ask({"type": "text", "text": "The user executed a tool", "synthetic": True})
+    opencode.answer(opencode.call("c2", "running"), finish=None)["time"]["completed"] = 1_768_903_999_000
+    reading = Import(SOURCES["opencode"], store)
+
+    async def follow() -> None:
+        file = reading.open(opencode.write(tmp_path))
+        await reading.read(file, lambda _: None)
+        opencode.rows[-1][1][1]["state"].update(status="completed", output="b.txt")
+        opencode.write(tmp_path)
+        await reading.read(file, lambda _: None)
+
+    asyncio.run(follow())
+    (run,) = store.runs
+    assert [event["output"] for event in run.events if "output" in event] == ["a.txt", "b.txt"]
+
+
 def test_a_prompt_that_was_taken_back_is_a_branch(tmp_path: Path) -> None:
     opencode, store = conversation(), Store()
     first = opencode.rows[0][0]["id"]
