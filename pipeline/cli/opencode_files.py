@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from pipeline.cli.session_files import Lines
+from pipeline.cli.session_lines import Lines
 from topics.json_text import Fields
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord

@@ -1,37 +1,33 @@
-"""The files in which coding agents keep sessions on this disk, and their lines."""
+"""The files in which coding agents keep sessions on this disk, and who reads them."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pipeline.cli.opencode_files import Sessions
+from pipeline.cli.session_lines import Lines, Whole, object_of
 from pipeline.dialects.anthropic.copilot_session import Copilot
 from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.gemini.session import Chat
 from pipeline.dialects.openai_responses.rollout import Rollout
 from pipeline.dialects.transcript import Homes, Reader
 from pipeline.dialects.vercel_ai.opencode import Sessions as Conversations
-from turnmill.envelope import loads
-from turnmill.errors import CallerError, InvalidRecord
-from turnmill.limits import EVENT_BYTES
+from turnmill.errors import CallerError
 
 AGENT: Final = "agent-"  # how names of sub-agents' files begin
 HEAD: Final = 16_384  # bytes in which a session says when it began, and whether it is a fork
 TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
-PORTION: Final = 1 << 20  # bytes that are read at a time
 UUID: Final = 36  # characters
 EVENTS: Final = "events.jsonl"  # in a folder with the session's id
 NAMED: Final = re.compile(
     r"^name: *(?:[|>][-+]?\n +)?(.+?) *$", re.MULTILINE
 )  # in YAML; of a longer one its first line
-SESSION_BYTES: Final = 256 << 20  # of a file that is read as a whole
-
-Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,83 +81,6 @@ def name_of(file: Path) -> str:
     return (file.parent.name if file.name == EVENTS else file.stem)[-UUID:]
 
 
-class Lines:
-    """The lines of a file that grows: `read` goes on where it stopped.
-
-    `broken`: the numbers of those that are no JSON object, or their ids.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.offset = 0  # bytes of whole lines that were read
-        self.broken: list[int | str] = []
-        self.number = 0  # of the last line
-
-    @staticmethod
-    def extent(path: Path) -> int:
-        """Return a number that grows with the file."""
-        return path.stat().st_size
-
-    def read(self) -> Iterator[tuple[Fields, int]]:
-        """Yield (object, bytes) of each new line. A last line that isn't whole yet is left for the next time."""
-        with self.path.open("rb") as file:
-            file.seek(self.offset)
-            while line := file.readline(EVENT_BYTES):
-                size = len(line)
-                while line[-1:] != b"\n" and (more := file.readline(PORTION)):  # too long: the rest is not held
-                    size, line = size + len(more), more[-1:]
-                value = _object(line)
-                if value is None and line[-1:] != b"\n":
-                    return
-                self.offset += size
-                self.number += 1
-                if value is not None:
-                    yield value, size
-                elif line.strip():
-                    self.broken.append(self.number)
-
-    @property
-    def here(self) -> int | str:
-        """The place of the last line: its number, or its id."""
-        return self.number
-
-    @property
-    def rest(self) -> int:
-        """Bytes that were not read: of a line that is not whole."""
-        return self.path.stat().st_size - self.offset
-
-
-class Whole(Lines):
-    """A session in one JSON object, whose messages are the lines; it is read as a whole whenever it has changed.
-
-    One that goes on as lines in a file beside it has none.
-    """
-
-    def read(self) -> Iterator[tuple[Fields, int]]:
-        """Yield (object, bytes) of its facts, and of all its messages."""
-        size, before = self.path.stat().st_size, self.offset
-        if size == before or self.path.with_suffix(".jsonl").exists():
-            return
-        value = _object(self.path.read_bytes()) if size <= SESSION_BYTES else None
-        if value is None:  # it is being written, or can't be read
-            self.broken, self.number = [1], 1
-            return
-        self.offset, self.broken = size, []
-        messages = value.pop("messages", None)
-        yield value, size - before
-        for self.number, message in enumerate(messages if isinstance(messages, list) else (), 1):
-            if isinstance(message, dict):
-                yield message, 0
-
-
-def _object(line: bytes) -> Fields | None:
-    try:
-        value = loads(line)
-    except (InvalidRecord, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _claude_code() -> Path:
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects"
 
@@ -187,7 +106,7 @@ def _session(path: Path, homes: Homes) -> Reader:
     if not path.name.startswith(AGENT):
         return Session(str(path), name_of(path), homes)
     sidecar = path.with_suffix(".meta.json")
-    kind = (_object(sidecar.read_bytes()) or {}).get("agentType") if sidecar.exists() else None
+    kind = (object_of(sidecar.read_bytes()) or {}).get("agentType") if sidecar.exists() else None
     session = next((line.get("sessionId") for line, _ in Lines(path).read()), None)
     return Session(str(path), str(session), homes, path.stem.removeprefix(AGENT), str(kind or "agent"))
 
@@ -210,12 +129,6 @@ def _events(path: Path, homes: Homes) -> Reader:
     return Copilot(str(path), name_of(path), homes, title)
 
 
-def _kept(path: Path) -> type[Lines]:
-    from pipeline.cli.opencode_files import Sessions  # noqa: PLC0415  # they are lines, too
-
-    return Sessions
-
-
 @cache
 def _titles(index: Path) -> dict[str, str]:
     """Return the names that sessions of Codex were given; the last one counts."""
@@ -233,6 +146,6 @@ SOURCES: Final = {
         _opencode,
         ("opencode*.db", "session/*/ses_*.json"),
         lambda path, homes: Conversations(str(path), homes),
-        _kept,
+        lambda _: Sessions,
     ),
 }

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pipeline.cli.session_files import Lines, Source, name_of
+from pipeline.cli.session_files import Source, name_of
+from pipeline.cli.session_lines import Lines
 from pipeline.dialects.transcript import Homes, Opened, Over, Reader, Said
 from topics.json_text import Fields
 from turnmill.capture.fitting import fitted
