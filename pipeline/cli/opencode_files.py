@@ -27,6 +27,7 @@ MESSAGES: Final = """SELECT id, data, time_created FROM message
 PARTS: Final = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
 DAY: Final = 86_400_000  # ms: a session that was not touched so long before the newest one is not looked at again
 ANSWERED: Final = ("completed", "error")
+ABOVE: Final = 2  # folders, from that of a session's file to the one that has those of messages and parts
 Place = tuple[int, str]
 
 
@@ -221,7 +222,7 @@ class Folder:
             yield self.objects(file.stem, data), len(data)
 
     def _files(self, kind: str, name: str) -> list[Path]:
-        return sorted((self.session.parents[2] / kind / name).glob("*.json"))
+        return sorted((self.session.parents[ABOVE] / kind / name).glob("*.json"))
 
     def _row(self, file: Path) -> Row:
         info = self.objects(file.stem, file.read_bytes())
@@ -232,8 +233,10 @@ class Folder:
 
 @contextmanager
 def opened(path: Path, objects: Objects) -> Iterator[Database | Folder]:
-    """Open what opencode keeps here. Raises OSError where it is no such database."""
+    """Open what opencode keeps here. Raises OSError if that is neither such a database nor such a file."""
     if path.suffix != ".db":
+        if len(path.parents) <= ABOVE or not (path.parents[ABOVE] / "message").is_dir():
+            raise OSError(0, "no session of opencode: name opencode.db, or a file session/PROJECT/ses_….json")
         yield Folder(path, objects)
         return
     # Without a log beside it nobody writes: it is read as it is, for else SQLite makes the log's files.

@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pipeline.cli.opencode_files import Sessions
 from pipeline.cli.session_files import SOURCES
 from pipeline.cli.session_import import Import
@@ -190,3 +192,12 @@ def test_the_time_of_the_log_tells_that_there_is_more(tmp_path: Path) -> None:
         database.execute("UPDATE session SET title = 'Files'")
         database.commit()
         assert Sessions.extent(path) > before
+
+
+@pytest.mark.parametrize("name", ["export.json", "a/b/c/export.json"])
+def test_another_file_is_named_as_none_of_opencodes(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text('{"info": {"id": "ses_1"}, "messages": []}')
+    with pytest.raises(OSError, match=r"name opencode\.db"):
+        list(Sessions(file).read())
