@@ -53,7 +53,7 @@ DEAD_LETTERS = Topic(
     "original bytes",
     "delete",
     30 * DAY_MS,
-    "What could not be assembled, and why.",
+    "What could not be assembled, stored or delivered, and why.",
     OUTPUT_BYTES,
 )
 STATE = Topic(

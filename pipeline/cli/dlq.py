@@ -36,7 +36,7 @@ AT_ONCE: Final = 200  # dead letters in memory while they are sent
 
 @click.group(short_help="List, show and redrive dead letters.")
 def dlq() -> None:
-    """List, show and redrive dead letters: records that could not be assembled.
+    """List, show and redrive dead letters: records that could not be assembled, stored or delivered.
 
     A dead letter is named by its place on the dead-letters topic, PARTITION:OFFSET.
     """

@@ -1,4 +1,4 @@
-"""The tokens of the store in a gateway's memory, at most a second old."""
+"""The tokens of the store in a gateway's memory: at most a second old, or five minutes while the store is away."""
 
 from __future__ import annotations
 
