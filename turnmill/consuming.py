@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar
 from turnmill.errors import CallerError, InvalidRecord
 
 if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is consumed
-    from turnmill.group_reader import GroupReader, Heard, Start
+    from turnmill.group_reader import GroupReader, Received, Start
     from turnmill.settings import ClientSettings
 
 Item = TypeVar("Item")
@@ -68,7 +68,7 @@ class Consumed(Generic[Item]):
         self._unreadable = unreadable
         self._body_within = body_within
         self._reader: GroupReader | None = None
-        self._given: Heard | None = None
+        self._given: Received | None = None
         self._closing = False
         self._begun = False
 
@@ -96,7 +96,7 @@ class Consumed(Generic[Item]):
 
         reader = GroupReader(self._settings, self._topic, self._group, self._start, self._body_within)
         self._reader = reader
-        waiting: deque[Heard] = deque()
+        waiting: deque[Received] = deque()
         try:
             await reader.open()
             while not self._closing:
@@ -119,7 +119,7 @@ class Consumed(Generic[Item]):
         finally:
             await self._leave()
 
-    def _item(self, heard: Heard) -> Item | None:
+    def _item(self, heard: Received) -> Item | None:
         try:
             return self._read(heard.record)
         except InvalidRecord as error:

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Received:
     """A record, and the generation in which it was received."""
 
     generation: int
@@ -135,7 +135,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         )
         return bounded(consumer)
 
-    async def poll(self) -> list[Heard]:
+    async def poll(self) -> list[Received]:
         """Return the records that come within POLL_MS. Raises BrokerError."""
         assert self._consumer is not None  # `open` came first
         if not self._flowing.is_set():
@@ -159,9 +159,9 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         # positions are set are dropped, since they are read again from there; all others are of this generation.
         if not self._flowing.is_set():
             return []
-        return [Heard(self.generation, place, record) for place, records in found.items() for record in records]
+        return [Received(self.generation, place, record) for place, records in found.items() for record in records]
 
-    def current(self, heard: Heard) -> bool:
+    def current(self, heard: Received) -> bool:
         """Return True if the record's partition is still ours and no rebalance is under way."""
         return heard.generation == self.generation and self._flowing.is_set()
 
@@ -175,7 +175,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         """Note that no record is being processed."""
         self._idle.set()
 
-    def done(self, heard: Heard) -> None:
+    def done(self, heard: Received) -> None:
         """Note that the partition is processed up to this record, unless it was reassigned meanwhile."""
         if heard.generation == self.generation:
             self._done[heard.place] = heard.record.offset + 1

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from pipeline.cli.session_files import Source, name_of
 from pipeline.cli.session_lines import Lines
-from pipeline.dialects.transcript import Homes, Opened, Over, Reader, Said
+from pipeline.dialects.transcript import Homes, Reader, RunEvent, RunOpened, RunOver
 from topics.json_text import Fields
 from turnmill.capture.fitting import fitted
 from turnmill.errors import InvalidRecord
@@ -37,7 +37,7 @@ class Sink(Protocol):
         """Return the number of stored events of each run of a thread that has any."""
         ...
 
-    def run(self, opened: Opened, dialect: str, first_seq: int) -> Output:
+    def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run, or go on with it from one of its events on."""
         ...
 
@@ -46,7 +46,7 @@ class Sink(Protocol):
 class Part:
     """A run as it is handed on: the events from `first` on. `known` of them are stored, and it is closed then."""
 
-    opened: Opened
+    opened: RunOpened
     first: int
     known: int | None
     output: Output | None = None
@@ -56,7 +56,7 @@ class Part:
 class Running:
     """A run whose lines are read. `index`: of its next event; `sent_at`: `time.monotonic()` of the last one."""
 
-    opened: Opened
+    opened: RunOpened
     stored: Mapping[str, int]
     part: Part
     index: int = 0
@@ -139,14 +139,14 @@ class Import:
         for step in steps:
             await self._take(file, step)
 
-    async def _take(self, file: File, step: Opened | Said | Over) -> None:
-        if isinstance(step, Opened):
+    async def _take(self, file: File, step: RunOpened | RunEvent | RunOver) -> None:
+        if isinstance(step, RunOpened):
             file.running[step.chain] = await self._begun(step)
             return
         running = file.running.get(step.chain)
         if running is None:
             return
-        if isinstance(step, Said):
+        if isinstance(step, RunEvent):
             await self._said(running, step, file.reader.dialect)
             return
         del file.running[step.chain]
@@ -155,7 +155,7 @@ class Import:
             running.part.output = None
         self._left(running)
 
-    async def _begun(self, opened: Opened) -> Running:
+    async def _begun(self, opened: RunOpened) -> Running:
         before = opened.info.get("continues")
         if before is not None:
             opened.info["continues"] = self._newest.get((opened.thread, before), before)
@@ -164,7 +164,7 @@ class Import:
         stored = self._stored[opened.thread]
         return Running(opened, stored, Part(opened, 0, stored.get(opened.run)))
 
-    async def _said(self, running: Running, said: Said, dialect: str) -> None:
+    async def _said(self, running: Running, said: RunEvent, dialect: str) -> None:
         index, running.index = running.index, running.index + 1
         running.at = said.at
         if running.part.output is not None and await self._is_closed(running):
@@ -186,7 +186,7 @@ class Import:
             slim: Fields = {key: value for key, value in said.event.items() if key != "tool_use_result"}
             await part.output.send(fitted(slim), at=said.at)
 
-    def _run(self, opened: Opened, dialect: str, first_seq: int) -> Output:
+    def _run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         try:
             return self._sink.run(opened, dialect, first_seq)
         except InvalidRecord:  # the words that began it are too large

@@ -22,7 +22,7 @@ from pipeline.cli.progress import transfer
 from pipeline.cli.session_files import Source, files_of, in_order, paths_of
 from pipeline.cli.session_import import Counts, File, Import, Output
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.transcript import Opened
+from pipeline.dialects.transcript import RunOpened
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.thread_document import thread_document
@@ -174,7 +174,7 @@ class Topic:
         """Return the number of stored events of each run of a thread."""
         return await self._store.run_events(ThreadKey.of(thread_uuid(thread, self._tenant)[0], self._tenant))
 
-    def run(self, opened: Opened, dialect: str, first_seq: int) -> Output:
+    def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run, or go on with it."""
         return self._publisher.run(
             thread_id=opened.thread,
@@ -197,7 +197,7 @@ class Printed:
         """Return nothing: all is printed."""
         return {}
 
-    def run(self, opened: Opened, dialect: str, first_seq: int) -> Output:
+    def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run."""
         thread, external_id = thread_uuid(opened.thread)
         info = opened.info if external_id is None else {**opened.info, "external_id": external_id}

@@ -15,7 +15,7 @@ from topics.json_text import Fields
 MAIN: Final = ""
 
 
-class Opened(NamedTuple):
+class RunOpened(NamedTuple):
     """A run begins in `chain`, one of the file's conversations. `info` is its `run` object; all ids are public ones."""
 
     chain: str
@@ -25,7 +25,7 @@ class Opened(NamedTuple):
     info: Fields
 
 
-class Said(NamedTuple):
+class RunEvent(NamedTuple):
     """The next event of the chain's run, at epoch ms. `ends`: the run is over by it, unless it goes on all the same."""
 
     chain: str
@@ -34,14 +34,14 @@ class Said(NamedTuple):
     ends: bool = False
 
 
-class Over(NamedTuple):
+class RunOver(NamedTuple):
     """Nothing more comes of the chain's run."""
 
     chain: str
     end: str  # as in the envelope
 
 
-Step = Opened | Said | Over
+Step = RunOpened | RunEvent | RunOver
 
 
 class Reader(Protocol):

@@ -22,7 +22,7 @@ PATIENCE_MS: Final = 30_000  # time to wait for an acknowledgement
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CommandStatus:
     """A command's state, since when (epoch ms), and the reason, if that is known."""
 
     state: State
@@ -30,34 +30,34 @@ class Standing:
     reason: str | None = None
 
 
-def requested(at: int) -> Standing:
+def requested(at: int) -> CommandStatus:
     """Return the standing of a new command."""
-    return Standing("requested", at)
+    return CommandStatus("requested", at)
 
 
-def acknowledged(before: Standing, state: object, at: int, reason: str | None = None) -> Standing:
+def acknowledged(before: CommandStatus, state: object, at: int, reason: str | None = None) -> CommandStatus:
     """Return the standing after the program has published a state: acknowledged, completed or refused."""
     if before.state in FINAL or state not in ("acknowledged", "completed", "refused") or before.state == state:
         return before
-    return Standing(state, at, reason)
+    return CommandStatus(state, at, reason)
 
 
-def run_ended(before: Standing, end: str, at: int) -> Standing:
+def run_ended(before: CommandStatus, end: str, at: int) -> CommandStatus:
     """Return the standing after the run has ended."""
     if before.state in FINAL:
         return before
-    return Standing("ended" if before.state == "acknowledged" else "completed", at, end)
+    return CommandStatus("ended" if before.state == "acknowledged" else "completed", at, end)
 
 
-def told(before: Standing, state: object, at: int, reason: str | None = None) -> Standing:
+def told(before: CommandStatus, state: object, at: int, reason: str | None = None) -> CommandStatus:
     """Return the standing after a gateway's record; a final state is not changed."""
     behind = state == before.state or (state == "unanswered" and before.state != "requested")
     if before.state in FINAL or state not in TOLD or behind:
         return before
-    return Standing(state, at, reason)
+    return CommandStatus(state, at, reason)
 
 
-def waited(before: Standing, now: int) -> Standing:
+def waited(before: CommandStatus, now: int) -> CommandStatus:
     """Return the standing at time `now`: unanswered, if there was no acknowledgement for too long."""
     if before.state != "requested" or now < before.at + PATIENCE_MS:
         return before

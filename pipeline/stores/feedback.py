@@ -22,7 +22,7 @@ from topics.thread_key import ThreadKey
 Row = dict[str, Any]
 
 
-class Said(NamedTuple):
+class ReceivedFeedback(NamedTuple):
     """A feedback record with its time (epoch ms of the broker) and its offset, which order the records of one id."""
 
     record: FeedbackRecord
@@ -33,12 +33,12 @@ class Said(NamedTuple):
 class Feedback(Connected):
     """A store with feedback. Every method raises StoreError."""
 
-    async def add_feedback(self, said: Sequence[Said]) -> int:
+    async def add_feedback(self, said: Sequence[ReceivedFeedback]) -> int:
         """Store feedback; return how many records were skipped since their thread is erased.
 
         A record that is stored already, or older than the stored one, changes nothing.
         """
-        newest: dict[tuple[str, str], tuple[ThreadKey, Said]] = {}
+        newest: dict[tuple[str, str], tuple[ThreadKey, ReceivedFeedback]] = {}
         for one in sorted(said, key=lambda one: (one.at, one.offset)):
             key = thread_of(one.record)
             newest[key_text(key), column_text(one.record["id"]) or ""] = key, one
@@ -91,7 +91,7 @@ def thread_of(record: FeedbackRecord) -> ThreadKey:
     return ThreadKey.of(record["thread_id"], record.get("tenant"))
 
 
-def _row(text: str, id_: str, key: ThreadKey, said: Said) -> Row:
+def _row(text: str, id_: str, key: ThreadKey, said: ReceivedFeedback) -> Row:
     record = said.record if said.record["value"] is not None else None
     return {
         "thread_key": text,

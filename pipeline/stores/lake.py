@@ -28,7 +28,7 @@ from pipeline.stores.errors import StoreError
 from pipeline.stores.lake_offsets import Source
 from pipeline.stores.lake_place import LakeLocation, TableState
 from pipeline.stores.lake_read import of_tenant, of_threads, on_days
-from pipeline.stores.lake_standing import Standing
+from pipeline.stores.lake_standing import TurnRanks
 from pipeline.stores.lake_table import Committed, LakeTable
 from pipeline.stores.lake_upkeep import Compacted, Expired
 from topics.thread_key import ThreadKey
@@ -161,7 +161,7 @@ class Lake:
     def _merge(self, batch: lake_rows.Batch, source: Source, erases: bool) -> list[Committed]:  # noqa: FBT001  # by _in_thread
         turns, usage = (self._table(name) for name in COLUMNS)
         first = turns.merge(batch.turns, lambda: batch.ranks, batch.days, source, erases=erases)
-        standing = Standing(turns, batch, first)
+        standing = TurnRanks(turns, batch, first)
         second = usage.merge(batch.usage, standing.ranks, batch.days, source, erases=erases)
         if erases:
             for table in (turns, usage):

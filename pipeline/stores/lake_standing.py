@@ -10,7 +10,7 @@ from pipeline.stores.lake_rows import Batch
 from pipeline.stores.lake_table import Committed, LakeTable
 
 
-class Standing:
+class TurnRanks:
     """The ranks by which a batch's usage rows are merged; taken from `turns`, since a turn may have no usage row."""
 
     def __init__(self, turns: LakeTable, batch: Batch, merged: Committed) -> None:

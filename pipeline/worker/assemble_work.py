@@ -53,7 +53,7 @@ MANY: Final = 1000  # records of a partition; compared to their cost, checking e
 
 
 @dataclass(slots=True)
-class Held:
+class AssignedPartition:
     """A partition, its unsent results, and the floor that is kept until all of them are with the producer.
 
     `due`: parked runs that are over, in the order in which they ended.
@@ -97,7 +97,7 @@ class AssembleWork:
         self.retry = Retry("assemble", partial(counts.metrics.add, m.CONTENT_FAILURES))
         tell_use = any(one.enforce in COMMANDS for one in settings.budget_list)
         self.limits = replace(limits_of(settings), tell_use=tell_use)
-        self.held: dict[int, Held] = {}
+        self.held: dict[int, AssignedPartition] = {}
         self.waiting = StateWaves()  # entries that wait for the delivery of the results that they depend on
         self.ready = StateWaves()  # entries taken by a flush
         self.flushing = asyncio.Lock()
@@ -121,7 +121,7 @@ class AssembleWork:
         for number, start in starts.items():
             partition = Partition(self.dialects, self.limits, start, turns, events, self.fits, words)
             partition.restore(remembered.pop(number))
-            held[number] = Held(partition)
+            held[number] = AssignedPartition(partition)
         self.held = held
         self._stop_reading()
         self.retry.given_up.clear()
@@ -180,7 +180,7 @@ class AssembleWork:
         elif self.reading.partition == partition and self.reading.task.done():
             await self._build_some(self.reading)
 
-    async def _spill(self, held: Held) -> None:
+    async def _spill(self, held: AssignedPartition) -> None:
         """Move runs that have been open for long to the state topic.
 
         If all partitions together exceed the limit, those that exceed their share park runs: in a thread, since a
@@ -195,20 +195,20 @@ class AssembleWork:
             await asyncio.to_thread(parked_runs.park, held.core, share)
             held.weight = parked_runs.weight(held.core)
 
-    def _hold(self, partition: int) -> Held:
+    def _hold(self, partition: int) -> AssignedPartition:
         held = self.held[partition]
         if held.floor is None:
             held.floor = held.core.floor()
         return held
 
-    async def _send(self, number: int, held: Held) -> None:
+    async def _send(self, number: int, held: AssignedPartition) -> None:
         """Hand results to the producer, in order. Those that it does not take now stay, and keep the floor."""
         if self.held.get(number) is held and await self._hand_over(number, held):
             held.floor = None
 
     # ---- parked runs that are over
 
-    def _read_for(self, number: int, held: Held) -> Reading:
+    def _read_for(self, number: int, held: AssignedPartition) -> Reading:
         """Begin to read the records of the due runs; after the disk was full, of one run only."""
         runs = together(held.due, self.limits.run_bytes if self.no_room is None else 0)
         task = asyncio.ensure_future(self._spilled(number, held, runs))
@@ -220,18 +220,18 @@ class AssembleWork:
             self.reading.task.cancel()
             self.reading = None
 
-    def _waits_for_much(self, held: Held) -> bool:
+    def _waits_for_much(self, held: AssignedPartition) -> bool:
         """Return True if more records of the due runs wait, or are to be read, than allowed while others go on."""
         if not held.due:
             return False
         size = sum([due.parked.size for due in held.due.values()])
         return size > self.limits.run_bytes or held.core.ends.awaited_bytes > UNCONFIRMED
 
-    def _goes_on(self, number: int, held: Held) -> bool:
+    def _goes_on(self, number: int, held: AssignedPartition) -> bool:
         """Return False if the partition is revoked, or about to be; its next owner builds the due runs."""
         return not self.retry.given_up.is_set() and self.held.get(number) is held
 
-    async def _catch_up(self, number: int, held: Held) -> None:
+    async def _catch_up(self, number: int, held: AssignedPartition) -> None:
         """Wait for the read under way, or begin one for this partition, and build its runs."""
         self.reading = reading = self.reading or self._read_for(number, held)
         await asyncio.wait([reading.task])
@@ -262,7 +262,7 @@ class AssembleWork:
             raise
         self.reading = None
 
-    async def _send_built(self, number: int, held: Held, records: SpilledRecords) -> None:
+    async def _send_built(self, number: int, held: AssignedPartition, records: SpilledRecords) -> None:
         self.built = records
         try:
             await self._send(number, held)
@@ -271,7 +271,7 @@ class AssembleWork:
 
     # ---- results
 
-    async def _hand_over(self, number: int, held: Held) -> bool:
+    async def _hand_over(self, number: int, held: AssignedPartition) -> bool:
         """Hand results over. Return False if the partition is about to be revoked."""
         out = held.core.out
         while out.oversized:
@@ -307,14 +307,16 @@ class AssembleWork:
         held.entries.move_to(self.waiting)
         return True
 
-    async def _spilled_of(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> SpilledRecords:
+    async def _spilled_of(
+        self, number: int, held: AssignedPartition, run: RunKey, names: Sequence[str]
+    ) -> SpilledRecords:
         """As `_spilled`, for one run. The records of a parked run were just read."""
         if self.built is not None and self.built.run == run and self.built.names.issuperset(names):
             return self.built
         return (await self._spilled(number, held, {run: names}))[run]
 
     async def _spilled(
-        self, number: int, held: Held, runs: Mapping[RunKey, Sequence[str]]
+        self, number: int, held: AssignedPartition, runs: Mapping[RunKey, Sequence[str]]
     ) -> dict[RunKey, SpilledRecords]:
         """Return segments of runs, given by state keys, that are on the state topic, or on their way to it.
 

@@ -8,7 +8,7 @@ from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.feedback import Said
+from pipeline.stores.feedback import ReceivedFeedback
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.burying import Burying, refusal
 from pipeline.worker.group_work import Group, GroupWork
@@ -30,12 +30,12 @@ class FeedbackWriter:
 
     async def apply(self, group: Group) -> None:
         """Store a group; invalid feedback becomes a dead letter. Raises StoreError."""
-        said: list[Said] = []
+        said: list[ReceivedFeedback] = []
         refused: list[tuple[int, Refused]] = []
         for partition, records in group:
             for record in records:
                 try:
-                    said.append(Said(feedback.decode(record.value), record.timestamp, record.offset))
+                    said.append(ReceivedFeedback(feedback.decode(record.value), record.timestamp, record.offset))
                 except InvalidRecord as error:
                     refused.append((partition, refusal(record, error.reason, error.detail)))
         if said:

@@ -81,13 +81,13 @@ def a_stopped_run_is_complete(patch: pytest.MonkeyPatch) -> None:
 
 def every_end_is_a_stop(patch: pytest.MonkeyPatch) -> None:
     def run_ended(before: Any, end: str, at: int) -> Any:
-        return command_states.Standing("ended", at, end) if before.state not in command_states.FINAL else before
+        return command_states.CommandStatus("ended", at, end) if before.state not in command_states.FINAL else before
 
     patch.setattr(gateway, "run_ended", run_ended)
 
 
 def what_is_asked_is_done(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gateway, "requested", lambda at: command_states.Standing("acknowledged", at))
+    patch.setattr(gateway, "requested", lambda at: command_states.CommandStatus("acknowledged", at))
 
 
 MUTANTS: Final[tuple[Callable[[pytest.MonkeyPatch], None], ...]] = (

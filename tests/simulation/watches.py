@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.partition import Partition
-from pipeline.worker.assemble_work import AssembleWork, Held
+from pipeline.worker.assemble_work import AssembleWork, AssignedPartition
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.work import Records
 
@@ -46,7 +46,7 @@ def watch_assembly(work: AssembleWork, problems: list[str]) -> None:
             if size > allowed:
                 problems.append(f"partition {partition}: {what} hold {size} bytes in memory, {allowed} are allowed")
 
-    def look_at_all(held: Held) -> None:
+    def look_at_all(held: AssignedPartition) -> None:
         """By what each partition weighed when it was looked at last: it may have grown since, until its next tick."""
         weight, most = sum(each.weight for each in work.held.values()), work.settings.assembly_bytes
         open_runs = held.core.runs.open.values()

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.transcript import Opened, Over, Reader, Said
+from pipeline.dialects.transcript import Reader, RunEvent, RunOpened, RunOver
 from pipeline.turns.thread_document import thread_document
 from topics.turn_record import TurnRecord
 from turnmill.identity import thread_uuid
@@ -33,17 +33,17 @@ def read(files: Iterable[tuple[Reader, Iterable[Any]]]) -> Read:
         running: dict[str, Fields] = {}
         for line in lines:
             for step in reader.read(line):
-                if isinstance(step, Opened):
+                if isinstance(step, RunOpened):
                     thread, _ = thread_uuid(step.thread)
                     head = {"v": 1, "thread_id": thread, "run_id": step.run, "agent_id": step.agent, "seq": 0, "ts": 0}
                     running[step.chain] = {**head, "dialect": reader.dialect, "run": step.info, "events": [], "dt": []}
                     runs.append(running[step.chain])
-                elif isinstance(step, Said):
+                elif isinstance(step, RunEvent):
                     run = running[step.chain]
                     run["ts"] = run["ts"] or step.at
                     run["events"].append(step.event)
                     run["dt"].append(step.at - run["ts"])
-                elif isinstance(step, Over):
+                elif isinstance(step, RunOver):
                     running.pop(step.chain)["end"] = step.end
     records: dict[str, list[TurnRecord]] = defaultdict(list)
     refused: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnmill.capture.normal import ASSISTANT, Said, assistant_blocks, merged, model_parts, response_item
+from turnmill.capture.normal import ASSISTANT, NormalMessage, assistant_blocks, merged, model_parts, response_item
 
 Fields = dict[str, Any]
 LONGEST: Final = 4_194_304  # most characters of one answer that are kept
@@ -31,9 +31,9 @@ class Answer:
         TAKE[self.dialect](self, event)
 
     @property
-    def said(self) -> Said | None:
+    def said(self) -> NormalMessage | None:
         """The answer in normal form; None if it is empty."""
-        found = merged([Said(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))])
+        found = merged([NormalMessage(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))])
         return found[0] if found else None
 
     def _text(self, text: Any) -> None:
@@ -45,13 +45,13 @@ class Answer:
         if isinstance(call_id, str) and call_id:
             self._calls[place] = call_id
 
-    def _all(self, said: Said) -> None:
+    def _all(self, said: NormalMessage) -> None:
         """Replace the content so far by the whole answer."""
         self._texts, self._size = [], 0
         self._calls.clear()
         self._add(said)
 
-    def _add(self, said: Said) -> None:
+    def _add(self, said: NormalMessage) -> None:
         self._text(said.text)
         for call in said.calls:
             self._call(len(self._calls), call)

@@ -3,7 +3,7 @@
 The first of these rules that applies counts:
 
 1. A request that failed, and is sent again with the same body by the same client, is the same run.
-2. The thread that the request names (`turnmill.capture.told`); within it, 3 and 4 determine which call it follows.
+2. The thread that the request names (`turnmill.capture.request_names`); within it, 3 and 4 say which call it follows.
 3. `previous_response_id`: it follows the call that returned that response.
 4. Its history. A request that begins with the messages of a known call and its answer follows that call; the longest
    such beginning counts. If several calls have it, the first one counts that no other call has followed yet.
@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from turnmill.capture.normal import ASSISTANT, Said, chain, merged
+from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, merged
 from turnmill.capture.remembered import Remembered
-from turnmill.capture.told import Told
+from turnmill.capture.request_names import RequestNames
 
 MOST: Final = 20_000  # answers that are remembered: about 10 MB
 ALIKE: Final = 8  # answers with the same history that are remembered
@@ -36,8 +36,8 @@ class Asked:
     """
 
     scope: str
-    said: Sequence[Said]
-    told: Told
+    said: Sequence[NormalMessage]
+    told: RequestNames
     attempt: object
 
 
@@ -103,7 +103,9 @@ class Conversations:
         replaces = self._follow(asked.scope, before.thread, before.run, run)
         return CallPlace(thread, run, before.run, replaces)
 
-    def answered(self, place: CallPlace, asked: Asked, answer: Said | None, response_id: str | None = None) -> Fact:
+    def answered(
+        self, place: CallPlace, asked: Asked, answer: NormalMessage | None, response_id: str | None = None
+    ) -> Fact:
         """Remember the answer to a call. Return it as a fact for other processes."""
         keys: list[bytes | str] = []
         if answer is not None:

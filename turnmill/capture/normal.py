@@ -22,7 +22,7 @@ TOOL: Final = "tool"
 UNMARKED: Final = frozenset({"cache_control"})  # moves from message to message in each request
 
 
-class Said(NamedTuple):
+class NormalMessage(NamedTuple):
     """One message: its role and text, and the ids of the tool calls that it makes or answers."""
 
     role: str
@@ -30,23 +30,23 @@ class Said(NamedTuple):
     calls: tuple[str, ...] = ()
 
 
-def messages(dialect: str, body: Any) -> list[Said]:
+def messages(dialect: str, body: Any) -> list[NormalMessage]:
     """Return the conversation in a request body. The body may be any JSON; nothing is raised."""
     read = READERS.get(dialect)
     return merged(read(body)) if read is not None and isinstance(body, dict) else []
 
 
-def merged(said: Iterable[Said]) -> list[Said]:
+def merged(said: Iterable[NormalMessage]) -> list[NormalMessage]:
     """Return messages with consecutive ones of one role merged, texts stripped, and empty ones left out."""
-    found: list[Said] = []
+    found: list[NormalMessage] = []
     for one in said:
-        before = found.pop() if found and found[-1].role == one.role else Said(one.role, "")
-        found.append(Said(one.role, before.text + one.text, before.calls + one.calls))
-    stripped = (Said(one.role, one.text.strip(), one.calls) for one in found)
+        before = found.pop() if found and found[-1].role == one.role else NormalMessage(one.role, "")
+        found.append(NormalMessage(one.role, before.text + one.text, before.calls + one.calls))
+    stripped = (NormalMessage(one.role, one.text.strip(), one.calls) for one in found)
     return [one for one in stripped if one.text or one.calls]
 
 
-def chain(said: Iterable[Said]) -> Iterator[bytes]:
+def chain(said: Iterable[NormalMessage]) -> Iterator[bytes]:
     """Yield for each message a hash of it and of all messages before it."""
     before = b""
     for one in said:
@@ -59,41 +59,41 @@ def chain(said: Iterable[Said]) -> Iterator[bytes]:
         yield before
 
 
-def _chat(body: Fields) -> Iterator[Said]:
+def _chat(body: Fields) -> Iterator[NormalMessage]:
     for message in _objects(body.get("messages")):
         role = message.get("role")
         if role == "assistant":
             calls = [call.get("id") for call in _objects(message.get("tool_calls"))]
-            yield Said(ASSISTANT, _text(message.get("content")), _ids(calls))
+            yield NormalMessage(ASSISTANT, _text(message.get("content")), _ids(calls))
         elif role in ("tool", "function"):
-            yield Said(TOOL, _content(message.get("content")), _ids([message.get("tool_call_id")]))
+            yield NormalMessage(TOOL, _content(message.get("content")), _ids([message.get("tool_call_id")]))
         elif role == "user":
-            yield Said(USER, _content(message.get("content")))
+            yield NormalMessage(USER, _content(message.get("content")))
 
 
-def _responses(body: Fields) -> Iterator[Said]:
+def _responses(body: Fields) -> Iterator[NormalMessage]:
     found = body.get("input")
     if isinstance(found, str):
-        yield Said(USER, found)
+        yield NormalMessage(USER, found)
     for item in _objects(found):
         yield from response_item(item)
 
 
-def response_item(item: Fields) -> Iterator[Said]:
+def response_item(item: Fields) -> Iterator[NormalMessage]:
     """Yield the message of an item of the Responses API, of an input or an output."""
     kind = item.get("type") or "message"
     if kind == "message" and item.get("role") == "assistant":
-        yield Said(ASSISTANT, _text(item.get("content")))
+        yield NormalMessage(ASSISTANT, _text(item.get("content")))
     elif kind == "message" and item.get("role") == "user":
-        yield Said(USER, _content(item.get("content")))
+        yield NormalMessage(USER, _content(item.get("content")))
     elif isinstance(kind, str) and isinstance(item.get("call_id"), str):
         is_result = kind.endswith("_output")
-        yield Said(
+        yield NormalMessage(
             TOOL if is_result else ASSISTANT, _content(item.get("output")) if is_result else "", _ids([item["call_id"]])
         )
 
 
-def _anthropic(body: Fields) -> Iterator[Said]:
+def _anthropic(body: Fields) -> Iterator[NormalMessage]:
     for message in _objects(body.get("messages")):
         content = message.get("content")
         if message.get("role") == "assistant":
@@ -101,20 +101,20 @@ def _anthropic(body: Fields) -> Iterator[Said]:
             continue
         for block in _objects(content):
             if block.get("type") == "tool_result":
-                yield Said(TOOL, _content(block.get("content")), _ids([block.get("tool_use_id")]))
+                yield NormalMessage(TOOL, _content(block.get("content")), _ids([block.get("tool_use_id")]))
             else:
-                yield Said(USER, _content([block]))
+                yield NormalMessage(USER, _content([block]))
         if isinstance(content, str):
-            yield Said(USER, content)
+            yield NormalMessage(USER, content)
 
 
-def assistant_blocks(content: Any) -> Said:
+def assistant_blocks(content: Any) -> NormalMessage:
     """Return the message in an assistant's content of Anthropic's API."""
     calls = [block.get("id") for block in _objects(content) if block.get("type") == "tool_use"]
-    return Said(ASSISTANT, _text(content), _ids(calls))
+    return NormalMessage(ASSISTANT, _text(content), _ids(calls))
 
 
-def _gemini(body: Fields) -> Iterator[Said]:
+def _gemini(body: Fields) -> Iterator[NormalMessage]:
     contents = body.get("contents")
     for content in _objects([contents] if isinstance(contents, dict) else contents):
         if content.get("role") == "model":
@@ -123,20 +123,22 @@ def _gemini(body: Fields) -> Iterator[Said]:
         for part in _objects(content.get("parts")):
             result = part.get("functionResponse", part.get("function_response"))
             if isinstance(result, dict):
-                yield Said(TOOL, _content(result.get("response")), _ids([result.get("id") or result.get("name")]))
+                yield NormalMessage(
+                    TOOL, _content(result.get("response")), _ids([result.get("id") or result.get("name")])
+                )
             else:
-                yield Said(USER, _content([part]))
+                yield NormalMessage(USER, _content([part]))
 
 
-def model_parts(parts: Any) -> Said:
+def model_parts(parts: Any) -> NormalMessage:
     """Return the message in the parts of a model's content of Google's API."""
     spoken = [part for part in _objects(parts) if not part.get("thought")]
     calls = [part.get("functionCall", part.get("function_call")) for part in spoken]
     ids = [call.get("id") or call.get("name") for call in calls if isinstance(call, dict)]
-    return Said(ASSISTANT, _text(spoken), _ids(ids))
+    return NormalMessage(ASSISTANT, _text(spoken), _ids(ids))
 
 
-READERS: Final[dict[str, Callable[[Fields], Iterator[Said]]]] = {
+READERS: Final[dict[str, Callable[[Fields], Iterator[NormalMessage]]]] = {
     "anthropic": _anthropic,
     "gemini": _gemini,
     "openai-chat": _chat,

@@ -11,10 +11,10 @@ from typing import Any, Final
 from turnmill.capture.encodings import Unreadable, decoded
 from turnmill.capture.exchange import Exchange
 from turnmill.capture.json_values import too_many_values
-from turnmill.capture.normal import Said, messages
+from turnmill.capture.normal import NormalMessage, messages
 from turnmill.capture.passing import Call
 from turnmill.capture.providers import model_in
-from turnmill.capture.told import Told, told
+from turnmill.capture.request_names import RequestNames, request_names
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
@@ -32,8 +32,8 @@ class Reading:
     """
 
     exchange: Exchange
-    told: Told
-    said: Sequence[Said]
+    told: RequestNames
+    said: Sequence[NormalMessage]
     digest: bytes
     models: Sequence[str]
     problem: str | None
@@ -44,7 +44,7 @@ def read(call: Call) -> Reading:
     value, problem = _value(call.headers, call.body)
     return Reading(
         exchange=Exchange(call.dialect, {} if value is None else value, call.headers),
-        told=told(call.headers, value),
+        told=request_names(call.headers, value),
         said=messages(call.dialect, value),
         digest=hashlib.sha256(call.body).digest(),
         models=_models(call.path, value),

@@ -18,7 +18,7 @@ from pipeline.turns.redaction import Redaction
 from pipeline.turns.requests import PROMPT, without_messages
 from topics import json_text
 from topics.json_text import Fields
-from turnmill.capture.normal import Said, messages
+from turnmill.capture.normal import NormalMessage, messages
 from turnmill.capture.secrets import masked_settings
 
 STREAMING: Final = frozenset({"stream", "stream_options"})  # not compared: an answer is available in either form
@@ -29,7 +29,7 @@ SHOWN: Final = 160  # characters of a text that a message quotes
 class Asked:
     """A request in the form for comparison. `rest`: its parameters."""
 
-    said: Sequence[Said]
+    said: Sequence[NormalMessage]
     prompt: Fields
     rest: Fields
     goes_on: bool  # the server has the history
@@ -146,10 +146,10 @@ def _cut(text: str, begin: int = 0) -> str:
     return f"{'…' if begin else ''}{shown}{'…' if len(text) > begin + SHOWN else ''}"
 
 
-def _shown(one: Said) -> str:
+def _shown(one: NormalMessage) -> str:
     calls = f", with the calls {', '.join(one.calls)}" if one.calls else ""
     return f"{one.role}: {_cut(one.text)!r}{calls}"
 
 
-def _same_beginning(some: Sequence[Said], others: Sequence[Said]) -> int:
+def _same_beginning(some: Sequence[NormalMessage], others: Sequence[NormalMessage]) -> int:
     return next((n for n, (a, b) in enumerate(zip(some, others, strict=False)) if a != b), min(len(some), len(others)))

@@ -31,7 +31,7 @@ from typing import Final
 
 from pipeline.dialects.anthropic.copilot_message import answer, blocks, content, result
 from pipeline.dialects.model_calls import REQUEST
-from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step
+from pipeline.dialects.transcript import MAIN, Homes, RunEvent, RunOpened, RunOver, Step
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -173,7 +173,7 @@ class Copilot:
         chain.run, chain.open, chain.asked, chain.waits = run, True, None, False
         chain.copied = not self._homes.claim(run, self._file, chain.thread)
         if not chain.copied:
-            yield Opened(chain.name, chain.thread, run, chain.agent, info)
+            yield RunOpened(chain.name, chain.thread, run, chain.agent, info)
 
     def _answer(self, chain: Chain, run: str, data: Fields) -> Iterator[Step]:
         said = [*chain.blocks, *blocks(data)]
@@ -220,7 +220,7 @@ class Copilot:
             yield from self._flush(chain)
             chain.open, chain.blocks, chain.context = False, [], []
             if not chain.copied:
-                yield Over(chain.name, end)
+                yield RunOver(chain.name, end)
 
     def _beside(self, chain: Chain, event: Fields) -> Iterator[Step]:
         if chain.open and chain.asked is not None:
@@ -230,4 +230,4 @@ class Copilot:
 
     def _said(self, chain: Chain, event: Fields, at: int | None = None, *, ends: bool = False) -> Iterator[Step]:
         if not chain.copied:
-            yield Said(chain.name, event, self._at if at is None else at, ends)
+            yield RunEvent(chain.name, event, self._at if at is None else at, ends)

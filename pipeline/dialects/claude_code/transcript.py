@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.dialects.claude_code.lines import ENDING
-from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step, texts
+from pipeline.dialects.transcript import MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -100,7 +100,7 @@ class Session:
         if kind in SPEAKS:
             chain.newest, chain.waits = uuid, _is_result(line)
         if chain.run is not None and not chain.copied:
-            yield Said(chain.name, event, self._at, _ends(line))
+            yield RunEvent(chain.name, event, self._at, _ends(line))
         elif chain.run is None or uuid is None:
             chain.held = [*chain.held, event][-HELD:]
 
@@ -127,7 +127,7 @@ class Session:
     def _open(self, chain: Chain, line: Fields, before: str | None) -> Iterator[Step]:
         for other in self._chains.values() if chain.name == MAIN else (chain,):
             if other.run is not None and not other.copied:
-                yield Over(other.name, "complete")
+                yield RunOver(other.name, "complete")
         fork = line.get("forkedFrom")
         run = str(fork["messageUuid"] if isinstance(fork, dict) else line["uuid"])
         if chain.thread is None:
@@ -150,8 +150,8 @@ class Session:
             if self._chains[MAIN].run is not None and chain.name:
                 info["parent_run_id"] = self._chains[MAIN].run
         info["agent_name"] = "Claude Code" if agent == "claude" else agent
-        yield Opened(chain.name, chain.thread, run, agent, info)
-        yield from (Said(chain.name, event, self._at) for event in chain.held)
+        yield RunOpened(chain.name, chain.thread, run, agent, info)
+        yield from (RunEvent(chain.name, event, self._at) for event in chain.held)
         chain.held = []
 
     def _event(self, line: Fields, kind: str) -> Fields:

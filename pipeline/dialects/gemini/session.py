@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.dialects.model_calls import REQUEST
-from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step, texts
+from pipeline.dialects.transcript import MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -119,7 +119,7 @@ class Chat:
         self._runs[run] = len(self._known) - 1
         self._words, self._words_at = [{"role": "user", "parts": parts}] if parts else [], self._at
         if not self._copied:
-            yield Opened(MAIN, self._session, run, "agent" if self._parent else "gemini", info)
+            yield RunOpened(MAIN, self._session, run, "agent" if self._parent else "gemini", info)
         if parts:
             yield from self._ask({})
         later, self._later = self._later, []
@@ -198,11 +198,11 @@ class Chat:
             yield from self._ask({})
         self._open = False
         if not self._copied:
-            yield Over(MAIN, "complete")
+            yield RunOver(MAIN, "complete")
 
     def _said(self, event: Fields, at: int | None = None, *, ends: bool = False) -> Iterator[Step]:
         if not self._copied:
-            yield Said(MAIN, event, self._at if at is None else at, ends)
+            yield RunEvent(MAIN, event, self._at if at is None else at, ends)
 
 
 def _parts(content: Any) -> list[Fields]:

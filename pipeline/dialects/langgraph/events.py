@@ -37,18 +37,18 @@ from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.assembly.parts import Message
 from pipeline.dialects.langgraph import checkpoints, request
 from pipeline.dialects.langgraph.protocol_v3 import message_event
-from pipeline.dialects.langgraph.shapes import V3, Heard, heard, message_of
+from pipeline.dialects.langgraph.shapes import V3, StreamEvent, message_of, stream_event
 from pipeline.dialects.langgraph.stream import TASK, Stream, is_text
 from pipeline.dialects.langgraph.turn import write
 from topics.json_text import Fields
 
-Mode = Callable[[Builder, Stream, Heard], None]
+Mode = Callable[[Builder, Stream, StreamEvent], None]
 
 
 def read(builder: Builder, event: Fields) -> None:
     """Handle any event, whatever its form. After the end, only errors and unknown events are kept."""
     stream: Stream = builder.scratch["stream"]
-    told = heard(event)
+    told = stream_event(event)
     if told.token is not None:
         if told.token in stream.replays:
             return
@@ -123,11 +123,11 @@ def finish(builder: Builder, end: str) -> None:
         write(builder, stream, end)
 
 
-def _nothing(builder: Builder, stream: Stream, told: Heard) -> None:
+def _nothing(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     """Ignore the event: it is for display, or for others."""
 
 
-def _values(builder: Builder, stream: Stream, told: Heard) -> None:
+def _values(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     if told.namespace:
         return
     state = told.data
@@ -141,7 +141,7 @@ def _values(builder: Builder, stream: Stream, told: Heard) -> None:
         stream.set(state, builder.at)
 
 
-def _updates(builder: Builder, stream: Stream, told: Heard) -> None:
+def _updates(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     if not isinstance(told.data, dict):
         raise TypeError(f"an update is an object, got {told.data!r:.80}")
     for node, wrote in told.data.items():
@@ -173,7 +173,7 @@ def _wrote(builder: Builder, stream: Stream, namespace: tuple[str, ...], node: s
         _beside(builder, stream, "custom:langgraph.update", {"node": node, "update": rest})
 
 
-def _messages(builder: Builder, stream: Stream, told: Heard) -> None:
+def _messages(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     raw, metadata = told.data if isinstance(told.data, list) and len(told.data) == 2 else (told.data, {})
     _hear(builder, stream, told.namespace, raw, metadata if isinstance(metadata, dict) else {})
 
@@ -193,7 +193,7 @@ def _hear(builder: Builder, stream: Stream, namespace: tuple[str, ...], raw: Any
 
 
 def _partial(*, whole: bool) -> Mode:
-    def snapshots(builder: Builder, stream: Stream, told: Heard) -> None:
+    def snapshots(builder: Builder, stream: Stream, told: StreamEvent) -> None:
         for message in filter(None, map(message_of, told.data)):
             known = stream.known.get(str(message.get("id")), {})
             final = whole or message["type"] != "ai"
@@ -202,13 +202,13 @@ def _partial(*, whole: bool) -> Mode:
     return snapshots
 
 
-def _metadata(builder: Builder, stream: Stream, told: Heard) -> None:
+def _metadata(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     for message_id, known in told.data.items():
         metadata = known.get("metadata") if isinstance(known, dict) else None
         stream.known[message_id] = metadata if isinstance(metadata, dict) else {}
 
 
-def _custom(builder: Builder, stream: Stream, told: Heard) -> None:
+def _custom(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     said = told.data
     kind = said.get("type", said.get("name")) if isinstance(said, dict) else None
     if not isinstance(kind, str) or not kind.startswith("data-sys-"):
@@ -224,7 +224,7 @@ def _custom(builder: Builder, stream: Stream, told: Heard) -> None:
         builder.telemetry.append((builder.at, kind, value))
 
 
-def _error(builder: Builder, stream: Stream, told: Heard) -> None:
+def _error(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     said = told.data if isinstance(told.data, dict) else {"message": told.data}
     _beside(builder, stream, "error", said)
     text = said.get("message")
@@ -232,11 +232,11 @@ def _error(builder: Builder, stream: Stream, told: Heard) -> None:
     builder.ended, stream.over = "error", True
 
 
-def _end(builder: Builder, stream: Stream, told: Heard) -> None:
+def _end(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     builder.ended, stream.over = "complete", True
 
 
-def _events(builder: Builder, stream: Stream, told: Heard) -> None:
+def _events(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     """Handle `astream_events`: the root has no parents, its nodes one; in version 1, the root is the first to start."""
     event = told.data
     kind, data, parents = event["event"], event["data"], event.get("parent_ids") or []
@@ -257,30 +257,30 @@ def _events(builder: Builder, stream: Stream, told: Heard) -> None:
         if parents and isinstance(messages, list):  # the root's have no ids yet
             stream.set(messages, builder.at)
     elif kind == "on_chain_stream" and is_root and isinstance(data.get("chunk"), dict):
-        _updates(builder, stream, Heard("updates", (), data["chunk"]))
+        _updates(builder, stream, StreamEvent("updates", (), data["chunk"]))
     elif kind == "on_chain_end" and len(parents) == 1 and metadata.get("langgraph_node") == event.get("name"):
-        _updates(builder, stream, Heard("updates", (), {event["name"]: data.get("output")}))
+        _updates(builder, stream, StreamEvent("updates", (), {event["name"]: data.get("output")}))
     elif kind == "on_chain_end" and is_root:
         if isinstance(data.get("output"), dict) and (stream.based or not stream.told):
-            _values(builder, stream, Heard("values", (), data["output"]))
+            _values(builder, stream, StreamEvent("values", (), data["output"]))
         builder.ended, stream.over = "complete", True
     elif kind == "on_custom_event":
         name = str(event.get("name"))
         said = {"type": name, "data": data} if name.startswith("data-sys-") or name == FEEDBACK else data
-        _custom(builder, stream, Heard("custom", (), said))
+        _custom(builder, stream, StreamEvent("custom", (), said))
 
 
-def _checkpoint(builder: Builder, stream: Stream, told: Heard) -> None:
+def _checkpoint(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     if not told.namespace:
         checkpoints.told(stream, told.data)
 
 
-def _debug(builder: Builder, stream: Stream, told: Heard) -> None:
+def _debug(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     if not told.namespace and isinstance(told.data, dict) and told.data.get("type") == "checkpoint":
         checkpoints.told(stream, told.data.get("payload"))
 
 
-def _lifecycle(builder: Builder, stream: Stream, told: Heard) -> None:
+def _lifecycle(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     kind = told.data["event"]
     if told.namespace:
         return
@@ -292,7 +292,7 @@ def _lifecycle(builder: Builder, stream: Stream, told: Heard) -> None:
         builder.ended, stream.over = "complete", True
 
 
-def _v3_tools(builder: Builder, stream: Stream, told: Heard) -> None:
+def _v3_tools(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     """Add a result; the state contains it, too, if it is streamed."""
     if told.data["event"] == "tool-finished":
         message = message_of(told.data.get("output"))
@@ -300,7 +300,7 @@ def _v3_tools(builder: Builder, stream: Stream, told: Heard) -> None:
             stream.snapshot(message, told.namespace, {}, builder.at, whole=True)
 
 
-def _v3_messages(builder: Builder, stream: Stream, told: Heard) -> None:
+def _v3_messages(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     """Apply an event of a message; of a model that doesn't stream, add the whole message."""
     data = told.data
     if isinstance(data, list) and data and "event" not in data[0] and message_of(data[0]) is not None:
@@ -309,7 +309,7 @@ def _v3_messages(builder: Builder, stream: Stream, told: Heard) -> None:
         message_event(stream, told.namespace, data, builder.at)
 
 
-def _requested(builder: Builder, stream: Stream, told: Heard) -> None:
+def _requested(builder: Builder, stream: Stream, told: StreamEvent) -> None:
     _beside(builder, stream, "custom:langgraph.interrupt", told.data)
 
 

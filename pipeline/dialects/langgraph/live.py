@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.assembly.dialect import Shown, StreamEnd
-from pipeline.dialects.langgraph.shapes import MODES, V3, Heard, heard, message_of
+from pipeline.dialects.langgraph.shapes import MODES, V3, StreamEvent, message_of, stream_event
 from pipeline.dialects.langgraph.stream import OF_TOOLS
 from topics.json_text import Fields
 
@@ -17,13 +17,13 @@ def recognises(event: Any) -> bool:
     match told:
         case None:
             return False
-        case Heard(mode="error", data=data):
+        case StreamEvent(mode="error", data=data):
             return isinstance(data, dict) and isinstance(data.get("error"), str) and "type" not in data
-        case Heard(mode="messages", data=[raw, dict()]):
+        case StreamEvent(mode="messages", data=[raw, dict()]):
             return message_of(raw) is not None
-        case Heard(mode="updates", data=dict(nodes)) if nodes is event:
+        case StreamEvent(mode="updates", data=dict(nodes)) if nodes is event:
             return any(isinstance(wrote, dict) and _has_messages(wrote) for wrote in nodes.values())
-        case Heard(mode="values", data=dict(state)) if state is event:
+        case StreamEvent(mode="values", data=dict(state)) if state is event:
             return _has_messages(state)
     return told.mode in MODES or told.mode.startswith(f"{V3}:")
 
@@ -39,13 +39,13 @@ def shows(event: Any) -> Sequence[Shown]:
     if told is None or (told.namespace and told.namespace[0].startswith(OF_TOOLS)):
         return ()
     match told:
-        case Heard(mode="messages", data=[dict() as raw, dict()]):
+        case StreamEvent(mode="messages", data=[dict() as raw, dict()]):
             return _of_chunk(raw)
-        case Heard(mode="events", data={"event": "on_chat_model_stream", "data": {"chunk": dict() as raw}}):
+        case StreamEvent(mode="events", data={"event": "on_chat_model_stream", "data": {"chunk": dict() as raw}}):
             return _of_chunk(raw)
-        case Heard(mode="v3:messages", data={"delta": dict() as delta} | [{"delta": dict() as delta}, _]):
+        case StreamEvent(mode="v3:messages", data={"delta": dict() as delta} | [{"delta": dict() as delta}, _]):
             return _of_delta(delta)
-        case Heard(mode="v3:tools", data={"event": "tool-started", "tool_name": str(name)}):
+        case StreamEvent(mode="v3:tools", data={"event": "tool-started", "tool_name": str(name)}):
             return [Shown("tool", name)]
     return ()
 
@@ -82,11 +82,11 @@ def _of_delta(delta: Fields) -> list[Shown]:
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     """Return the end of a stream, in forms that have one: old servers, `astream_events` (the root's end), v3."""
     match _heard(event):
-        case Heard(mode="end", namespace=()):
+        case StreamEvent(mode="end", namespace=()):
             return "complete"
-        case Heard(mode="events", data={"event": "on_chain_end"} as said) if not said.get("parent_ids"):
+        case StreamEvent(mode="events", data={"event": "on_chain_end"} as said) if not said.get("parent_ids"):
             return "complete"
-        case Heard(mode="v3:lifecycle", namespace=(), data={"event": "completed" | "interrupted"}):
+        case StreamEvent(mode="v3:lifecycle", namespace=(), data={"event": "completed" | "interrupted"}):
             return "complete"
     return before
 
@@ -94,15 +94,15 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 def conversation(event: Any) -> str | None:
     """Return the graph's thread, from the metadata of messages."""
     match _heard(event):
-        case Heard(mode="messages", data=[_, {"thread_id": str(thread)}]):
+        case StreamEvent(mode="messages", data=[_, {"thread_id": str(thread)}]):
             return thread or None
-        case Heard(mode="events", data={"metadata": {"thread_id": str(thread)}}):
+        case StreamEvent(mode="events", data={"metadata": {"thread_id": str(thread)}}):
             return thread or None
     return None
 
 
-def _heard(event: Any) -> Heard | None:
+def _heard(event: Any) -> StreamEvent | None:
     try:
-        return heard(event)
+        return stream_event(event)
     except (TypeError, KeyError, AttributeError, ValueError):
         return None

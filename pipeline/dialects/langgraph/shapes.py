@@ -31,7 +31,7 @@ CLASSES: Final = {
 KINDS: Final = frozenset({"ai", "human", "tool", "system", "remove", "function", "chat"})
 
 
-class Heard(NamedTuple):
+class StreamEvent(NamedTuple):
     """One event. `token`: equal in a replay of the same event."""
 
     mode: str
@@ -40,35 +40,35 @@ class Heard(NamedTuple):
     token: Any = None
 
 
-def heard(event: Fields) -> Heard:
+def stream_event(event: Fields) -> StreamEvent:
     """Return an event as mode, namespace and data. Raises TypeError if it has none of the shapes."""
     name = event.get("event")
     if isinstance(name, str):
         if name.startswith("on_") and "data" in event and "run_id" in event:
-            return Heard("events", (), event)
+            return StreamEvent("events", (), event)
         data = event.get("data")
         if isinstance(data, dict) and data.get("type") == "event" and "method" in data:
             return _v3(data)
         if name == "data":  # LangServe, and servers of 2024: the data's own shape decides
-            return heard(data) if isinstance(data, dict) else _tuple(data)
+            return stream_event(data) if isinstance(data, dict) else _tuple(data)
         mode, *namespace = name.split("|")
-        return Heard(mode, tuple(namespace), data)
+        return StreamEvent(mode, tuple(namespace), data)
     if event.get("type") == "event" and "method" in event:
         return _v3(event)
     if "event" in event and "data" in event:
         return _tuple(event["data"])
     if isinstance(event.get("type"), str) and "ns" in event and "data" in event:
-        return Heard(event["type"], _namespace(event["ns"]), event["data"])
+        return StreamEvent(event["type"], _namespace(event["ns"]), event["data"])
     return _alone(event)
 
 
-def _v3(event: Fields) -> Heard:
+def _v3(event: Fields) -> StreamEvent:
     params = event["params"]
     token = event.get("event_id", event.get("seq"))
-    return Heard(f"{V3}:{event['method']}", _namespace(params.get("namespace")), params.get("data"), token)
+    return StreamEvent(f"{V3}:{event['method']}", _namespace(params.get("namespace")), params.get("data"), token)
 
 
-def _tuple(value: Any) -> Heard:
+def _tuple(value: Any) -> StreamEvent:
     """Return a tuple that `astream` yields: of several modes, of sub-graphs, or of messages alone."""
     if not isinstance(value, list) or len(value) not in (2, 3):
         raise TypeError(f"neither a tuple nor an object: {value!r:.80}")
@@ -76,22 +76,22 @@ def _tuple(value: Any) -> Heard:
         namespace, mode, data = value
         if not isinstance(mode, str):
             raise TypeError(f"a mode is a text, got {mode!r:.80}")
-        return Heard(mode, _namespace(namespace), data)
+        return StreamEvent(mode, _namespace(namespace), data)
     first, second = value
     if isinstance(first, str):
-        return Heard(first, (), second)
+        return StreamEvent(first, (), second)
     if isinstance(first, list):
         if isinstance(second, list):
-            return Heard("messages", _namespace(first), second)
+            return StreamEvent("messages", _namespace(first), second)
         return _alone(second)._replace(namespace=_namespace(first))
-    return Heard("messages", (), value)
+    return StreamEvent("messages", (), value)
 
 
-def _alone(data: Any) -> Heard:
+def _alone(data: Any) -> StreamEvent:
     """Return a state, or an update: {node: its output}."""
     if not isinstance(data, dict):
         raise TypeError(f"neither a state nor an update: {data!r:.80}")
-    return Heard("values" if isinstance(data.get("messages"), list) else "updates", (), data)
+    return StreamEvent("values" if isinstance(data.get("messages"), list) else "updates", (), data)
 
 
 def _namespace(value: Any) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.openai_responses.request import is_own
-from pipeline.dialects.transcript import MAIN, Homes, Opened, Over, Said, Step, texts
+from pipeline.dialects.transcript import MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -155,7 +155,7 @@ class Rollout:
             info["continues"] = self._runs[-1]
         self._runs.append(run)
         if not self._copied:
-            yield Opened(MAIN, self._thread, run, "codex", info)
+            yield RunOpened(MAIN, self._thread, run, "codex", info)
 
     def _facts(self, session: str) -> Fields:
         meta, git = self._meta, self._meta.get("git")
@@ -214,7 +214,7 @@ class Rollout:
             yield from self._ask()
         self._open = self._writing = False
         if not self._copied:
-            yield Over(MAIN, end)
+            yield RunOver(MAIN, end)
 
     def _beside(self, kind: str, payload: Fields) -> Iterator[Step]:
         event = {"type": f"codex.{kind}", **{key: value for key, value in payload.items() if key != "type"}}
@@ -225,7 +225,7 @@ class Rollout:
 
     def _said(self, event: Fields, at: int | None = None) -> Iterator[Step]:
         if not self._copied:
-            yield Said(MAIN, event, self._at if at is None else at, event["type"] == "response.completed")
+            yield RunEvent(MAIN, event, self._at if at is None else at, event["type"] == "response.completed")
 
 
 def _is_context(item: Fields) -> bool:

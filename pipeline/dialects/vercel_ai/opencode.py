@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipeline.dialects.transcript import Homes, Opened, Over, Said, Step
+from pipeline.dialects.transcript import Homes, RunEvent, RunOpened, RunOver, Step
 from pipeline.dialects.vercel_ai.content import user_prompt
 from topics.json_text import Fields
 
@@ -77,11 +77,11 @@ class Sessions:
         for event, at in events:
             chat.at = max(chat.at, at)
             if not chat.copied:
-                yield Said(name, event, chat.at, event["type"] in ("finish", "abort", "error"))
+                yield RunEvent(name, event, chat.at, event["type"] in ("finish", "abort", "error"))
 
     def _begin(self, chat: Chat, session: Fields, message: Fields, words: list[Fields]) -> Iterator[Step]:
         if chat.open and not chat.copied:
-            yield Over(session["id"], "complete" if chat.well else "disconnected")
+            yield RunOver(session["id"], "complete" if chat.well else "disconnected")
         run, parent = message["id"], session.get("parent_id")
         same = run if parent else str(words)[:FIRST_WORDS]  # a fork has copies under ids of its own
         first, thread = self._homes.of.setdefault(f"{message['time']['created']} {same}", (run, chat.thread))
@@ -105,8 +105,8 @@ class Sessions:
             "request": {"messages": [{"id": run, "role": "user", "parts": words}]} if words else None,
         }
         info = {"imported": True, "thread": told, **{key: fact for key, fact in facts.items() if fact is not None}}
-        yield Opened(session["id"], chat.thread, run, agent, info)
-        yield Said(session["id"], {"type": "start"}, chat.at)
+        yield RunOpened(session["id"], chat.thread, run, agent, info)
+        yield RunEvent(session["id"], {"type": "start"}, chat.at)
 
 
 def _word(part: Fields) -> Fields | None:

@@ -24,7 +24,7 @@ from pipeline.policies.command_states import (
     FINAL,
     PATIENCE_MS,
     TOLD,
-    Standing,
+    CommandStatus,
     acknowledged,
     requested,
     run_ended,
@@ -228,7 +228,7 @@ class Commands:
         if envelope.get("end") is not None and known.command.kind != ANSWER:
             self._move(known, run_ended(known.standing, envelope["end"], now_ms()))
 
-    def _move(self, known: Known, to: Standing) -> None:
+    def _move(self, known: Known, to: CommandStatus) -> None:
         if to == known.standing:
             return
         known.standing = to
@@ -247,7 +247,7 @@ class Commands:
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
 
-    async def _tell(self, known: Known, standing: Standing) -> None:
+    async def _tell(self, known: Known, standing: CommandStatus) -> None:
         known.told = standing.state
         try:
             await self._publish(state_record(known.command, standing))

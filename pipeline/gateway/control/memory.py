@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.policies.command_states import Standing, State
+from pipeline.policies.command_states import CommandStatus, State
 from turnmill.control_record import ANSWER, Command
 from turnmill.shares import Shares
 
@@ -19,7 +19,7 @@ class Known:
     """A command and its state. `mine`: this gateway gave it; `told`: its last state on the topic."""
 
     command: Command
-    standing: Standing
+    standing: CommandStatus
     mine: bool = False
     told: State = "requested"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import uuid4
 
-from pipeline.policies.command_states import Standing
+from pipeline.policies.command_states import CommandStatus
 from topics import control, notice
 from topics.notice import COMMAND_UNANSWERED, NoticeRecord
 from turnmill.control_record import STATE, Command
@@ -13,7 +13,7 @@ from turnmill.control_record import STATE, Command
 BY: Final = "gateway"
 
 
-def state_record(command: Command, standing: Standing) -> dict[str, Any]:
+def state_record(command: Command, standing: CommandStatus) -> dict[str, Any]:
     """Return the record that tells other gateways, and publishers, the state of a command."""
     payload = {"command_id": command.id, "state": standing.state}
     if standing.reason is not None:
@@ -31,7 +31,7 @@ def state_record(command: Command, standing: Standing) -> dict[str, Any]:
     return record if command.tenant is None else {**record, "tenant": command.tenant}
 
 
-def notice_of(command: Command, standing: Standing) -> NoticeRecord:
+def notice_of(command: Command, standing: CommandStatus) -> NoticeRecord:
     """Return the notice that no program has acknowledged a command; its id is the same from every gateway."""
     data = {"command_id": command.id, "kind": command.kind, "by": command.by}
     record: NoticeRecord = {

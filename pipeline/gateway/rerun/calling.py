@@ -27,7 +27,7 @@ WITHIN: Final = 600.0  # seconds that one answer may take
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReadAnswer:
     """The events of an answer with their times (epoch ms), and how the run ended."""
 
     run_id: str
@@ -35,7 +35,7 @@ class Heard:
     end: str
 
 
-async def call(session: aiohttp.ClientSession, request: Request) -> Heard:
+async def call(session: aiohttp.ClientSession, request: Request) -> ReadAnswer:
     """Send a request, and read its answer to the end. A failure is reported among the events."""
     exchange = Exchange(request.dialect, request.body, request.headers)
     heard = [(now_ms(), event) for event in exchange.asked()]
@@ -54,10 +54,10 @@ async def call(session: aiohttp.ClientSession, request: Request) -> Heard:
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         how = "failed"
         heard += ((now_ms(), event) for event in exchange.failed(f"{type(error).__name__}: {reason(error)}"))
-    return Heard(str(uuid4()), heard, exchange.verdict(how).end)
+    return ReadAnswer(str(uuid4()), heard, exchange.verdict(how).end)
 
 
-def assembled(heard: Heard, request: Request, before: TurnRecord) -> TurnRecord:
+def assembled(heard: ReadAnswer, request: Request, before: TurnRecord) -> TurnRecord:
     """Return the record of the answer's turn, as a worker makes it."""
     start = heard.events[0][0]
     envelope: dict[str, Any] = {
@@ -79,7 +79,9 @@ def assembled(heard: Heard, request: Request, before: TurnRecord) -> TurnRecord:
     return next(one for one in records if one["turn"] is not None and one["turn"]["turn_type"] == "agent")
 
 
-async def publish(publisher: Publisher, heard: Heard, request: Request, key: ThreadKey, before: TurnRecord) -> None:
+async def publish(
+    publisher: Publisher, heard: ReadAnswer, request: Request, key: ThreadKey, before: TurnRecord
+) -> None:
     """Publish an answer as another version of the answer `before`."""
     run = publisher.run(
         thread_id=key.thread_id,

@@ -12,7 +12,7 @@ from atif import Trajectory
 from click.testing import CliRunner, Result
 
 from pipeline.__main__ import cli
-from pipeline.stores.feedback import Said
+from pipeline.stores.feedback import ReceivedFeedback
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.requests import digest
 from tests.support.datasets import check_openai
@@ -57,7 +57,7 @@ async def versions(store: ThreadStore, record: Any) -> None:
     ]
     await store.add_feedback(
         [
-            Said(made_feedback(chat, None, {"name": "good", "value": value, **about}), 1, place)  # type: ignore[arg-type]
+            ReceivedFeedback(made_feedback(chat, None, {"name": "good", "value": value, **about}), 1, place)  # type: ignore[arg-type]
             for place, (chat, value, about) in enumerate(said)
         ]
     )

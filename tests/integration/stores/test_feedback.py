@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.settings import Settings, load
 from pipeline.stores.erasure import erase
-from pipeline.stores.feedback import Said, thread_of
+from pipeline.stores.feedback import ReceivedFeedback, thread_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import erase_tenant, what_is_left
 from topics.feedback import FeedbackRecord
@@ -18,9 +18,9 @@ from turnmill.feedback_sender import made
 COUNT = 200
 
 
-def said(chat: str, id_: str, value: Any, offset: int, tenant: str | None = None, **more: Any) -> Said:
+def said(chat: str, id_: str, value: Any, offset: int, tenant: str | None = None, **more: Any) -> ReceivedFeedback:
     record: FeedbackRecord = made(chat, tenant, {"id": id_, "name": "n", "value": value, **more})  # type: ignore[assignment]
-    return Said(record, 1_000 + offset // 3, offset)
+    return ReceivedFeedback(record, 1_000 + offset // 3, offset)
 
 
 async def values(store: ThreadStore, *keys: ThreadKey) -> dict[ThreadKey, dict[str, Any]]:

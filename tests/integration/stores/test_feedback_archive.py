@@ -17,7 +17,7 @@ from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archives import archive_of, feedback_archive_of
 from pipeline.stores.erasure import erase
 from pipeline.stores.expiry import AGAIN_MS, Expiry
-from pipeline.stores.feedback import Said, thread_of
+from pipeline.stores.feedback import ReceivedFeedback, thread_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import ARCHIVE, erase_tenant, what_is_left
 from pipeline.turns.times import epoch_ms
@@ -80,7 +80,7 @@ def read(folder: Path) -> dict[tuple[str, str | None, str], Any]:
 
 async def of_store(store: ThreadStore, records: list[Any]) -> dict[tuple[str, str | None, str], Any]:
     decoded = [(feedback.decode(one.value), one) for one in records if one.value != b"rubbish"]
-    await store.add_feedback([Said(record, one.timestamp, one.offset) for record, one in decoded])
+    await store.add_feedback([ReceivedFeedback(record, one.timestamp, one.offset) for record, one in decoded])
     found = await store.feedback_of({thread_of(record) for record, _ in decoded})
     return {
         (key.thread_id, key.tenant, one["id"]): (

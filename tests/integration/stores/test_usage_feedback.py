@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import cli
-from pipeline.stores.feedback import Said
+from pipeline.stores.feedback import ReceivedFeedback
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from topics.feedback import FeedbackRecord
@@ -69,7 +69,7 @@ async def test_each_counts_under_its_turn_in_any_report(store: ThreadStore, reco
     turns = many_turns(record)
     given = much_feedback(turns)
     await store.write(turns)
-    await store.add_feedback([Said(one, 1_000, n) for n, (one, _) in enumerate(given)])
+    await store.add_feedback([ReceivedFeedback(one, 1_000, n) for n, (one, _) in enumerate(given)])
     counted = [(one, turn) for one, turn in given if turn is not None and not isinstance(one["value"], str)]
     groupings: list[tuple[str, ...]] = [("agent",), ("model", "tenant"), ("thread",), ()]
     for where in ({}, {"tenant": ("t1",)}, {"agent": ("a2",)}):
@@ -113,7 +113,7 @@ async def test_the_rest_and_the_time_asked_for_have_theirs(store: ThreadStore, r
     turns = many_turns(record)
     given = much_feedback(turns)
     await store.write(turns)
-    await store.add_feedback([Said(one, 1_000, n) for n, (one, _) in enumerate(given)])
+    await store.add_feedback([ReceivedFeedback(one, 1_000, n) for n, (one, _) in enumerate(given)])
     report = await store.usage(UsageQuery(("thread", "model"), limit=3, feedback=NAMES))
     assert [row.other for row in report.rows] == [False] * 3 + [True]
     for name in NAMES:
@@ -134,12 +134,12 @@ async def test_the_rest_and_the_time_asked_for_have_theirs(store: ThreadStore, r
 async def test_what_is_taken_back_or_not_asked_for_counts_nowhere(store: ThreadStore, record: Any) -> None:
     await store.write([record("chat")])
     good: FeedbackRecord = made("chat", None, {"id": "a", "name": "helpful", "value": True})  # type: ignore[assignment]
-    await store.add_feedback([Said(good, 1, 1)])
+    await store.add_feedback([ReceivedFeedback(good, 1, 1)])
     query = UsageQuery(("agent",), feedback=("helpful", "never said"))
     (row,) = (await store.usage(query)).document()["rows"]
     assert row["feedback"] == {"helpful": {"mean": 1.0, "count": 1}, "never said": {"mean": None, "count": 0}}
     assert "feedback" not in (await store.usage(UsageQuery(("agent",)))).document()["total"]
-    await store.add_feedback([Said({**good, "value": None}, 1, 2)])
+    await store.add_feedback([ReceivedFeedback({**good, "value": None}, 1, 2)])
     (row,) = (await store.usage(query)).document()["rows"]
     assert row["feedback"]["helpful"] == {"mean": None, "count": 0}
     with pytest.raises(CallerError, match="at most 10 names"):
@@ -152,7 +152,7 @@ async def test_the_command_shows_it(
     monkeypatch.setenv("TURNMILL_STORE", store_url)
     await store.write([record("chat")])
     good: FeedbackRecord = made("chat", None, {"id": "a", "name": "helpful", "value": 0.25})  # type: ignore[assignment]
-    await store.add_feedback([Said(good, 1, 1)])
+    await store.add_feedback([ReceivedFeedback(good, 1, 1)])
     arguments = ["usage", "--group-by", "agent", "--feedback", "helpful"]
     for more, said in (([], "0.25 (1)"), (["--csv"], "feedback_helpful_mean"), (["--json"], '"mean":0.25')):
         result = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, *more])

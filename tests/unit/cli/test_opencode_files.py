@@ -13,7 +13,7 @@ import pytest
 from pipeline.cli.opencode_files import Sessions
 from pipeline.cli.session_files import SOURCES
 from pipeline.cli.session_import import Import
-from pipeline.dialects.transcript import Opened
+from pipeline.dialects.transcript import RunOpened
 from tests.support.sessions import Opencode
 from tests.unit.cli.test_session_import import Out, Store, run_import
 from turnmill.errors import InvalidRecord, Reason
@@ -170,7 +170,7 @@ def test_sessions_in_files_of_earlier_versions_and_the_same_in_the_database(tmp_
 class Records(Store):
     """A sink whose records have an end."""
 
-    def run(self, opened: Opened, dialect: str, first_seq: int) -> Out:
+    def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Out:
         if len(str(opened.info)) > RECORD_BYTES:
             raise InvalidRecord(Reason.TOO_LARGE, "")
         return super().run(opened, dialect, first_seq)

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.cli.session_files import SOURCES, files_of
 from pipeline.cli.session_import import File, Import
-from pipeline.dialects.transcript import Opened
+from pipeline.dialects.transcript import RunOpened
 from tests.support.sessions import Claude, Codex, Copilot, Gemini, Opencode, named, write
 from turnmill.errors import CallerError, InvalidRecord, Reason
 
@@ -23,7 +23,7 @@ TOO_LARGE = 5_000
 class Out:
     """A run that is handed on; refuses events that are too large."""
 
-    def __init__(self, opened: Opened, first_seq: int) -> None:
+    def __init__(self, opened: RunOpened, first_seq: int) -> None:
         self.opened = opened
         self.first_seq = first_seq
         self.events: list[Fields] = []
@@ -52,7 +52,7 @@ class Store:
     async def stored(self, thread: str) -> Mapping[str, int]:
         return dict(self.threads.get(thread, {}))
 
-    def run(self, opened: Opened, dialect: str, first_seq: int) -> Out:
+    def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Out:
         self.runs.append(Out(opened, first_seq))
         return self.runs[-1]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.policies.command_states import (
     FINAL,
     PATIENCE_MS,
-    Standing,
+    CommandStatus,
     acknowledged,
     requested,
     run_ended,
@@ -28,19 +28,19 @@ MOVES = st.one_of(
 )
 
 
-def moved(before: Standing, move: Any, said: Any, at: int) -> Standing:
-    found: Standing = move(before, at) if move is waited else move(before, said, at)
+def moved(before: CommandStatus, move: Any, said: Any, at: int) -> CommandStatus:
+    found: CommandStatus = move(before, at) if move is waited else move(before, said, at)
     return found
 
 
 def test_a_run_that_heard_has_ended() -> None:
     heard = acknowledged(NEW, "acknowledged", 2_000)
-    assert heard == Standing("acknowledged", 2_000)
-    assert run_ended(heard, "aborted", 3_000) == Standing("ended", 3_000, "aborted")
+    assert heard == CommandStatus("acknowledged", 2_000)
+    assert run_ended(heard, "aborted", 3_000) == CommandStatus("ended", 3_000, "aborted")
 
 
 def test_a_run_that_was_over_first_has_won_the_race() -> None:
-    assert run_ended(NEW, "complete", 2_000) == Standing("completed", 2_000, "complete")
+    assert run_ended(NEW, "complete", 2_000) == CommandStatus("completed", 2_000, "complete")
 
 
 def test_nobody_answers_until_somebody_does() -> None:
@@ -54,7 +54,7 @@ def test_nobody_answers_until_somebody_does() -> None:
 
 
 def test_a_refusal_has_its_reason() -> None:
-    assert acknowledged(NEW, "refused", 2_000, "not for me") == Standing("refused", 2_000, "not for me")
+    assert acknowledged(NEW, "refused", 2_000, "not for me") == CommandStatus("refused", 2_000, "not for me")
 
 
 @given(st.lists(MOVES, max_size=12))

@@ -14,7 +14,7 @@ import pytest
 from tests.support.turn_records import make_record
 from turnmill import ClientSettings, InvalidRecord, Notices, SyncTurns, Turns, group_reader, notice, turn
 from turnmill.errors import BrokerError, CallerError
-from turnmill.group_reader import Heard
+from turnmill.group_reader import Received
 
 SETTINGS = ClientSettings()
 
@@ -101,7 +101,7 @@ class Scripted:
 
     def __init__(self, *values: bytes) -> None:
         self.left = [
-            Heard(1, SimpleNamespace(topic="t", partition=0), kafka_record(v, n)) for n, v in enumerate(values)
+            Received(1, SimpleNamespace(topic="t", partition=0), kafka_record(v, n)) for n, v in enumerate(values)
         ]
         self.through: list[int] = []
         self.closed = 0
@@ -111,19 +111,19 @@ class Scripted:
 
     async def open(self) -> None: ...
 
-    async def poll(self) -> list[Heard]:
+    async def poll(self) -> list[Received]:
         await asyncio.sleep(0.01)
         some, self.left = self.left, []
         return some
 
-    def current(self, heard: Heard) -> bool:
+    def current(self, heard: Received) -> bool:
         return True
 
     def begun(self) -> None: ...
 
     def rested(self) -> None: ...
 
-    def done(self, heard: Heard) -> None:
+    def done(self, heard: Received) -> None:
         self.through.append(heard.record.offset)
 
     async def commit_if_due(self) -> None: ...

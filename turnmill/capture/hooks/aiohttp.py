@@ -127,7 +127,7 @@ def _reader(module: ModuleType) -> type[Any]:
     It has no fields of its own, so that an existing reader can become one.
     """
 
-    class Heard(module.StreamReader):  # type: ignore[misc, name-defined]  # a class of the module that the program has
+    class ReportingReader(module.StreamReader):  # type: ignore[misc, name-defined]  # a class of the module that the program has
         __slots__ = ()
 
         def feed_data(self, data: bytes, *args: Any) -> Any:
@@ -156,7 +156,7 @@ def _reader(module: ModuleType) -> type[Any]:
             if call is not None:
                 call.cancelled()
 
-    return Heard
+    return ReportingReader
 
 
 def _broken(reader: Any, call: CapturedCall, error: Any) -> RunStopped | None:

@@ -166,7 +166,7 @@ def _body(request: Any) -> bytes:
 def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
     """Return stream classes that report chunks to a call; they derive from the module's, as its client requires."""
 
-    class Heard(module.SyncByteStream):  # type: ignore[misc, name-defined]  # a class of whichever module it is
+    class ReportingStream(module.SyncByteStream):  # type: ignore[misc, name-defined]  # a class of whichever module it is
         def __init__(self, stream: Any, call: CapturedCall) -> None:
             self._stream, self._call = stream, call
 
@@ -221,4 +221,4 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
         def __del__(self) -> None:
             self._call.cancelled()
 
-    return Heard, AsyncHeard
+    return ReportingStream, AsyncHeard

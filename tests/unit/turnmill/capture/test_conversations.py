@@ -8,26 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmill.capture.conversations import ALIKE, Asked, CallPlace, Conversations
-from turnmill.capture.normal import Said, merged
-from turnmill.capture.told import Told
+from turnmill.capture.normal import NormalMessage, merged
+from turnmill.capture.request_names import RequestNames
 
 
-def user(text: str) -> Said:
-    return Said("user", text)
+def user(text: str) -> NormalMessage:
+    return NormalMessage("user", text)
 
 
-def model(text: str, *calls: str) -> Said:
-    return Said("assistant", text, calls)
+def model(text: str, *calls: str) -> NormalMessage:
+    return NormalMessage("assistant", text, calls)
 
 
-def asked(*said: Said, scope: str = "", attempt: object = None, **about: str) -> Asked:
-    return Asked(scope, merged(said), Told(**about), attempt)
+def asked(*said: NormalMessage, scope: str = "", attempt: object = None, **about: str) -> Asked:
+    return Asked(scope, merged(said), RequestNames(**about), attempt)
 
 
 HELLO = (user("hello"), model("Hi!"))
 
 
-def begun(known: Conversations, run: str = "r1", answer: Said = HELLO[1], **about: str) -> CallPlace:
+def begun(known: Conversations, run: str = "r1", answer: NormalMessage = HELLO[1], **about: str) -> CallPlace:
     first = asked(HELLO[0], **about)
     place = known.place(first, run)
     known.answered(place, first, answer)
@@ -41,7 +41,7 @@ def test_a_history_goes_on() -> None:
     place = known.place(second, "r2")
     assert place == CallPlace("r1", "r2", continues="r1")
     known.answered(place, second, model("Let me look.", "call_1"))
-    third = (*second.said, model("Let me look.", "call_1"), Said("tool", "rain", ("call_1",)))
+    third = (*second.said, model("Let me look.", "call_1"), NormalMessage("tool", "rain", ("call_1",)))
     assert known.place(asked(*third), "r3") == CallPlace("r1", "r3", continues="r2")
 
 
@@ -52,7 +52,7 @@ def test_another_answer_is_another_conversation() -> None:
     begun(known, "r3", model("", "call_1"))
     begun(known, "r4", model("", "call_2"))
     weather = user("Weather?")
-    result = Said("tool", "rain", ("call_2",))
+    result = NormalMessage("tool", "rain", ("call_2",))
     assert known.place(asked(HELLO[0], model("Good morning!"), weather), "r5").thread == "r2"
     assert known.place(asked(HELLO[0], model("", "call_2"), result), "r6").thread == "r4"
     assert known.place(asked(HELLO[0], model("Hallo!"), weather), "r7") == CallPlace("r7", "r7")
@@ -149,7 +149,7 @@ texts = st.sampled_from(["a", "b", "c"])
 @given(st.lists(st.tuples(texts, texts, st.booleans()), max_size=60))
 def test_memory_is_bounded_and_every_call_has_a_place(steps: Sequence[tuple[str, str, bool]]) -> None:
     known = Conversations(most=5)
-    history: tuple[Said, ...] = ()
+    history: tuple[NormalMessage, ...] = ()
     for number, (question, answer, fails) in enumerate(steps):
         request = asked(*history, user(question), attempt=question, run=question if number % 7 == 6 else None)
         place = known.place(request, f"r{number}")
@@ -169,7 +169,9 @@ def test_memory_is_bounded_and_every_call_has_a_place(steps: Sequence[tuple[str,
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=8), st.integers(1, 4))
 def test_a_conversation_stays_one_thread_however_many_run_beside_it(steps: list[tuple[str, str]], others: int) -> None:
     known = Conversations()
-    histories: list[tuple[Said, ...]] = [(user(f"agent {number}"), model("Hi!")) for number in range(others + 1)]
+    histories: list[tuple[NormalMessage, ...]] = [
+        (user(f"agent {number}"), model("Hi!")) for number in range(others + 1)
+    ]
     threads = []
     for number, history in enumerate(histories):
         first = asked(history[0])
@@ -189,7 +191,7 @@ def test_a_tenant_of_many_conversations_makes_none_of_anothers_forgotten() -> No
     known = Conversations(most=100)
 
     def call(scope: str, number: int) -> tuple[Asked, CallPlace]:
-        request = Asked(scope, (user(f"{scope} {number}"),), Told(), f"{scope} {number}")
+        request = Asked(scope, (user(f"{scope} {number}"),), RequestNames(), f"{scope} {number}")
         place = known.place(request, f"{scope}-{number}")
         known.answered(place, request, model("Hi!"))
         return request, place
@@ -197,6 +199,6 @@ def test_a_tenant_of_many_conversations_makes_none_of_anothers_forgotten() -> No
     first, place = call("acme", 0)
     for number in range(1_000):
         call("evil", number)
-    goes_on = Asked("acme", (*first.said, model("Hi!"), user("And now?")), Told(), "next")
+    goes_on = Asked("acme", (*first.said, model("Hi!"), user("And now?")), RequestNames(), "next")
     assert known.place(goes_on, "new").thread == place.thread
     assert len(known) == 100

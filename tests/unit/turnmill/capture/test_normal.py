@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from turnmill.capture.answers import Answer
-from turnmill.capture.normal import Said, chain, merged, messages
+from turnmill.capture.normal import NormalMessage, chain, merged, messages
 
-USER, CALL = Said("user", "Weather?"), Said("assistant", "Let me look.", ("call_1", "call_2"))
-ANSWER = Said("assistant", "It rains.")
+USER, CALL = NormalMessage("user", "Weather?"), NormalMessage("assistant", "Let me look.", ("call_1", "call_2"))
+ANSWER = NormalMessage("assistant", "It rains.")
 BODIES: dict[str, Any] = {
     "openai-chat": {
         "messages": [
@@ -117,9 +117,9 @@ def test_a_picture_is_compared_by_its_bytes_and_not_by_its_marks() -> None:
 def test_the_hashes_are_of_all_before() -> None:
     one = list(chain([USER, CALL]))
     assert one == list(chain([USER, CALL, ANSWER]))[:2]
-    assert one[1] != list(chain([Said("user", "Weather"), CALL]))[1]
-    assert list(chain([Said("user", "a", ("b",))])) != list(chain([Said("user", "ab")]))
-    assert merged([Said("user", " "), Said("user", "")]) == []
+    assert one[1] != list(chain([NormalMessage("user", "Weather"), CALL]))[1]
+    assert list(chain([NormalMessage("user", "a", ("b",))])) != list(chain([NormalMessage("user", "ab")]))
+    assert merged([NormalMessage("user", " "), NormalMessage("user", "")]) == []
 
 
 STREAMS: dict[str, list[Any]] = {

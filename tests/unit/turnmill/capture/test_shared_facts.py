@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from turnmill.capture.conversations import Asked, Conversations, Fact
 from turnmill.capture.normal import messages
+from turnmill.capture.request_names import RequestNames
 from turnmill.capture.shared_facts import HEADER, LONGEST, fact_of, headers
-from turnmill.capture.told import Told
 
 TEXT = st.text(max_size=20)
 
@@ -20,7 +20,7 @@ TEXT = st.text(max_size=20)
 def asked(*words: str, scope: str = "acme") -> Asked:
     """A request whose messages are the user's and the assistant's in turn."""
     said = [{"role": ("user", "assistant")[at % 2], "content": word} for at, word in enumerate(words)]
-    return Asked(scope, messages("openai-chat", {"messages": said}), Told(), words)
+    return Asked(scope, messages("openai-chat", {"messages": said}), RequestNames(), words)
 
 
 def answer(conversations: Conversations, request: Asked, run: str, text: str) -> Fact:

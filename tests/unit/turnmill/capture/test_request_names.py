@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnmill.capture.told import Told, told
+from turnmill.capture.request_names import RequestNames, request_names
 
 SESSION = "0b9d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 CODEX = {"session_id": "s", "conversation_id": "c"}
@@ -30,12 +30,12 @@ CODEX = {"session_id": "s", "conversation_id": "c"}
     ],
 )
 def test_threads(headers: dict[str, str], body: Any, thread: str | None) -> None:
-    assert told(headers, body).thread == thread
+    assert request_names(headers, body).thread == thread
 
 
 def test_the_rest() -> None:
     headers = {"turnmill-run": "r", "turnmill-agent": "a", "turnmill-parent": "t/p", "authorization": "x"}
-    found = told(headers, {"previous_response_id": "resp_1"})
-    assert found == Told(run="r", agent="a", parent_run="p", parent_thread="t", response="resp_1")
-    assert told({"turnmill-parent": "p"}, {}) == Told(parent_run="p")
-    assert told({}, {}) == Told()
+    found = request_names(headers, {"previous_response_id": "resp_1"})
+    assert found == RequestNames(run="r", agent="a", parent_run="p", parent_thread="t", response="resp_1")
+    assert request_names({"turnmill-parent": "p"}, {}) == RequestNames(parent_run="p")
+    assert request_names({}, {}) == RequestNames()

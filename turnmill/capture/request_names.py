@@ -34,7 +34,7 @@ CLAUDE_CODE: Final = re.compile(r"_session_([0-9a-fA-F-]{36})\Z")  # user_…_ac
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RequestNames:
     """The names in a request; None for those that it lacks. `response`: the id of the response that it continues."""
 
     thread: str | None = None
@@ -45,12 +45,12 @@ class Told:
     response: str | None = None
 
 
-def told(headers: Mapping[str, str], body: Any) -> Told:
+def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
     """Return the names in a request. `headers`: names in lower case. `body`: any JSON."""
     body = body if isinstance(body, dict) else {}
     parent = _id(headers.get("turnmill-parent"))
     thread, _, run = (parent or "").rpartition("/")
-    return Told(
+    return RequestNames(
         thread=next(_threads(headers, body), None),
         run=_id(headers.get("turnmill-run")),
         agent=_id(headers.get("turnmill-agent")),
