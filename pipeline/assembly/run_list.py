@@ -106,8 +106,9 @@ class RunList:
         return {run.key.run_id: run for run in sorted(found, key=lambda run: run.first)}
 
     def threads(self, thread_id: str, since: int) -> set[ThreadKey]:
-        """Return the threads with this id that had a record since then, one for each tenant."""
-        return {run.thread for run in self._of_id.get(thread_id, {}).values() if run.last_at >= since}
+        """Return the threads with this id that have such runs, one for each tenant."""
+        runs = self._of_id.get(thread_id, {}).items()
+        return {run.thread for key, run in runs if run.last_at >= since or key in self._open}
 
     def take_event(self, value: bytes | None, offset: int, at: int) -> None:
         """Take a record of the events topic. A malformed one opens no run."""

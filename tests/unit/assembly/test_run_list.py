@@ -139,8 +139,9 @@ def test_runs_are_known_by_thread_in_their_order_and_forgotten_in_time() -> None
     assert list(runs.of_thread(MINE, 5_001)) == ["b", "a"], "it is open, however long it has been silent"
     assert list(runs.of_thread(MINE, 5_002)) == ["b"]
     assert runs.threads(THREAD, 0) == {MINE, THEIRS}
-    assert runs.threads(THREAD, 5_002) == {THEIRS}
+    assert runs.threads(THREAD, 5_002) == {MINE, THEIRS}, "as one of its runs is open"
     runs.take_event(record(1, 0, run="c", tenant="evil", end="complete"), 3, 6_000)
+    assert runs.threads(THREAD, 6_001) == {MINE}
     assert list(runs.of_thread(MINE, 0)) == ["b"]
     assert list(runs.of_thread(THEIRS, 0)) == ["c"]
     assert (runs.of_thread(NOBODYS, 0), runs.threads("another", 0)) == ({}, set())
