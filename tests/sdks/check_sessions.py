@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pipeline.cli.session_files import SOURCES, files_of
 from pipeline.cli.session_import import Import
 from pipeline.cli.sessions import Printed
@@ -284,7 +286,9 @@ async def test_sessions_that_copilot_cli_has_written(tmp_path: Path) -> None:
 
 
 async def test_sessions_that_opencode_has_written(tmp_path: Path) -> None:
-    program = max((clients() / "node_modules").glob("opencode-*/bin/opencode"))  # the one for any processor
+    program = clients() / "node_modules" / "opencode-linux-x64-baseline" / "bin" / "opencode"
+    if not program.exists():  # npm leaves it out
+        pytest.skip("opencode is fetched for Linux on x86-64 alone")
     asked = ("run", "--model", "x/gpt-5")
     async with playing(with_tools) as upstream:
         options = {"baseURL": f"{upstream.url}/v1", "apiKey": "k"}
