@@ -95,7 +95,7 @@ def of_notice(record: Any) -> str | None:
 
 FOLLOWS: Final = "with its thread, by foreign keys"
 NOW: Final = "nothing"
-FOR_GOOD: Final = "for good: without it a replay would bring the thread back"
+FOR_GOOD: Final = "until you remove it: without it a replay would bring the thread back"
 _NAMED: Final = ("thread_key", "name")
 
 TABLES: Final = (

@@ -176,10 +176,10 @@ class Stage:
         assert len(document["turns"]) == 1, f"{said.thread} has more than its turn: {json.dumps(document)[:2000]}"
 
     async def within_progress(self, look: Any, failure: Any) -> None:
-        """Wait for `look` as long as some role gets on, and STILL seconds more."""
+        """Wait for `look` as long as some role gets on, or the failure says something new, and STILL seconds more."""
         since, before = time.monotonic(), ""
         while not await look():
-            now = await self.progress()
+            now = await self.progress() + failure()
             if now != before:
                 since, before = time.monotonic(), now
             patience = STILL if LAG.search(now) else IDLE
