@@ -68,8 +68,18 @@ def delete_file(path: Path) -> None:
 
 
 def files_under(folder: Path) -> list[str]:
-    """Return the paths of all files below a folder, relative to it; empty where it does not exist. Raises OSError."""
-    return [found.relative_to(folder).as_posix() for found in sorted(folder.rglob("*")) if found.is_file()]
+    """Return the paths of all files below a folder, relative to it; empty where it does not exist. Raises OSError.
+
+    A deletion lists the whole archive: `os.walk` takes a tenth of the time of `Path.rglob`.
+    """
+    at = len(f"{folder}/")
+    files = [f"{place}/{name}"[at:] for place, _, names in os.walk(folder, onerror=_unless_gone) for name in names]
+    return sorted(files, key=lambda path: path.split("/"))
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def sync_folder(folder: Path) -> None:
