@@ -28,7 +28,7 @@ from pipeline.observability import metrics
 from pipeline.policies.pools import POOLS
 from pipeline.settings import Settings, table
 from pipeline.stores import places
-from pipeline.worker.roles import ROLES
+from pipeline.worker.roles import ROLES, Role
 from topics.catalog import CATALOG
 from topics.record_schemas import texts
 from turnmill import limits
@@ -117,14 +117,20 @@ def topics_table() -> str:
     )
 
 
+def topics_of(role: Role, action: str) -> list[str]:
+    """Return the topics that a role receives from, or sends to."""
+    return [*dict.fromkeys(operation.topic.name for operation in role.operations if operation.action == action)]
+
+
 def roles_table() -> str:
     """Every role of the worker, under the default prefix."""
     rows = []
     for role in ROLES.values():
-        writes = dict.fromkeys(operation.topic.name for operation in role.operations if operation.action == "send")
         needs = ["the store"] * role.needs_store
         needs += [f"`TURNMILL_{role.needs_setting.upper()}`"] if role.needs_setting is not None else []
-        rows.append((f"`{role.name}`", role.does, role.topic.name, ", ".join(writes), ", ".join(needs)))
+        rows.append(
+            (f"`{role.name}`", role.does, role.topic.name, ", ".join(topics_of(role, "send")), ", ".join(needs))
+        )
     return markdown(("role", "does", "reads", "writes", "needs"), rows)
 
 
@@ -132,16 +138,8 @@ def rights_table() -> str:
     """Return what each role of the worker must be allowed on the brokers, under the default prefix."""
     rows = []
     for role in ROLES.values():
-        topics = {
-            action: ", ".join(
-                f"`{name}`"
-                for name in dict.fromkeys(
-                    operation.topic.name for operation in role.operations if operation.action == action
-                )
-            )
-            for action in ("receive", "send")
-        }
-        rows.append((f"`{role.name}`", topics["receive"], topics["send"], f"`{role.group(Settings())}`"))
+        read, write = (", ".join(f"`{name}`" for name in topics_of(role, action)) for action in ("receive", "send"))
+        rows.append((f"`{role.name}`", read, write, f"`{role.group(Settings())}`"))
     return markdown(("role of the worker", "Read on the topics", "Write on the topics", "Read on the group"), rows)
 
 

@@ -45,7 +45,7 @@ def nothing(builder: Builder, event: Fields) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """What an SDK's own client expects of the stream of a running run; events may be any JSON.
+    """The form in which an SDK's own client reads the stream of an open run; events may be any JSON.
 
     `begins`: whether a new answer begins with this event, if a run has several; a client resumes the newest.
     `number`: of an event in its answer, by which a client reports its position; None: it has none. `told`: whether the

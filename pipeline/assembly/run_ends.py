@@ -22,7 +22,7 @@ from turnmill.errors import InvalidRecord, Reason
 
 
 class RunEnds:
-    """The runs of a partition by their states, and in `out` the results of those that are over.
+    """The runs of a partition by their states; `out` has the results of ended runs.
 
     `awaited`: parked runs that are over, and that the host will build, with the records that have come for them since;
     `awaited_bytes`: the size of these records.

@@ -57,7 +57,7 @@ class ListedRun:
     ended: bool = False
     longest: int | None = None  # longest silence; None if the run was not seen from its beginning
     counted: bool = False  # `longest` was added to the usual silence of its agent
-    text: str = ""  # the end of its text, while somebody follows it
+    text: str = ""  # the end of its text, kept while a client follows the run
 
     @property
     def thread(self) -> ThreadKey:

@@ -21,7 +21,7 @@ from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 
 FACTS: Final = ("id", "parent_id", "directory", "title", "version", "time_updated")
-SESSIONS: Final = f"SELECT {', '.join(FACTS)} FROM session WHERE time_updated > ? ORDER BY time_created, id"  # noqa: S608
+SESSIONS: Final = f"SELECT {', '.join(FACTS)} FROM session WHERE time_updated > ? ORDER BY time_created, id"  # noqa: S608  # our own names
 MESSAGES: Final = """SELECT id, data, time_created FROM message
     WHERE session_id = ? AND (time_created, id) > (?, ?) ORDER BY time_created, id"""
 PARTS: Final = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def done(self) -> bool:
-        """Return True if nobody writes it any more.
+        """Return True if opencode writes the message no more.
 
         A prompt may still get its parts; so may the answer that a command of the user's own has, which no model gave.
         """
@@ -135,7 +135,7 @@ class Sessions(Lines):
 
 
 def settled(rows: Iterable[Row]) -> Iterator[tuple[Row, bool]]:
-    """Yield (message, True) of those that nobody writes any more, and (answer, False) of one that is being written.
+    """Yield (message, True) for each finished message, and (answer, False) for an answer that opencode still writes.
 
     Behind an answer, whatever was before it is over, even if its program was killed.
     """
@@ -166,7 +166,7 @@ Parts = Iterator[tuple[Fields | None, int]]  # with their bytes
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """The database, open to be read alone: whoever writes does not wait for it."""
+    """The database, opened read-only: reading it does not delay its writers."""
 
     rows: sqlite3.Connection
     objects: Objects
@@ -239,7 +239,7 @@ def opened(path: Path, objects: Objects) -> Iterator[Database | Folder]:
             raise OSError(0, "no session of opencode: name opencode.db, or a file session/PROJECT/ses_….json")
         yield Folder(path, objects)
         return
-    # Without a log beside it nobody writes: it is read as it is, for else SQLite makes the log's files.
+    # Without a log beside it, no process writes to it. `immutable` keeps SQLite from creating the files of the log.
     how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True)) as rows:

@@ -38,7 +38,7 @@ MARK: Final = re.compile("<mark>(.*?)</mark>")
 def search(
     q: str, since: str | None, until: str | None, kinds: tuple[Kind, ...], *, as_json: bool, **more: Any
 ) -> None:
-    """Search in what users and agents said: the newest turns that contain the words, best match first.
+    """Search conversations: print the newest turns that contain the words, best match first.
 
     QUERY is `word "some words" begin* -without`: all must match; case and accents are ignored. Thoughts and results of
     tools are searched with --in, if TURNMILL_SEARCH is `all`.

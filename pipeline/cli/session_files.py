@@ -17,7 +17,7 @@ from pipeline.dialects.claude_code.transcript import Session
 from pipeline.dialects.gemini.session import Chat
 from pipeline.dialects.openai_responses.rollout import Rollout
 from pipeline.dialects.transcript import Homes, Reader
-from pipeline.dialects.vercel_ai.opencode import Sessions as Conversations
+from pipeline.dialects.vercel_ai.opencode import Conversations
 from turnmill.errors import CallerError
 
 AGENT: Final = "agent-"  # how names of sub-agents' files begin

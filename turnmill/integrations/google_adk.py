@@ -132,21 +132,25 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
         """Publish an event before ADK stores and yields it. Raises RunStopped if the run is told to stop now."""
         await self._publish(invocation_context=invocation_context, event=event)
-        found = self._open.get(invocation_context.invocation_id)
-        command = None if found is None or found.run.stop is None else found.run.stop.command
-        if found is None or command is None:
+        command = self._command(invocation_context)
+        if command is None:
             return
         if command.mode != AFTER_TURN:
             self._stop(invocation_context, command)
+        found = self._open[invocation_context.invocation_id]
         if not found.stopped:
             found.stopped = True
             found.run.heard()
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Raise RunStopped where the run is told to stop, now or after the turn: ADK is about to begin the next one."""
-        found = self._open.get(callback_context.invocation_id)
-        if found is not None and found.run.stop is not None and found.run.stop.command is not None:
-            self._stop(callback_context, found.run.stop.command)
+        command = self._command(callback_context)
+        if command is not None:
+            self._stop(callback_context, command)
+
+    def _command(self, context: Any) -> Command | None:
+        found = self._open.get(context.invocation_id)
+        return None if found is None or found.run.stop is None else found.run.stop.command
 
     def _stop(self, context: Any, command: Command) -> NoReturn:
         self._open.pop(context.invocation_id).run.stopped()

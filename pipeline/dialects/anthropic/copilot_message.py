@@ -1,4 +1,4 @@
-"""What lines of Copilot CLI's sessions say -> messages and blocks of the Messages API."""
+"""Convert the lines of Copilot CLI's sessions into messages and blocks of the Messages API."""
 
 from __future__ import annotations
 

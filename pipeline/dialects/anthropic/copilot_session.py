@@ -31,7 +31,7 @@ from typing import Final
 
 from pipeline.dialects.anthropic.copilot_message import answer, blocks, content, result
 from pipeline.dialects.model_calls import REQUEST
-from pipeline.dialects.transcript import MAIN, Homes, RunEvent, RunOpened, RunOver, Step
+from pipeline.dialects.transcript import HELD, MAIN, Homes, RunEvent, RunOpened, RunOver, Step
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -42,14 +42,13 @@ SILENT: Final = frozenset(
 )
 FACTS: Final = frozenset({"session.start", "session.resume", "session.context_changed", "session.model_change"})
 SPAWNED: Final = frozenset({"subagent.started", "subagent.configured", "subagent.completed", "subagent.failed"})
-HELD: Final = 200  # lines without a run that are kept for the next one
 
 
 @dataclass(slots=True, eq=False)
 class Chain:
-    """One conversation of a file. `asked`: what its run's newest request said beside messages; None before the first.
+    """One conversation of a file. `asked`: its run's newest request without the messages; None before the first.
 
-    `waits`: that one has no answer yet. `blocks`: of an answer whose last chunk is still to come.
+    `waits`: that request has no answer yet. `blocks`: the answer so far, while its last chunk is missing.
     """
 
     name: str

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.dialects.claude_code.lines import ENDING
-from pipeline.dialects.transcript import MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
+from pipeline.dialects.transcript import HELD, MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -44,7 +44,6 @@ REPEATED: Final = frozenset({"originalFile", "file"})  # of a tool's own result:
 NO_PROMPT: Final = (
     *("[Request interrupted by user", "<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification>"),
 )
-HELD: Final = 200  # lines without a run that are kept for the next run
 METADATA: Final = {"cwd": "cwd", "gitBranch": "git_branch", "version": "claude_code_version"}
 
 

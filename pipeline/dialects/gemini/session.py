@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.dialects.model_calls import REQUEST
-from pipeline.dialects.transcript import MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
+from pipeline.dialects.transcript import HELD, MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -34,7 +34,6 @@ COUNTS: Final = {
     "total": "totalTokenCount",
 }
 CONTEXT: Final = "<session_context>"
-HELD: Final = 200  # lines without a run that are kept for the next run
 
 
 @dataclass(slots=True, eq=False)

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.openai_responses.request import is_own
-from pipeline.dialects.transcript import MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
+from pipeline.dialects.transcript import HELD, MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -46,7 +46,6 @@ DETAILS: Final = {
     "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
 }
 NAMES: Final = {"cwd": "cwd", "cli_version": "codex_version", "originator": "originator"}
-HELD: Final = 200  # lines without a run that are kept for the next run
 
 
 class Rollout:

@@ -45,7 +45,7 @@ class Chat:
     at: int = 0
 
 
-class Sessions:
+class Conversations:
     """The reader of all sessions of a database, or of one in files. Each of them is a chain."""
 
     dialect: Final = "vercel-ai"

@@ -57,7 +57,7 @@ async def versions(store: ThreadStore, record: Any) -> None:
     ]
     await store.add_feedback(
         [
-            ReceivedFeedback(made_feedback(chat, None, {"name": "good", "value": value, **about}), 1, place)  # type: ignore[arg-type]
+            ReceivedFeedback(made_feedback(chat, None, {"name": "good", "value": value, **about}), 1, place)  # type: ignore[arg-type]  # a made record
             for place, (chat, value, about) in enumerate(said)
         ]
     )

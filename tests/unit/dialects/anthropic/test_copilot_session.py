@@ -41,7 +41,7 @@ def test_a_turn_with_all_that_it_may_hold() -> None:
     copilot.result("c2", success=False, error={"message": "no such file", "code": "failure"})
     copilot.say("A picture.")
     copilot.add("session.idle", {}, ephemeral=True)
-    copilot.lines[-1]["ephemeral"] = True  # type: ignore[index]
+    copilot.lines[-1]["ephemeral"] = True  # type: ignore[index]  # it is a dict here
     totals = {"gpt-5.4": {"usage": {"inputTokens": 300, "outputTokens": 60}}}
     copilot.add("session.shutdown", {"shutdownType": "routine", "modelMetrics": totals})
     found = of(copilot, title="A listing")
@@ -239,7 +239,7 @@ def test_a_damaged_line_leaves_nothing_behind(kind: str, data: Any) -> None:
     copilot.ask("One")
     copilot.add("session.usage_record", {"usage": {"apiCallId": "odd", "inputTokens": "many"}})
     for line in copilot.lines:
-        list(reader.read(line))  # type: ignore[arg-type]
+        list(reader.read(line))  # type: ignore[arg-type]  # malformed on purpose
     with pytest.raises((KeyError, TypeError, AttributeError)):
         list(reader.read({"type": kind, "data": data, "id": "broken"}))
     steps = list(reader.read(copilot.say("1")))

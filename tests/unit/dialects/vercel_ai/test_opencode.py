@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline.dialects.transcript import Homes
-from pipeline.dialects.vercel_ai.opencode import Sessions
+from pipeline.dialects.vercel_ai.opencode import Conversations
 from tests.support.read_sessions import Read, read
 from tests.support.sessions import PIXEL, Opencode
 
@@ -28,7 +28,7 @@ def lines(*sessions: Opencode) -> Iterator[dict[str, Any]]:
 
 
 def of(*sessions: Opencode) -> Read:
-    return read([(Sessions("opencode.db", Homes()), lines(*sessions))])
+    return read([(Conversations("opencode.db", Homes()), lines(*sessions))])
 
 
 def parts(turn: dict[str, Any]) -> list[tuple[str, Any]]:
