@@ -168,6 +168,13 @@ async def test_what_is_never_taken_is_a_dead_letter_with_its_record(applied_sett
                 return await read_all(settings, DEAD_LETTERS)
 
             [record] = await until(buried, worker.text)
+
+            async def forgotten() -> bool:
+                async with await ThreadStore.open(settings.store_url) as store:
+                    return await store.waiting_deliveries() == {}
+
+            # The letter is on its topic before the delivery is removed: a crash in between makes it twice, not never.
+            await until(forgotten, worker.text)
         finally:
             worker.end()
     letter = dead_letter.from_record(record.key, record.value, record.headers)
@@ -177,5 +184,3 @@ async def test_what_is_never_taken_is_a_dead_letter_with_its_record(applied_sett
     assert letter.topic == TURNS.full_name(settings.topic_prefix)
     assert turn_record.decode(letter.value)["run_id"] == "r0"
     assert len(receiver.came) == 1, "a redirect is not followed"
-    async with await ThreadStore.open(settings.store_url) as store:
-        assert await store.waiting_deliveries() == {}
