@@ -19,5 +19,11 @@ async def test_each_size_is_measured_with_and_without_indexes(tmp_path, monkeypa
     ]
     assert all(one.client > 0 and one.size > one.json and one.server == 0 for one in found)
     assert shown[0] == "sqlite, bare: 0 turns"
-    (sheet,) = sheets(Suite(growth=found))
-    assert next(row[:3] for row in sheet.rows) == ("sqlite", "bare", "20")
+    measured, wanted = sheets(Suite(growth=found))
+    assert next(row[:3] for row in measured.rows) == ("sqlite", "bare", "20")
+    assert [row[0] for row in wanted.rows] == [
+        "CPU a turn at 60 turns, by that at 20, sqlite, bare",
+        "bytes a turn at 60 turns, sqlite, bare",
+        "CPU a turn at 60 turns, by that at 20, sqlite, search and sums",
+        "bytes a turn at 60 turns, sqlite, search and sums",
+    ]
