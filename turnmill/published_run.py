@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from turnmill import traceparent as w3c
 from turnmill.claims import Answer, answer_of
@@ -32,6 +33,10 @@ if TYPE_CHECKING:  # it loads aiokafka
 Event = TypeVar("Event")
 Chunk = TypeVar("Chunk", bytes, str)
 Parent = tuple[str | None, str]  # (thread, run) of the run that started this one; None: the same thread
+
+# Turns of the event loop after each item of a synchronous stream. Reading what came from a broker takes it about eight.
+BLOCKED: Final = 0.005  # seconds: if the source has blocked the loop for as long, something may have come
+TURNS: Final = 10
 
 log = logging.getLogger("turnmill.publisher")
 
@@ -71,7 +76,8 @@ class PublishedRun:
         self.stopped = Stopping()  # true once a command has told it to stop
         self.parent = parent
         self._inbox = Inbox(takes_messages=steers)
-        self._hears = self._acknowledged = False
+        self._hears = False
+        self._acknowledged: Command | None = None  # the newest acknowledged command to stop
         self.records = 0
         self.verdict = "complete"  # how the run ends when its context is left without an exception
 
@@ -155,8 +161,8 @@ class PublishedRun:
             asked = answer.asked.get("tool_call_id") or answer.asked.get("id")
             said = {"kind": ANSWER, "answer_id": answer.answer_id, "asked": asked, "value": answer.value}
             self._say(answer.command_id, answer.by, "acknowledged", **said)
-        elif command is not None and not self._acknowledged:
-            self._acknowledged = True
+        elif command is not None and command is not self._acknowledged:
+            self._acknowledged = command
             self._say(command.id, command.by, "acknowledged")
 
     async def steered(self) -> list[Steer]:
@@ -289,6 +295,10 @@ async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerato
         async for item in source:
             yield item
     else:
+        ran = time.monotonic()  # the event loop, last
         for item in source:
+            turns = 1 if time.monotonic() - ran < BLOCKED else TURNS
             yield item
-            await asyncio.sleep(0)  # let the event loop run, else it sends and receives nothing before the end
+            for _ in range(turns):  # without them the loop would send and receive nothing before the end
+                await asyncio.sleep(0)
+            ran = time.monotonic()

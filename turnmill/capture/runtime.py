@@ -109,6 +109,11 @@ class Runtime:
                 log.exception("model calls are not captured")
             return None
 
+    @property
+    def hears(self) -> bool:
+        """Return True if runs receive commands, as to stop."""
+        return self._publisher is not None and self._publisher.hears
+
     def run(self, **identity: Any) -> PassingRun:
         """Begin a run of a framework, published in the same thread; the arguments are those of Publisher.run."""
         from turnmill.capture.runs import PassingRun  # noqa: PLC0415  # as above

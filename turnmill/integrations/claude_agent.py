@@ -26,6 +26,7 @@ from turnmill.control_record import AFTER_TURN, Command
 from turnmill.stopping import RunStopped, Stopping
 
 AGENT = "claude-code"  # the default of `agent_id`: the SDK does not say which agent it runs
+INTERRUPTED_WITHIN = 2.0  # seconds for the SDK's program to end its answer; else the messages of a query end without it
 
 Client = TypeVar("Client")
 
@@ -50,11 +51,13 @@ async def claude_query(
         options: Arguments of the SDK's `query`.
     """
     spoken = _Spoken(thread_id, agent_id, tenant)
-    messages = import_module("claude_agent_sdk").query(prompt=spoken.noted(prompt), **options)
+    messages = import_module("claude_agent_sdk").query(prompt=spoken.kept_open(prompt), **options)
     try:
         async with aclosing(messages) as each:
             async for message in spoken.stopping.each(each):
                 spoken.hear(message)
+                if spoken.followed is not None:
+                    raise spoken.followed
                 yield message
     except RunStopped:
         spoken.stopped()
@@ -92,7 +95,9 @@ class _Spoken:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
         self._asked: deque[Any] = deque()  # lines of prompts that wait
         self._run: PassingRun | None = None
-        self.stopping = Stopping()  # of a query
+        self.stopping = Stopping()  # of a query's messages
+        self.followed: RunStopped | None = None  # the stop after which the SDK's program ended its answer
+        self._input: _Input | None = None  # of a query
         self.interrupt: Callable[[], Awaitable[None]] | None = None  # of a client
         self._interrupted: set[asyncio.Task[None]] = set()
         runtime().prepare()
@@ -104,6 +109,14 @@ class _Spoken:
         if isinstance(prompt, str):
             self._ask({"type": "user", "message": {"role": "user", "content": prompt}, "parent_tool_use_id": None})
         return prompt
+
+    def kept_open(self, prompt: Any) -> Any:
+        """Return a query's prompt as messages whose input stays open for an interrupt, if commands are received."""
+        noted = self.noted(prompt)
+        if not runtime().hears or not isinstance(noted, str | AsyncIterable):
+            return noted
+        self._input = _Input()
+        return self._input.lines(_alone(noted) if isinstance(noted, str) else noted)
 
     def prompted(self, method: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         """Wrap a method whose first argument is a prompt, or nothing."""
@@ -151,7 +164,10 @@ class _Spoken:
             run = self._run or self._begun(message)
             run.send(message)
             if type(message).__name__ == "ResultMessage":
-                if run.told is not None:
+                if self._input is not None:
+                    self._input.answered.set()
+                self.followed = run.told
+                if self.followed is not None:
                     self.stopped()
                 else:
                     self.end("error" if getattr(message, "is_error", False) else "complete")
@@ -171,13 +187,18 @@ class _Spoken:
             run.stopped()
 
     def _told(self, command: Command) -> None:
-        """Stop the open run: end a query's messages, or interrupt a client's program, which reports its own end."""
-        if self.interrupt is None:
-            self.stopping.tell(command)
-        elif command.mode != AFTER_TURN:
+        """Interrupt the SDK's program, which reports its own end; after the turn there is nothing to interrupt."""
+        if command.mode == AFTER_TURN:
+            return
+        if self.interrupt is not None:
             task = asyncio.ensure_future(self._interrupt(self.interrupt))
             self._interrupted.add(task)
             task.add_done_callback(self._interrupted.discard)
+        elif self._input is not None and self._input.is_open:
+            self._input.stopping.tell(command)
+            asyncio.get_running_loop().call_later(INTERRUPTED_WITHIN, self.stopping.tell, command)
+        else:
+            self.stopping.tell(command)
 
     async def _interrupt(self, interrupt: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -203,6 +224,8 @@ class _Spoken:
 
     def _ask(self, line: Any) -> None:
         """Note a prompt; while a run is open it is a message in that run."""
+        if self._input is not None:
+            self._input.answered.clear()
         if self._run is None:
             self._asked.append(line)
         else:
@@ -212,3 +235,34 @@ class _Spoken:
         async for line in prompts:
             self._ask(dict(line) if isinstance(line, dict) else line)
             yield line
+
+
+class _Input:
+    """What a query's program reads: the prompts, and an interrupt if the run is told to stop before its answer.
+
+    The SDK offers no interrupt for a query, and ends its program only 5 s after the messages. But it passes on what a
+    stream of prompts yields, so an interrupt can follow them, as long as the stream has not ended.
+    """
+
+    def __init__(self) -> None:
+        self.stopping = Stopping()
+        self.answered = asyncio.Event()  # no prompt waits for its answer
+        self.is_open = True
+
+    async def lines(self, prompts: AsyncIterable[Any]) -> AsyncIterator[Any]:
+        """Yield the prompts, and end once they are answered."""
+        try:
+            async for line in self.stopping.each(aiter(prompts)):
+                yield line
+            await self.stopping.during(self.answered.wait)
+        except RunStopped as stopped:
+            request = {"subtype": "interrupt"}
+            yield {"type": "control_request", "request_id": f"turnmill-{stopped.command_id}", "request": request}
+        finally:
+            self.is_open = False
+
+
+async def _alone(prompt: Any) -> AsyncIterator[Any]:
+    """Yield a prompt in the form that the SDK gives a text."""
+    message = {"role": "user", "content": prompt}
+    yield {"type": "user", "session_id": "", "message": message, "parent_tool_use_id": None}

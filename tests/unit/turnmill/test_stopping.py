@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import repeat
 from pathlib import Path
@@ -17,6 +18,7 @@ from turnmill.clock import now_ms
 from turnmill.control import Control
 from turnmill.control_record import AFTER_TURN, EVENT, NOW, Command, command_of, record_of
 from turnmill.errors import InvalidRecord
+from turnmill.published_run import BLOCKED
 from turnmill.stopping import Stopping
 
 START = {"type": "start"}
@@ -78,6 +80,30 @@ async def test_a_stream_that_never_waits_leaves_the_loop_its_turn_and_is_closed(
         with pytest.raises(RunStopped):
             assert [event async for event in run.tee(Endless())] == []
     assert closed == [True]
+
+
+async def test_a_stream_that_blocks_lets_the_loop_read_what_has_come_meanwhile(tmp_path: Path) -> None:
+    """As many turns of the loop as a command takes from a broker's answer to its run."""
+
+    def blocking() -> Iterator[Any]:
+        while True:
+            time.sleep(1.2 * BLOCKED)
+            yield START
+
+    async def arrive(run: PublishedRun) -> None:
+        for _ in range(8):
+            await asyncio.sleep(0)
+        run.stopped.tell(command())
+
+    async with Publisher(away(tmp_path), keep_after=0.1) as publisher:
+        run = publisher.run(thread_id="t", agent_id="a", dialect="vercel-ai", run_id="r")
+        run.hear()
+        passed_on = run.tee(blocking())
+        assert await anext(passed_on) == START
+        arriving = asyncio.create_task(arrive(run))
+        with pytest.raises(RunStopped):
+            await anext(passed_on)
+        await arriving
 
 
 @pytest.mark.parametrize("how", ["item", "end", "error"])

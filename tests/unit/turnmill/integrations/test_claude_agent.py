@@ -7,13 +7,16 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
 import pytest
 
 import turnmill
+from tests.support.spools import away
 from tests.unit.turnmill.integrations.conftest import Heard
+from turnmill.capture import runtime
 
 Runs = Callable[[], list[Heard]]
 
@@ -159,10 +162,20 @@ def sdk(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return given
 
 
+async def test_a_query_gets_its_prompt_unchanged_where_no_commands_are_received(
+    heard: Runs, sdk: list[Any], tmp_path: Path
+) -> None:
+    runtime.restart(away(tmp_path, control=False))
+    [_ async for _ in turnmill.claude_query(prompt="Paris?", thread_id="whole")]
+    assert sdk == [("Paris?", None)]
+
+
 async def test_a_query(heard: Runs, sdk: list[Any]) -> None:
     whole = turnmill.claude_query(prompt="Paris?", options="options", thread_id="whole")
     assert [type(message).__name__ async for message in whole] == ["SystemMessage", "AssistantMessage", "ResultMessage"]
-    assert sdk == [("Paris?", "options")]
+    [(prompt, options)] = sdk
+    assert options == "options"
+    assert [line["message"] async for line in prompt] == [{"role": "user", "content": "Paris?"}]
     with pytest.raises(ValueError, match="process"):
         [_ async for _ in turnmill.claude_query(prompt="Paris?", options="fail", thread_id="failed")]
     stopped = turnmill.claude_query(prompt="Paris?", thread_id="stopped")

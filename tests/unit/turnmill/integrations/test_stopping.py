@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +28,7 @@ from turnmill.capture import runtime
 from turnmill.clock import now_ms
 from turnmill.control import Control
 from turnmill.control_record import AFTER_TURN, EVENT, NOW, Command
+from turnmill.integrations import claude_agent
 from turnmill.integrations.asgi import PublishStreams
 from turnmill.integrations.pydantic_ai import published_response
 from turnmill.published_run import PublishedRun
@@ -83,15 +85,56 @@ class ResultMessage:
 START = SystemMessage("init", {"type": "system", "subtype": "init", "session_id": "s-1", "model": "m"})
 
 
-async def test_claude_query(heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = asyncio.Event()
+async def written() -> AsyncIterator[Any]:
+    yield {"type": "user", "message": {"role": "user", "content": "Hello?"}}
 
-    async def query(**_: Any) -> AsyncIterator[Any]:
+
+@pytest.mark.parametrize("prompt", [lambda: "Hello?", written])
+@pytest.mark.parametrize("answers", [True, False])
+async def test_claude_query(
+    answers: bool,  # noqa: FBT001  # whether its program ends its answer when it is interrupted
+    prompt: Callable[[], Any],
+    heard: Runs,
+    begun: list[PublishedRun],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed, read = asyncio.Event(), list[dict[str, Any]]()
+
+    async def query(*, prompt: AsyncIterator[Any]) -> AsyncIterator[Any]:
         try:
             yield START
+            read.extend([line async for line in prompt])
+            if not answers:
+                await asyncio.Event().wait()
+            yield ResultMessage()
             await asyncio.Event().wait()
         finally:
             closed.set()
+
+    module = ModuleType("claude_agent_sdk")
+    monkeypatch.setattr(module, "query", query, raising=False)
+    monkeypatch.setitem(sys.modules, "claude_agent_sdk", module)
+    monkeypatch.setattr(claude_agent, "INTERRUPTED_WITHIN", 0.05)
+    telling = asyncio.create_task(tell(begun))
+    with pytest.raises(RunStopped):
+        async for _ in turnmill.claude_query(prompt=prompt()):
+            pass
+    await telling
+    assert closed.is_set()
+    assert [line["type"] for line in read] == ["user", "control_request"]
+    assert read[0]["message"] == {"role": "user", "content": "Hello?"}
+    assert read[1]["request"] == {"subtype": "interrupt"}
+    check(heard)
+
+
+async def test_a_claude_query_that_reads_no_more_ends_at_once(
+    heard: Runs, begun: list[PublishedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def query(*, prompt: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async with aclosing(prompt):  # type: ignore[type-var]  # a generator
+            await anext(prompt)
+        yield START
+        await asyncio.Event().wait()
 
     module = ModuleType("claude_agent_sdk")
     monkeypatch.setattr(module, "query", query, raising=False)
@@ -101,7 +144,6 @@ async def test_claude_query(heard: Runs, begun: list[PublishedRun], monkeypatch:
         async for _ in turnmill.claude_query(prompt="Hello?"):
             pass
     await telling
-    assert closed.is_set()
     check(heard)
 
 
