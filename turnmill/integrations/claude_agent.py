@@ -23,6 +23,7 @@ from uuid import uuid4
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
 from turnmill.control_record import AFTER_TURN, Command
+from turnmill.integrations.claude_input import ClaudeInput, alone
 from turnmill.stopping import RunStopped, Stopping
 
 AGENT = "claude-code"  # the default of `agent_id`: the SDK does not say which agent it runs
@@ -97,7 +98,7 @@ class _Spoken:
         self._run: PassingRun | None = None
         self.stopping = Stopping()  # of a query's messages
         self.followed: RunStopped | None = None  # the stop after which the SDK's program ended its answer
-        self._input: _Input | None = None  # of a query
+        self._input: ClaudeInput | None = None  # of a query
         self.interrupt: Callable[[], Awaitable[None]] | None = None  # of a client
         self._interrupted: set[asyncio.Task[None]] = set()
         runtime().prepare()
@@ -115,8 +116,8 @@ class _Spoken:
         noted = self.noted(prompt)
         if not runtime().hears or not isinstance(noted, str | AsyncIterable):
             return noted
-        self._input = _Input()
-        return self._input.lines(_alone(noted) if isinstance(noted, str) else noted)
+        self._input = ClaudeInput()
+        return self._input.lines(alone(noted) if isinstance(noted, str) else noted)
 
     def prompted(self, method: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         """Wrap a method whose first argument is a prompt, or nothing."""
@@ -235,34 +236,3 @@ class _Spoken:
         async for line in prompts:
             self._ask(dict(line) if isinstance(line, dict) else line)
             yield line
-
-
-class _Input:
-    """What a query's program reads: the prompts, and an interrupt if the run is told to stop before its answer.
-
-    The SDK offers no interrupt for a query, and ends its program only 5 s after the messages. But it passes on what a
-    stream of prompts yields, so an interrupt can follow them, as long as the stream has not ended.
-    """
-
-    def __init__(self) -> None:
-        self.stopping = Stopping()
-        self.answered = asyncio.Event()  # no prompt waits for its answer
-        self.is_open = True
-
-    async def lines(self, prompts: AsyncIterable[Any]) -> AsyncIterator[Any]:
-        """Yield the prompts, and end once they are answered."""
-        try:
-            async for line in self.stopping.each(aiter(prompts)):
-                yield line
-            await self.stopping.during(self.answered.wait)
-        except RunStopped as stopped:
-            request = {"subtype": "interrupt"}
-            yield {"type": "control_request", "request_id": f"turnmill-{stopped.command_id}", "request": request}
-        finally:
-            self.is_open = False
-
-
-async def _alone(prompt: Any) -> AsyncIterator[Any]:
-    """Yield a prompt in the form that the SDK gives a text."""
-    message = {"role": "user", "content": prompt}
-    yield {"type": "user", "session_id": "", "message": message, "parent_tool_use_id": None}
