@@ -3,85 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel
 from starlette.responses import Response
 
-from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
-from pipeline.gateway.control.commands import Commands, new_command
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.control.caller import (
+    AllGiven,
+    Caller,
+    Given,
+    Message,
+    Reply,
+    TheCommands,
+    Wanted,
+    caller_of,
+    give,
+)
+from pipeline.gateway.control.commands import Commands
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
-from pipeline.gateway.security import Controller, Listening, Principal, Sender, Standing, Still
+from pipeline.gateway.security import Controller, Listening, Sender, Standing, Still
 from pipeline.gateway.threads import ThreadId, Whose
-from pipeline.observability.audit import about, audit
-from pipeline.stores.waiting import Waiting, WaitingWanted
-from topics.thread_key import ThreadKey
-from turnmill.control_record import ANSWER, BUDGET, NOW, STEER, STOP
 from turnmill.envelope import encode
-from turnmill.identity import thread_uuid
-from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS, STEER_CHARACTERS
+from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS
 
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
 OF_THREAD: Final = ("unknown-thread", "forbidden")
 AGAIN: Final = {"Retry-After": str(RETRY_AFTER)}
-WAITING_THREADS: Final = 100  # with the same name, of several tenants
 
 router = APIRouter(prefix="/v1", tags=["control"])
 
 RunId = Annotated[str, Path(min_length=1, max_length=NAMED_CHARACTERS)]
-
-
-By = Annotated[
-    str | None, Field(min_length=1, max_length=200, description="Who wants it; by default the token's name.")
-]
-
-
-class Wanted(BaseModel):
-    """How to stop a run."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    mode: Annotated[Literal["now", "after_turn"], Field(description="`after_turn`: it finishes what it is saying.")] = (
-        "now"
-    )
-    by: By = None
-
-
-class Message(BaseModel):
-    """A message to a run that is under way."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    text: Annotated[str, Field(min_length=1, max_length=STEER_CHARACTERS)]
-    by: By = None
-
-
-class Reply(BaseModel):
-    """An answer to what a thread waits for."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    value: Annotated[
-        Any, Field(description='To an approval: true, false, or {"approved", "reason"?, "args"?}; else any JSON value.')
-    ]
-    by: By = None
-
-
-class Given(BaseModel):
-    """The command's id; GET /v1/commands/ID returns its state."""
-
-    command_id: str
-
-
-class AllGiven(BaseModel):
-    """The ids of the commands, one for each open run; `command_id` is set if there is only one."""
-
-    command_id: str | None
-    command_ids: list[str]
 
 
 class OpenAnswers(BaseModel):
@@ -104,66 +59,10 @@ class CommandState(BaseModel):
     reason: str | None
 
 
-def commands_of(request: Request) -> Commands:
-    """Return the gateway's commands."""
-    found: Commands = request.app.state.commands
-    return found
-
-
-TheCommands = Annotated[Commands, Depends(commands_of)]
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The caller, and the thread of the request: its name, its tenant, and its key."""
-
-    gateway: Gateway
-    commands: Commands
-    principal: Principal
-    name: str
-    tenant: str | None
-    key: ThreadKey
-
-    async def open_runs(self) -> list[str]:
-        """Return the thread's open runs."""
-        runs = await self.gateway.run_watch.open_runs()
-        return [run.key.run_id for run in runs if run.thread == self.key]
-
-    async def waiting(self) -> list[Waiting]:
-        """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
-        wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
-        stored = await (await self.gateway.store()).waiting(wanted, WAITING_THREADS)
-        return [*self.gateway.budgets.waiting(wanted), *stored]
-
-    async def give(self, run_id: str, said: Wanted | Message) -> Given:
-        """Give a command to a run, which may be over already."""
-        command_id = await _give(self, self.key, run_id, said)
-        stored = await (await self.gateway.store()).run_events(self.key)
-        if run_id in stored and run_id not in await self.open_runs():
-            await self.commands.over(command_id, "the run was over")
-        return Given(command_id=command_id)
-
-    async def give_all(self, said: Wanted | Message) -> AllGiven:
-        """Give a command to each open run. Raises Problem where there is none."""
-        ids = [await _give(self, self.key, run_id, said) for run_id in await self.open_runs()]
-        if not ids:
-            raise unknown_thread(self.name)
-        return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
-
-
-async def _caller(
-    gateway: TheGateway, commands: TheCommands, principal: Controller, thread_id: ThreadId, tenant: Whose = None
-) -> Caller:
-    bounded = principal.bounded(tenant)
-    await commands.ready()
-    key = ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
-    return Caller(gateway, commands, principal, thread_id, bounded, key)
-
-
 @router.post(
     "/threads/{thread_id}/runs/{run_id}/stop", status_code=202, summary="Stop a run", responses=documented("forbidden")
 )
-async def stop_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, wanted: Wanted | None = None) -> Given:
+async def stop_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, wanted: Wanted | None = None) -> Given:
     """Tell a run, and the runs that it started, to stop. The run may also begin up to ten minutes later.
 
     It has stopped when GET /v1/commands/ID returns `ended`.
@@ -174,7 +73,7 @@ async def stop_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, w
 @router.post(
     "/threads/{thread_id}/stop", status_code=202, summary="Stop a thread's runs", responses=documented(*OF_THREAD)
 )
-async def stop_thread(caller: Annotated[Caller, Depends(_caller)], wanted: Wanted | None = None) -> AllGiven:
+async def stop_thread(caller: Annotated[Caller, Depends(caller_of)], wanted: Wanted | None = None) -> AllGiven:
     """Tell each open run of a thread to stop."""
     return await caller.give_all(wanted or Wanted())
 
@@ -185,7 +84,7 @@ async def stop_thread(caller: Annotated[Caller, Depends(_caller)], wanted: Wante
     summary="Give a run a message",
     responses=documented("forbidden"),
 )
-async def steer_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, message: Message) -> Given:
+async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, message: Message) -> Given:
     """Send a run a user's message. It becomes part of the conversation when the run takes it up, between two tools.
 
     GET /v1/commands/ID then returns `acknowledged`, or `refused` if the program takes no messages.
@@ -199,7 +98,7 @@ async def steer_run(caller: Annotated[Caller, Depends(_caller)], run_id: RunId, 
     summary="Give a thread's runs a message",
     responses=documented(*OF_THREAD),
 )
-async def steer_thread(caller: Annotated[Caller, Depends(_caller)], message: Message) -> AllGiven:
+async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: Message) -> AllGiven:
     """Send a user's message to each open run of a thread."""
     return await caller.give_all(message)
 
@@ -211,7 +110,7 @@ async def steer_thread(caller: Annotated[Caller, Depends(_caller)], message: Mes
     responses=documented("not-found", "too-large", "forbidden"),
 )
 async def answer(
-    caller: Annotated[Caller, Depends(_caller)],
+    caller: Annotated[Caller, Depends(caller_of)],
     answer_id: Annotated[str, Path(max_length=100, description="As `GET /v1/runs?status=waiting` gives it.")],
     reply: Reply,
 ) -> Given:
@@ -229,7 +128,7 @@ async def answer(
         payload |= {"asked": asked, "dialect": one.dialect}
     elif not await caller.open_runs():
         raise Problem("not-found", f"nothing of this thread waits for the answer {answer_id!r:.100}")
-    return Given(command_id=await _give(caller, key, run_id, reply, payload))
+    return Given(command_id=await give(caller, key, run_id, reply, payload))
 
 
 @router.get(
@@ -242,7 +141,7 @@ async def open_answers(
 
     A run that takes one up reports it with an event.
     """
-    waiting = await (await _caller(gateway, commands, principal, thread_id, tenant)).waiting()
+    waiting = await (await caller_of(gateway, commands, principal, thread_id, tenant)).waiting()
     open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
     given = [one for of in waiting for one in commands.open_answers(of.thread.tenant, of.thread_id)]
     return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
@@ -298,27 +197,3 @@ async def _frames(commands: Commands, tenant: str | None, still: Still) -> Async
         if not await still():
             return
         yield comment("nothing new") if value is None else frame(value, name="command")
-
-
-async def _give(
-    caller: Caller,
-    key: ThreadKey,
-    run_id: str,
-    said: Wanted | Message | Reply,
-    payload: dict[str, Any] | None = None,
-) -> str:
-    principal = caller.principal
-    mode, by = NOW, said.by or principal.name
-    if by == BUDGET:
-        raise Problem("bad-request", f"{BUDGET!r} is the name of budgets that stop runs: say who wants it, as `by`")
-    if isinstance(said, Wanted):
-        kind, does, mode = STOP, "is told to stop", said.mode
-    elif isinstance(said, Message):
-        kind, does, payload = STEER, "is given a message", {"text": said.text}
-    else:
-        kind, does = ANSWER, "is answered"
-    command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)
-    extra = about(key, f"run.{kind}")
-    audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=extra)
-    await caller.commands.give(command)
-    return command.id

@@ -1,0 +1,153 @@
+"""Who gives a command over HTTP, to which thread, and what the body of the request says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
+from pipeline.gateway.control.commands import Commands, new_command
+from pipeline.gateway.problems import Problem
+from pipeline.gateway.security import Controller, Principal
+from pipeline.gateway.threads import ThreadId, Whose
+from pipeline.observability.audit import about, audit
+from pipeline.stores.waiting import Waiting, WaitingWanted
+from topics.thread_key import ThreadKey
+from turnmill.control_record import ANSWER, BUDGET, NOW, STEER, STOP
+from turnmill.identity import thread_uuid
+from turnmill.limits import STEER_CHARACTERS
+
+WAITING_THREADS: Final = 100  # with the same name, of several tenants
+
+By = Annotated[
+    str | None, Field(min_length=1, max_length=200, description="Who wants it; by default the token's name.")
+]
+
+
+class Wanted(BaseModel):
+    """How to stop a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    mode: Annotated[Literal["now", "after_turn"], Field(description="`after_turn`: it finishes what it is saying.")] = (
+        "now"
+    )
+    by: By = None
+
+
+class Message(BaseModel):
+    """A message to a run that is under way."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[str, Field(min_length=1, max_length=STEER_CHARACTERS)]
+    by: By = None
+
+
+class Reply(BaseModel):
+    """An answer to what a thread waits for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: Annotated[
+        Any, Field(description='To an approval: true, false, or {"approved", "reason"?, "args"?}; else any JSON value.')
+    ]
+    by: By = None
+
+
+class Given(BaseModel):
+    """The command's id; GET /v1/commands/ID returns its state."""
+
+    command_id: str
+
+
+class AllGiven(BaseModel):
+    """The ids of the commands, one for each open run; `command_id` is set if there is only one."""
+
+    command_id: str | None
+    command_ids: list[str]
+
+
+def commands_of(request: Request) -> Commands:
+    """Return the gateway's commands."""
+    found: Commands = request.app.state.commands
+    return found
+
+
+TheCommands = Annotated[Commands, Depends(commands_of)]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The caller, and the thread of the request: its name, its tenant, and its key."""
+
+    gateway: Gateway
+    commands: Commands
+    principal: Principal
+    name: str
+    tenant: str | None
+    key: ThreadKey
+
+    async def open_runs(self) -> list[str]:
+        """Return the thread's open runs."""
+        runs = await self.gateway.run_watch.open_runs()
+        return [run.key.run_id for run in runs if run.thread == self.key]
+
+    async def waiting(self) -> list[Waiting]:
+        """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
+        wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
+        stored = await (await self.gateway.store()).waiting(wanted, WAITING_THREADS)
+        return [*self.gateway.budgets.waiting(wanted), *stored]
+
+    async def give(self, run_id: str, said: Wanted | Message) -> Given:
+        """Give a command to a run, which may be over already."""
+        command_id = await give(self, self.key, run_id, said)
+        stored = await (await self.gateway.store()).run_events(self.key)
+        if run_id in stored and run_id not in await self.open_runs():
+            await self.commands.over(command_id, "the run was over")
+        return Given(command_id=command_id)
+
+    async def give_all(self, said: Wanted | Message) -> AllGiven:
+        """Give a command to each open run. Raises Problem where there is none."""
+        ids = [await give(self, self.key, run_id, said) for run_id in await self.open_runs()]
+        if not ids:
+            raise unknown_thread(self.name)
+        return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
+
+
+async def caller_of(
+    gateway: TheGateway, commands: TheCommands, principal: Controller, thread_id: ThreadId, tenant: Whose = None
+) -> Caller:
+    """Return the caller of a request for a thread, once the gateway has read the earlier commands."""
+    bounded = principal.bounded(tenant)
+    await commands.ready()
+    key = ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
+    return Caller(gateway, commands, principal, thread_id, bounded, key)
+
+
+async def give(
+    caller: Caller,
+    key: ThreadKey,
+    run_id: str,
+    said: Wanted | Message | Reply,
+    payload: dict[str, Any] | None = None,
+) -> str:
+    """Publish a command by this caller to a run of this thread, and return its id. Raises Problem, BrokerError."""
+    principal = caller.principal
+    mode, by = NOW, said.by or principal.name
+    if by == BUDGET:
+        raise Problem("bad-request", f"{BUDGET!r} is the name of budgets that stop runs: say who wants it, as `by`")
+    if isinstance(said, Wanted):
+        kind, does, mode = STOP, "is told to stop", said.mode
+    elif isinstance(said, Message):
+        kind, does, payload = STEER, "is given a message", {"text": said.text}
+    else:
+        kind, does = ANSWER, "is answered"
+    command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)
+    extra = about(key, f"run.{kind}")
+    audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=extra)
+    await caller.commands.give(command)
+    return command.id
