@@ -283,7 +283,13 @@ OTHERS: Final = (
         "SQLite: nothing, once no reader holds the log; Postgres: in dead rows until `VACUUM`, in its log and backups",
         ("store", "home"),
     ),
-    Place("spool of a publisher or gateway", "sent, then deleted", LEFT_OUT, "until the broker takes it", ("spool",)),
+    Place(
+        "spool of a publisher or gateway",
+        "sent, then deleted; `refused.jsonl` and `damaged/` by you",
+        LEFT_OUT,
+        "until the broker takes it; what it refused, and damaged bytes, until you delete them",
+        ("spool",),
+    ),
     Place(
         "cache", "nothing of anybody: downloads, and the demo's own runs", LEFT_OUT, "as long as you like", ("cache",)
     ),
