@@ -180,16 +180,36 @@ def test_the_versions_are_those_of_the_package() -> None:
     assert f":{chart['appVersion']}" in chart["annotations"]["artifacthub.io/images"]
 
 
+SERIES = {
+    series
+    for metric in metrics.TABLE
+    for series in (metric.name, *(f"{metric.name}_{part}" for part in ("bucket", "sum", "count")))
+}
+RULES = {
+    "alerts": (CHART / "files" / "alerts.yaml").read_text(),
+    "rules": (CHART / "templates" / "rules.yaml").read_text(),
+}
+
+
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_dashboards_ask_for_metrics_that_exist(name: str) -> None:
-    known = {
-        series
-        for metric in metrics.TABLE
-        for series in (metric.name, *(f"{metric.name}_{part}" for part in ("bucket", "sum", "count")))
-    }
     asked = set(re.findall(r"\b(?:turnmill|gen_ai)_\w+", json.dumps(DASHBOARDS[name]())))
-    assert asked - known == set()
+    assert asked - SERIES == set()
     assert asked
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_alerts_and_rules_ask_for_metrics_that_exist(name: str) -> None:
+    asked = set(re.findall(r"\b(?:turnmill|gen_ai)_\w+", RULES[name]))
+    assert asked - SERIES == set()
+    assert asked
+
+
+def test_alerts_ask_for_rules_that_are_recorded() -> None:
+    recorded = set(re.findall(r"record: (turnmill:\S+)", RULES["rules"]))
+    asked = set(re.findall(r"\bturnmill:[\w:]+", "".join(RULES.values())))
+    assert asked - recorded == set()
+    assert recorded
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
