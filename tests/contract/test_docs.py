@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import turnmill
+from pipeline.gateway.dashboard.page import STATIC
+from turnmill.errors import Reason
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
@@ -29,6 +31,15 @@ def test_generated_tables_match_the_code(page: Path) -> None:
 def test_every_table_stands_somewhere() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert set(generate.TABLES) == set(re.findall(r"<!-- generated: (\S+) -->", text))
+
+
+def test_reasons_of_dead_letters_are_listed_and_can_be_chosen() -> None:
+    page = (ROOT / "docs" / "records.md").read_text(encoding="utf-8").partition("\n## Dead letters\n")[2]
+    assert re.findall(r"^\| `(\w+)` \|", page.partition("\n## ")[0], re.MULTILINE) == list(Reason)
+    script = (STATIC / "js" / "dead_letters.js").read_text(encoding="utf-8")
+    chosen = re.search(r"const REASONS = \[(.*?)\]", script, re.DOTALL)
+    assert chosen is not None
+    assert re.findall(r'"(\w+)"', chosen[1]) == list(Reason)
 
 
 @pytest.mark.parametrize("name", generate.DIALECTS)
