@@ -20,7 +20,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from pipeline.gateway.event_record import EventRecord
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
-from pipeline.kafka.portions import portions
+from pipeline.kafka.portions import bytes_of, portions
 from pipeline.kafka.reading import follow, read, reader
 from pipeline.settings import Settings
 from pipeline.worker.open_runs import no_runs
@@ -30,7 +30,7 @@ from turnmill.errors import BrokerError
 from turnmill.limits import DECODED_BYTES
 
 AGAIN: Final = 1.0  # seconds after a failure
-AT_ONCE: Final = 300  # records between two yields to the event loop
+AT_ONCE: Final = 300  # records, of at most DECODED_BYTES, between two yields to the event loop
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,23 @@ class Listener(Protocol):
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take the next records of a partition (of events: EventRecord); `behind`: the offset after the last one."""
+
+
+class _Pauses:
+    """Yields to the event loop behind each AT_ONCE records or DECODED_BYTES that were handed over.
+
+    Not more often: at each yield, a query's thread may keep the GIL for long.
+    """
+
+    def __init__(self) -> None:
+        self._since = 0.0  # 1 is as much as may be handed over at once
+
+    async def after(self, records: Sequence[Any]) -> None:
+        """Note that these records were handed over."""
+        self._since += max(len(records) / AT_ONCE, sum(map(bytes_of, records)) / DECODED_BYTES)
+        if self._since >= 1:
+            self._since = 0.0
+            await asyncio.sleep(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -140,6 +157,7 @@ class Follower:
 
     async def _join(self, listener: Listener, member: _Membership) -> None:
         """Hand a listener its past, then keep it joined until its task is cancelled. Raises BrokerError."""
+        pauses = _Pauses()
         async with reader(self._settings, max_poll_records=AT_ONCE) as consumer:
             at = await listener.starts(consumer)
             for place, (_, end) in (await self._spans(listener.topics)).items():
@@ -151,6 +169,7 @@ class Follower:
                 async for place, batch in read(consumer, spans):
                     for records in portions(batch, AT_ONCE, DECODED_BYTES):
                         self._give([listener], place, records, records[-1].offset + 1, past=listener.runs != "open")
+                        await pauses.after(records)
                 at = stops
         for place, stop in at.items():
             listener.take(place, (), stop)  # its last offsets may hold no records
@@ -200,7 +219,7 @@ class Follower:
         return {place: end for place, (_, end) in spans.items()}
 
     async def _take(self, consumer: AIOKafkaConsumer, batches: Mapping[TopicPartition, list[Any]]) -> None:
-        since = 0  # records
+        pauses = _Pauses()
         for place, batch in batches.items():
             self.lags[place] = (consumer.highwater(place) or 0) - batch[-1].offset - 1
             for records in portions(batch, AT_ONCE, DECODED_BYTES):
@@ -211,10 +230,7 @@ class Follower:
                         member.late.append((place, records, behind))
                 past = not any(listener.runs == "open" for listener in listeners)
                 self._give(listeners, place, records, behind, past=past)
-                since += len(records)
-                if since >= AT_ONCE:  # not more often: at each yield, a query's thread may keep the GIL for long
-                    since = 0
-                    await asyncio.sleep(0)
+                await pauses.after(records)
 
     async def _reached(self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> bool:
         """Return True once each position has reached its end; remove reached partitions from `ends`."""

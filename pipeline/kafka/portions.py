@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 
-def portions(records: Sequence[Any], most: int, most_bytes: int) -> Iterator[Sequence[Any]]:
+def bytes_of(record: Any) -> int:
+    """Return the size of a Kafka record's value in bytes."""
+    return len(record.value or b"")
+
+
+def portions(
+    records: Sequence[Any], most: int, most_bytes: int, size_of: Callable[[Any], int] = bytes_of
+) -> Iterator[Sequence[Any]]:
     """Yield the records in portions of at most `most`, and of at most `most_bytes` unless it is a single record."""
-    sizes = [len(record.value or b"") for record in records]
+    sizes = [size_of(record) for record in records]
     if records and len(records) <= most and sum(sizes) <= most_bytes:
         yield records
         return

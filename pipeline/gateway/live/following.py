@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,12 +14,15 @@ from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.security import Still
+from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from topics.thread_key import ThreadKey
+from turnmill.limits import DECODED_BYTES
 
 LASTS: Final = 3600.0  # seconds until a stream ends, to be resumed
 ASK_AGAIN: Final = 5.0  # seconds between two checks that the reader may go on
+AT_ONCE: Final = 300  # records, of at most DECODED_BYTES, that are decoded between two yields to the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,9 @@ class Live:
             hidden = {run_id for run_id, run in runs.items() if replay == "none" or run.ended}
         return Following(thread, partition, start, stop, Reading(after, hidden, stop), runs, still)
 
-    async def records(self, following: Following, *, follow: bool, silence: float) -> AsyncGenerator[list[EventRecord]]:
+    async def records(
+        self, following: Following, *, follow: bool, silence: float
+    ) -> AsyncGenerator[Sequence[EventRecord]]:
         """Yield records of the thread, in order; an empty list after `silence` seconds.
 
         Ends when the gateway stops, and when the reader may not go on.
@@ -96,9 +101,11 @@ class Live:
                         found, position = await self._tail.page(
                             following.thread, partition, position, recent.position[partition]
                         )
-                    if found:
-                        yield found
-                    elif position >= recent.position[partition]:
+                    for number, some in enumerate(portions(found, AT_ONCE, DECODED_BYTES, _size)):
+                        if number:  # the loop gets its turn, also where the reader is sent nothing of them
+                            await asyncio.sleep(0)
+                        yield some
+                    if not found and position >= recent.position[partition]:
                         if not follow:
                             return
                         if not await _within(news, silence):
@@ -130,6 +137,10 @@ class Live:
             raise Problem("bad-event-id", f"{after} is behind all that there is: the topic was made anew, perhaps")
         if after.offset < begin - 1:
             raise Problem("bad-event-id", f"what came after {after} is no longer on the topic: read the stored thread")
+
+
+def _size(record: EventRecord) -> int:
+    return record.size
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

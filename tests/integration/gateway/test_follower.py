@@ -15,10 +15,12 @@ from pipeline.gateway.follower import Follower
 from pipeline.kafka.reading import offsets_since
 from pipeline.settings import Settings
 from tests.support.topic_records import publish
+from tests.support.turns_of_the_loop import LoopTurns
 from tests.support.waiting import PATIENCE, until
 from topics.catalog import DEAD_LETTERS, EVENTS, Topic
 from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
+from turnmill.limits import DECODED_BYTES
 
 THREADS = [thread_uuid(f"chat-{n}")[0] for n in range(8)]
 
@@ -97,6 +99,33 @@ async def test_listeners_that_join_while_records_come_miss_none(applied_settings
     await until(more_heard)
     assert count(second) == 2007
     await follower.close()
+
+
+async def test_large_records_leave_the_loop_its_turns(applied_settings: Settings) -> None:
+    """Some megabytes of JSON take a tenth of a second, in which nobody else is answered."""
+    handed: dict[int, int] = {}  # turn of the loop -> bytes
+
+    class Weighing(Hearing):
+        def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+            super().take(place, records, behind)
+            handed[turns.number] = handed.get(turns.number, 0) + sum(record.size for record in records)
+
+    envelope = {"v": 1, "run_id": "r", "agent_id": "a", "dialect": "vercel-ai", "ts": 5, "thread_id": THREADS[0]}
+    events = [{"type": "data-x", "data": "x" * 800_000}]
+    large = [(THREADS[0].encode(), encode({**envelope, "seq": n, "events": events})) for n in range(12)]
+    follower, listener = Follower(applied_settings), Weighing(applied_settings, EVENTS)
+    packed = {"compression_type": "zstd", "max_batch_size": 12_000_000, "linger_ms": 200}  # all come in one response
+    await publish(applied_settings, EVENTS, large, **packed)
+    async with LoopTurns() as turns:
+        await follower.ready(listener, PATIENCE, "late")
+        await publish(applied_settings, EVENTS, large, **packed)
+
+        async def all_heard() -> bool:
+            return count(listener) == 24
+
+        await until(all_heard)
+    await follower.close()
+    assert max(handed.values()) < 2 * DECODED_BYTES
 
 
 async def test_after_a_failure_it_goes_on_where_it_was(
