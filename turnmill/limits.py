@@ -73,6 +73,9 @@ CAPTURED_REQUEST_BYTES: Final = 33_554_432
 CAPTURED_STREAM_BYTES: Final = 268_435_456
 """All bytes of one captured response, unpacked: a longer one still reaches the program, and is published as cut off."""
 
+CAPTURED_EVENTS: Final = 10_000
+"""Events that a captured response may have beyond one for each byte as it came: 4 KB can unpack to five million."""
+
 ENCODINGS: Final = 2
 """Content encodings of one body: each costs a pass over all bytes."""
 

@@ -20,7 +20,7 @@ from turnmill.capture.fitting import fitted, json_of, request_body
 from turnmill.capture.secrets import credentials, masked_settings, without_addresses, without_secrets
 from turnmill.envelope import encode
 from turnmill.framing import Decoder, decoder_for
-from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_STREAM_BYTES
+from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_EVENTS, CAPTURED_STREAM_BYTES
 from turnmill.wires import WIRES
 
 Fields = dict[str, Any]
@@ -58,6 +58,7 @@ class Exchange:
         self._stream: Decoder | None = None
         self._whole: list[bytes] = []
         self._held = self._size = self._notes = 0
+        self._came = self._events = 0  # bytes, still encoded, and what they have unpacked to
         self._has_whole = False  # an answer that is no stream was read
         self._trouble: str | None = None  # why the answer, or our copy of it, is incomplete
 
@@ -84,11 +85,16 @@ class Exchange:
         """Yield the events that a chunk of the answer completes; it is still encoded."""
         if self._decode is None:
             return
+        self._came += len(chunk)
         try:
             for piece in self._decode(chunk):
                 yield from self._take(piece)
                 if self._size > CAPTURED_STREAM_BYTES:
                     raise Unreadable(f"more than {CAPTURED_STREAM_BYTES:,} bytes of an answer are not read")
+                if self._events > CAPTURED_EVENTS + self._came:
+                    raise Unreadable(
+                        f"{self._events:,} events of an answer came in {self._came:,} bytes: no more are read"
+                    )
         except Unreadable as error:
             yield from self._unreadable(error)
 
@@ -170,6 +176,7 @@ class Exchange:
     def _framed(self, piece: bytes) -> Iterator[Fields]:
         assert self._stream is not None  # the caller has checked
         for framed in self._stream.feed(piece):
+            self._events += 1
             if framed.event is not None:
                 yield from self._said(framed.event, len(framed.raw))
             elif framed.error is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from turnmill.capture.exchange import AGAIN_WITHIN, NOTES, Exchange, Verdict
 from turnmill.capture.fitting import BODY_BYTES, EVENT_BYTES
 from turnmill.envelope import encode
-from turnmill.limits import CAPTURED_ANSWER_BYTES
+from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_EVENTS
 
 SSE = {"content-type": "text/event-stream; charset=utf-8"}
 JSON = {"content-type": "application/json"}
@@ -187,6 +188,26 @@ def test_unknown_and_wrong_encodings() -> None:
         assert event["object"] == "turnmill.error"
         assert encoding in event["body"]
         assert verdict == Verdict("error")
+
+
+def test_events_that_take_no_bytes_are_not_read_to_their_end() -> None:
+    same = b"data: " + json.dumps(CHUNKS[0]).encode() + b"\n\n"
+    data = gzip.compress(same * 60_000)
+    events, verdict = played(data, {**SSE, "content-encoding": "gzip"})
+    assert CAPTURED_EVENTS < len(events) < CAPTURED_EVENTS + len(data) + 5_000
+    assert events[-1]["object"] == "turnmill.error"
+    assert f"events of an answer came in {len(data):,} bytes" in events[-1]["body"]
+    assert verdict == Verdict("error")
+
+
+def test_a_long_stream_of_words_is_read_to_its_end() -> None:
+    vary = random.Random(1)
+    words = [vary.choice("aeiou") + vary.choice("mnst") for _ in range(2 * CAPTURED_EVENTS)]
+    said = [{**CHUNKS[0], "choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+    data = gzip.compress(b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in [*said, CHUNKS[1]]))
+    events, verdict = played(data, {**SSE, "content-encoding": "gzip"})
+    assert len(events) == len(said) + 1
+    assert verdict == Verdict("complete")
 
 
 def test_a_whole_answer_that_is_too_large_to_be_read() -> None:
