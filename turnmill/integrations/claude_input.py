@@ -1,4 +1,4 @@
-"""The input of a query of the Claude Agent SDK, by which a run that is told to stop interrupts the SDK's program."""
+"""The stream of prompts that `claude_query` gives to the SDK; it also carries the interrupt of a stopped run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from turnmill.stopping import RunStopped, Stopping
 
 
 class ClaudeInput:
-    """What a query's program reads: the prompts, and an interrupt if the run is told to stop before its answer.
+    """The prompts of a query, followed by an interrupt if a command stops the run before its answer is complete.
 
     The SDK offers no interrupt for a query, and ends its program only 5 s after the messages. But it passes on what a
     stream of prompts yields, so an interrupt can follow them, as long as the stream has not ended.

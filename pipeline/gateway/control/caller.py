@@ -28,7 +28,7 @@ By = Annotated[
 
 
 class Wanted(BaseModel):
-    """How to stop a run."""
+    """The body of a request to stop a run."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -6,10 +6,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.event_record import EventRecord
+from pipeline.gateway.follower import AT_ONCE
 from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
@@ -22,7 +24,6 @@ from turnmill.limits import DECODED_BYTES
 
 LASTS: Final = 3600.0  # seconds until a stream ends, to be resumed
 ASK_AGAIN: Final = 5.0  # seconds between two checks that the reader may go on
-AT_ONCE: Final = 300  # records, of at most DECODED_BYTES, that are decoded between two yields to the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Live:
                         found, position = await self._tail.page(
                             following.thread, partition, position, recent.position[partition]
                         )
-                    for number, some in enumerate(portions(found, AT_ONCE, DECODED_BYTES, _size)):
+                    for number, some in enumerate(portions(found, AT_ONCE, DECODED_BYTES, attrgetter("size"))):
                         if number:  # the loop gets its turn, also where the reader is sent nothing of them
                             await asyncio.sleep(0)
                         yield some
@@ -137,10 +138,6 @@ class Live:
             raise Problem("bad-event-id", f"{after} is behind all that there is: the topic was made anew, perhaps")
         if after.offset < begin - 1:
             raise Problem("bad-event-id", f"what came after {after} is no longer on the topic: read the stored thread")
-
-
-def _size(record: EventRecord) -> int:
-    return record.size
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

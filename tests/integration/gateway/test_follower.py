@@ -102,7 +102,7 @@ async def test_listeners_that_join_while_records_come_miss_none(applied_settings
 
 
 async def test_large_records_leave_the_loop_its_turns(applied_settings: Settings) -> None:
-    """Some megabytes of JSON take a tenth of a second, in which nobody else is answered."""
+    """The gateway answers no request while it decodes records, which takes a tenth of a second for some megabytes."""
     handed: dict[int, int] = {}  # turn of the loop -> bytes
 
     class Weighing(Hearing):

@@ -87,7 +87,7 @@ async def test_a_stream_that_blocks_lets_the_loop_read_what_has_come_meanwhile(t
 
     def blocking() -> Iterator[Any]:
         while True:
-            time.sleep(1.2 * BLOCKED)
+            time.sleep(1.2 * BLOCKED)  # a synchronous SDK blocks the loop like this while it waits for a token
             yield START
 
     async def arrive(run: PublishedRun) -> None:
