@@ -22,7 +22,6 @@ MODULES: Final = {
     "bench": "tests.bench.command",
     "convert": "pipeline.cli.documents",
     "down": "pipeline.cli.broker",
-    "export": "pipeline.cli.threads",
     "hash": "pipeline.cli.documents",
     "import": "pipeline.cli.history",
     "mock": "pipeline.cli.mock.command",

@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from pipeline.stores.content import ContentStore
-from pipeline.stores.offload import AT_ONCE
+from pipeline.stores.offload import CONCURRENCY
 from topics.thread_key import ThreadKey
 
 SIZES: Final = (77_000, 150_000)  # bytes: a run's tool results in the benchmark are so large on average, and at most
@@ -26,7 +26,7 @@ VALUES: Final = 1_000
 
 async def measured(url: str, size: int) -> tuple[float, float]:
     """Write VALUES values. Return the microseconds of CPU and of wall clock that each has taken."""
-    contents, slots, noise = ContentStore(url), asyncio.Semaphore(AT_ONCE), os.urandom(size)
+    contents, slots, noise = ContentStore(url), asyncio.Semaphore(CONCURRENCY), os.urandom(size)
     await contents.put(ThreadKey(str(uuid.uuid4())), noise, "text/plain")  # opens what stays open
 
     async def put(number: int) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from turnmill.envelope import LARGEST, loads
+from turnmill.envelope import MAX_INTEGER, loads
 from turnmill.errors import InvalidRecord
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
 from turnmill.run_info import RunInfo
@@ -27,8 +27,8 @@ class AgentEvent(BaseModel):
     thread_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
     run_id: Named
     agent_id: Named
-    seq: Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
-    ts: Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
+    seq: Annotated[int, Field(ge=0, le=MAX_INTEGER, strict=True)]
+    ts: Annotated[int, Field(ge=0, le=MAX_INTEGER, strict=True)]
     dialect: Annotated[
         str, Field(min_length=1, max_length=NAMED_CHARACTERS, description="Name of a wire.", examples=list(WIRES))
     ]

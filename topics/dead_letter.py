@@ -9,7 +9,7 @@ from turnmill.errors import Reason
 
 VERSION = 1
 PREFIX = "turnmill."
-MAX_DETAIL = 500
+MAX_DETAIL_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class DeadLetter:
         """Return Kafka headers, text in UTF-8."""
         fields = {
             "reason": self.reason.value,
-            "detail": self.detail[:MAX_DETAIL],
+            "detail": self.detail[:MAX_DETAIL_CHARACTERS],
             "topic": self.topic,
             "partition": str(self.partition),
             "offset": str(self.offset),

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from topics.findings import Finding, Severity, joined, objects, shown, texts
 from topics.json_text import Fields
+from topics.part_kinds import ANSWERS
 from topics.thread_invariants import INVARIANTS
 from topics.thread_schema import schema_findings
 from turnmill.identity import is_uuid
@@ -23,7 +24,6 @@ TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]
 NAMESPACED: Final = re.compile(r"[:./_-]")
 URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):([A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+)")
 SCHEMES: Final = frozenset({"https", "s3", "gs", "azure"})
-ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
 
 
 def check(document: Any) -> list[Finding]:

@@ -20,8 +20,8 @@ from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import OWN_LEVELS
 
 VERSION = 1
-SHARED: Final = 8  # `requests` members of earlier records that are kept
-SHARED_BYTES: Final = 100_000  # the largest JSON of one of them
+CACHE_SIZE: Final = 8  # `requests` members of earlier records that are kept
+CACHED_BYTES: Final = 100_000  # the largest JSON of one of them
 KEY: Final = re.compile(r"[^\0\ud800-\udfff]{1,500}", re.DOTALL)
 
 
@@ -91,9 +91,9 @@ def _read(data: bytes) -> Any:
     asked = value.get("requests") if isinstance(value, dict) else None
     if asked and isinstance(asked, dict):
         last = last_member(asked)
-        if len(last) <= SHARED_BYTES and data.endswith(last):
+        if len(last) <= CACHED_BYTES and data.endswith(last):
             _newest.insert(0, (last, asked))
-            del _newest[SHARED:]
+            del _newest[CACHE_SIZE:]
     return value
 
 

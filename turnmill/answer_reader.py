@@ -17,7 +17,7 @@ from turnmill.identity import thread_uuid
 if TYPE_CHECKING:
     from turnmill.settings import ClientSettings
 
-WITHIN: Final = 15.0  # seconds to wait for the broker
+BROKER_TIMEOUT: Final = 15.0  # seconds to wait for the broker
 
 
 def answers(thread_id: str, *, tenant: str | None = None, settings: ClientSettings | None = None) -> list[Answer]:
@@ -61,7 +61,7 @@ async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
     topic = f"{settings.topic_prefix}.{TOPIC}"
     consumer = bounded(AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False))
     try:
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(BROKER_TIMEOUT):
             await consumer.start()
             numbers = (await consumer._client.fetch_all_metadata()).partitions_for_topic(topic)  # noqa: SLF001
             places = [TopicPartition(topic, number) for number in numbers or ()]
@@ -71,7 +71,7 @@ async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
         for place in unread:
             consumer.seek(place, begins[place])
         while unread:
-            async with asyncio.timeout(WITHIN):
+            async with asyncio.timeout(BROKER_TIMEOUT):
                 found = await consumer.getmany(*unread, timeout_ms=500)
             for record in (one for records in found.values() for one in records):
                 try:

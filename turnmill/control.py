@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from turnmill.published_run import PublishedRun
     from turnmill.settings import ClientSettings
 
-RECENT: Final = 1_000  # commands that are remembered, since some come before their run
-SOON: Final = 0.05  # seconds: a program that ends within this time never connects for commands
-BACK_MS: Final = 600_000  # the age of the oldest commands that are read from Kafka
-AGAIN: Final = 2.0  # seconds before a gateway's stream is requested again
-BODY_WITHIN: Final = 300.0
+MAX_RECENT: Final = 1_000  # commands that are remembered, since some come before their run
+CONNECT_DELAY: Final = 0.05  # seconds: a program that ends within this time never connects for commands
+LOOK_BACK_MS: Final = 600_000  # the age of the oldest commands that are read from Kafka
+RETRY_DELAY: Final = 2.0  # seconds before a gateway's stream is requested again
+BODY_TIMEOUT: Final = 300.0
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Control:
         if command is None or command.expires <= now_ms() or command.id in self._recent:
             return
         self._recent[command.id] = command
-        if len(self._recent) > RECENT:
+        if len(self._recent) > MAX_RECENT:
             oldest, _ = self._recent.popitem(last=False)
             self._done.discard(oldest)
         for run in [run for runs in self._runs.values() for run in runs]:
@@ -132,7 +132,7 @@ class Control:
         try:
             if self._connected is not None:  # the publisher reports that no broker answers; we only wait for one
                 await self._connected()
-            await asyncio.sleep(SOON)
+            await asyncio.sleep(CONNECT_DELAY)
             with client_log(RARELY):
                 async for value in self._values():
                     self.heard(value)
@@ -149,8 +149,8 @@ class Control:
     async def _of_kafka(self) -> AsyncIterator[bytes]:
         from turnmill.group_reader import GroupReader  # noqa: PLC0415  # it loads aiokafka
 
-        start = datetime.fromtimestamp((now_ms() - BACK_MS) / 1000, UTC)
-        reader = GroupReader(self._settings, f"{self._settings.topic_prefix}.{TOPIC}", None, start, BODY_WITHIN)
+        start = datetime.fromtimestamp((now_ms() - LOOK_BACK_MS) / 1000, UTC)
+        reader = GroupReader(self._settings, f"{self._settings.topic_prefix}.{TOPIC}", None, start, BODY_TIMEOUT)
         try:
             await reader.open()
             while True:
@@ -175,4 +175,4 @@ class Control:
                                 yield line[len("data: ") :].encode()
                 except httpx.HTTPError as error:
                     log.debug("%s: %r", self._settings.publish_url, error)
-                await asyncio.sleep(AGAIN)
+                await asyncio.sleep(RETRY_DELAY)

@@ -14,24 +14,24 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, Final
 
-AGAIN: Final = 2.0  # seconds after which a task is cancelled again
-END_WITHIN: Final = 5.0  # seconds
+CANCEL_INTERVAL: Final = 2.0  # seconds after which a task is cancelled again
+END_TIMEOUT: Final = 5.0  # seconds
 
 log = logging.getLogger(__name__)
 
 
-async def ended(task: asyncio.Task[Any], within: float = END_WITHIN) -> bool:
+async def ended(task: asyncio.Task[Any], within: float = END_TIMEOUT) -> bool:
     """Cancel a task, repeatedly if need be, and wait at most `within` seconds. Return whether it has ended."""
     deadline = time.monotonic() + within
     while not task.done() and (left := deadline - time.monotonic()) > 0:
         task.cancel()
-        await asyncio.wait([task], timeout=min(left, AGAIN))
+        await asyncio.wait([task], timeout=min(left, CANCEL_INTERVAL))
     if not task.done():
         log.warning("%s was cancelled %.0f s ago, and goes on", task.get_name(), within)
     return task.done()
 
 
-async def stopped(stopping: Awaitable[None], within: float = END_WITHIN) -> None:
+async def stopped(stopping: Awaitable[None], within: float = END_TIMEOUT) -> None:
     """Await a client's stop for at most `within` seconds; if it takes longer, it goes on in the background.
 
     It runs in a task of its own, so that it can't mistake the caller's cancellation. Raises what `stopping` raises.

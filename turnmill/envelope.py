@@ -28,8 +28,8 @@ from turnmill.nesting import too_deep
 
 TOPIC = "events"  # after the prefix of the settings
 VERSION = 1
-LARGEST = 2**53 - 1  # the largest integer that every JSON parser reads exactly
-LARGE = 65_536  # bytes
+MAX_INTEGER = 2**53 - 1  # the largest integer that every JSON parser reads exactly
+LARGE_BYTES = 65_536
 NAMES = (  # of what is known about a run
     "agent_name",
     "model_name",
@@ -42,9 +42,7 @@ NAMES = (  # of what is known about a run
 )
 ENDS = frozenset({"complete", "aborted", "error", "disconnected"})
 
-REFUSED_BATCH = (
-    "turnmill-refused-batch"  # the header of a record that stands for a batch, see turnmill/kafka/unpacking.py
-)
+REFUSED_BATCH = "turnmill-refused-batch"  # header of a record that stands for a batch: turnmill/kafka/unpacking.py
 
 Headers = list[tuple[str, bytes]]  # of a Kafka record
 
@@ -70,7 +68,7 @@ def loads(data: bytes, levels: int = LEVELS) -> Any:
 
 def _parsed(data: bytes) -> Any:
     """Parse with the garbage collector paused: for many small values it takes twenty times as long as the parser."""
-    if len(data) < LARGE or not gc.isenabled():
+    if len(data) < LARGE_BYTES or not gc.isenabled():
         return orjson.loads(data)
     gc.disable()
     try:
@@ -127,7 +125,7 @@ def _problem(value: dict[str, Any]) -> str | None:
         return f"'thread_id' must be a UUID, got {value['thread_id']!r:.80}; derive one with UUIDv5 from any other id"
     for key in ("seq", "ts"):
         field = value.get(key)
-        if type(field) is not int or not 0 <= field <= LARGEST:
+        if type(field) is not int or not 0 <= field <= MAX_INTEGER:
             return f"'{key}' must be an integer from 0 to 2^53-1, got {reprlib.repr(field)}"
     if not isinstance(value.get("events"), list):
         return f"'events' must be a list, got {reprlib.repr(value.get('events'))}"

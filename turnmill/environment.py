@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # pydantic is loaded when settings are read
 
     Kind = TypeVar("Kind", bound=ClientSettings)
 
-ALIKE: Final = 0.85  # the similarity from which a variable is taken for a misspelling of one of ours
+SIMILARITY: Final = 0.85  # the similarity from which a variable is taken for a misspelling of one of ours
 
 
 def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> ClientSettings:
@@ -30,7 +30,7 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
     misspelt = [
         f"{PREFIX}{name.upper()} is no setting of Turnmill: is {PREFIX}{alike[0].upper()} meant?"
         for name in given
-        if name not in ours and (alike := get_close_matches(name, ours, 1, ALIKE))
+        if name not in ours and (alike := get_close_matches(name, ours, 1, SIMILARITY))
     ]
     return read(ClientSettings, environ, overrides, misspelt)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from turnmill.settings import ClientSettings
 
-WITHIN: Final = 30.0  # seconds for an answer
+ANSWER_TIMEOUT: Final = 30.0  # seconds for an answer
 
 
 def client(settings: ClientSettings, timeout: Any) -> httpx.AsyncClient:
@@ -40,7 +40,7 @@ async def call(settings: ClientSettings, method: str, path: str, *names: str, js
 
     url = f"{settings.publish_url}{path.format(*(quote(name, safe='') for name in names))}"
     try:
-        async with client(settings, WITHIN) as http:
+        async with client(settings, ANSWER_TIMEOUT) as http:
             answer = await http.request(method, url, json=json)
     except httpx.HTTPError as error:
         raise BrokerError(f"{settings.publish_url} does not answer: {error!r}") from None

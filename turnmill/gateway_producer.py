@@ -28,10 +28,10 @@ except ModuleNotFoundError as error:
 PATH: Final = "/v1/records"
 BATCH_BYTES: Final = 1_000_000  # of one request; a larger record is sent by itself
 QUEUED_BYTES: Final = 4_000_000  # records that wait for a request
-PAUSE: Final = 0.1  # seconds between the starts of two requests: records that come meanwhile form one batch
-CONNECT_WITHIN: Final = 10.0  # seconds
-ANSWER_WITHIN: Final = 60.0  # seconds; long, since the gateway waits until the broker has confirmed
-SHOWN: Final = 300  # characters that a message shows of an answer that isn't a gateway's
+BATCH_INTERVAL: Final = 0.1  # seconds between the starts of two requests: records that come meanwhile form one batch
+CONNECT_TIMEOUT: Final = 10.0  # seconds
+ANSWER_TIMEOUT: Final = 60.0  # seconds; long, since the gateway waits until the broker has confirmed
+EXCERPT_CHARACTERS: Final = 300  # that a message shows of an answer that isn't a gateway's
 
 
 class RecordRefused(Exception):
@@ -109,7 +109,7 @@ class GatewayProducer:
                     one.future.set_exception(RecordRefused(refusals[number]))
                 else:
                     one.future.set_result(None)
-            await asyncio.sleep(max(0.0, began + PAUSE - loop.time()))
+            await asyncio.sleep(max(0.0, began + BATCH_INTERVAL - loop.time()))
 
     def _batch(self) -> list[Waiting]:
         """Return at least one record, and at most as many as one request may have even if all of them are refused."""
@@ -144,7 +144,7 @@ async def connected(settings: ClientSettings) -> GatewayProducer:
     token = secret(settings, "publish_token")
     http = httpx.AsyncClient(
         headers={"Authorization": f"Bearer {token}"} if token else {},
-        timeout=httpx.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
+        timeout=httpx.Timeout(ANSWER_TIMEOUT, connect=CONNECT_TIMEOUT),
         verify=trusting(settings.ssl_ca_file) if settings.publish_url.startswith("https:") else True,
     )
     try:
@@ -189,4 +189,4 @@ def _said(answer: httpx.Response) -> str:
     try:
         return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return repr(answer.text[:SHOWN])
+        return repr(answer.text[:EXCERPT_CHARACTERS])

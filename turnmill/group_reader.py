@@ -36,15 +36,15 @@ from turnmill.settings import ClientSettings
 
 Start = Literal["earliest", "latest"] | datetime | Mapping[int, int]
 
-ANSWER_WITHIN: Final = 10.0  # seconds
-AGAIN: Final = 1.0  # seconds before the first further try to connect; doubled up to
-LONGEST: Final = 15.0
+ANSWER_TIMEOUT: Final = 10.0  # seconds
+FIRST_RETRY_DELAY: Final = 1.0  # seconds before the first further try to connect; doubled up to
+MAX_RETRY_DELAY: Final = 15.0
 POLL_MS: Final = 250  # the longest time until a `close` is noticed
-AT_ONCE: Final = 100  # most records of one poll
+POLL_RECORDS: Final = 100  # most records of one poll
 SESSION_MS: Final = 10_000  # without a heartbeat, until other members get the partitions
-GIVE_AWAY_WITHIN: Final = 10.0  # seconds that a rebalance waits for the current record
-COMMIT_WITHIN: Final = 5.0  # seconds for the commit before partitions are revoked, and at the end
-COMMIT_EVERY: Final = 1.0  # seconds
+HANDOVER_TIMEOUT: Final = 10.0  # seconds that a rebalance waits for the current record
+COMMIT_TIMEOUT: Final = 5.0  # seconds for the commit before partitions are revoked, and at the end
+COMMIT_INTERVAL: Final = 1.0  # seconds
 NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
 
 log = logging.getLogger(__name__)
@@ -89,12 +89,12 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
         Raises CallerError for settings that can't work, and BrokerError where the topic is missing.
         """
-        pause, numbers = AGAIN, set[int]()
+        pause, numbers = FIRST_RETRY_DELAY, set[int]()
         while self._consumer is None:
             consumer = self._new_consumer()
             try:
                 with client_log(RARELY):
-                    async with asyncio.timeout(ANSWER_WITHIN):
+                    async with asyncio.timeout(ANSWER_TIMEOUT):
                         await consumer.start()
                         cluster = await consumer._client.fetch_all_metadata()  # noqa: SLF001  # `topics()` drops the rest
                 numbers = cluster.partitions_for_topic(self.topic)
@@ -108,7 +108,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                     raise reason from error
                 log.warning("no Kafka broker answers at %s: trying again in %.0f s", self.settings.brokers, pause)
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST)
+                pause = min(2 * pause, MAX_RETRY_DELAY)
             except BaseException:
                 await _stop(consumer)
                 raise
@@ -147,13 +147,13 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 raise self._refused
             if not self._flowing.is_set():  # records that aiokafka returns now may be from another position
                 return []
-            found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=AT_ONCE)
+            found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=POLL_RECORDS)
         except KafkaError as error:
             if not error.retriable:
                 wrong = BrokerError(f"Kafka at {self.settings.brokers}: {error}")
                 raise await refusal(self.settings) or wrong from error
             log.warning("Kafka at %s: %r; reading goes on when it answers", self.settings.brokers, error)
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(FIRST_RETRY_DELAY)
             return []
         # aiokafka took these records after any rebalance that happened while we waited. Records taken before the start
         # positions are set are dropped, since they are read again from there; all others are of this generation.
@@ -168,7 +168,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     # ---- how far it is done
 
     def begun(self) -> None:
-        """Note that a record is being processed: a rebalance waits for it up to GIVE_AWAY_WITHIN."""
+        """Note that a record is being processed: a rebalance waits for it up to HANDOVER_TIMEOUT."""
         self._idle.clear()
 
     def rested(self) -> None:
@@ -181,13 +181,13 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             self._done[heard.place] = heard.record.offset + 1
 
     async def commit_if_due(self) -> None:
-        """Commit the processed offsets, at most every COMMIT_EVERY seconds."""
+        """Commit the processed offsets, at most every COMMIT_INTERVAL seconds."""
         if time.monotonic() >= self._commit_at:
             await self.commit()
 
     async def commit(self) -> None:
         """Commit the processed offsets. It is no error if the group has excluded us: other members read them again."""
-        self._commit_at = time.monotonic() + COMMIT_EVERY
+        self._commit_at = time.monotonic() + COMMIT_INTERVAL
         if self.group is None or self._consumer is None:
             return
         async with self._committing:
@@ -209,7 +209,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if consumer is None:
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(COMMIT_WITHIN):
+            async with asyncio.timeout(COMMIT_TIMEOUT):
                 await self.commit()
         self._consumer = None
         self._idle.set()
@@ -225,10 +225,10 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if self._placing is not None:
             self._placing.cancel()
         with suppress(TimeoutError):
-            async with asyncio.timeout(GIVE_AWAY_WITHIN):
+            async with asyncio.timeout(HANDOVER_TIMEOUT):
                 await self._idle.wait()
         with suppress(TimeoutError):
-            async with asyncio.timeout(COMMIT_WITHIN):
+            async with asyncio.timeout(COMMIT_TIMEOUT):
                 await self.commit()
         self.generation += 1
         self._done, self._committed = {}, {}
@@ -240,10 +240,10 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     async def _place(self, places: list[TopicPartition]) -> None:
         """Seek to the group's committed offset in each partition; without one, to `start`, which is then committed."""
-        generation, pause = self.generation, AGAIN
+        generation, pause = self.generation, FIRST_RETRY_DELAY
         while self._consumer is not None:
             try:
-                async with asyncio.timeout(ANSWER_WITHIN):
+                async with asyncio.timeout(ANSWER_TIMEOUT):
                     await self._seek(places, generation)
             except IllegalStateError:  # the partitions were revoked meanwhile
                 return
@@ -253,7 +253,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             except (KafkaError, TimeoutError) as error:
                 log.warning("%s: where to begin is not known yet: %r", self.group or self.topic, error)
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST)
+                pause = min(2 * pause, MAX_RETRY_DELAY)
             else:
                 return
 

@@ -35,8 +35,8 @@ Chunk = TypeVar("Chunk", bytes, str)
 Parent = tuple[str | None, str]  # (thread, run) of the run that started this one; None: the same thread
 
 # Turns of the event loop after each item of a synchronous stream. Reading what came from a broker takes it about eight.
-BLOCKED: Final = 0.005  # seconds: if the source has blocked the loop for as long, something may have come
-TURNS: Final = 10
+BLOCKED_SECONDS: Final = 0.005  # if the source has blocked the loop for as long, something may have come
+LOOP_TURNS: Final = 10
 
 log = logging.getLogger("turnmill.publisher")
 
@@ -297,7 +297,7 @@ async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerato
     else:
         ran = time.monotonic()  # the event loop, last
         for item in source:
-            turns = 1 if time.monotonic() - ran < BLOCKED else TURNS
+            turns = 1 if time.monotonic() - ran < BLOCKED_SECONDS else LOOP_TURNS
             yield item
             for _ in range(turns):  # without them the loop would send and receive nothing before the end
                 await asyncio.sleep(0)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when so
     from turnmill.spool import Spool
 
 LINGER = 0.05  # seconds that an event waits for the next ones
-FLUSH_WITHIN = 30.0  # seconds, on exit
+FLUSH_TIMEOUT = 30.0  # seconds, on exit
 KEEP_AFTER = 5.0  # seconds, on exit, after which unconfirmed records stay in the spool
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Publisher:
         deaf = None if self._control is None else asyncio.ensure_future(self._control.close())
         delivery, self._delivery = self.delivery, None
         keep_after = KEEP_AFTER if self._keep_after is None else self._keep_after
-        within = keep_after if self._spool else FLUSH_WITHIN
+        within = keep_after if self._spool else FLUSH_TIMEOUT
         left = await delivery.close(within)
         if deaf is not None:
             await deaf
@@ -239,13 +239,13 @@ class Publisher:
         await self.delivery.room()
         self.delivery.put(key, value)
 
-    async def flush(self, within: float = FLUSH_WITHIN) -> None:
+    async def flush(self, within: float = FLUSH_TIMEOUT) -> None:
         """Wait until all records sent so far are confirmed. Raises BrokerError after `within` seconds."""
         self._linger_is_over()
         if await self.delivery.drained(within):
             raise BrokerError(f"{self._settings.address} did not confirm all records within {within:.0f} s")
 
-    async def kept(self, within: float = FLUSH_WITHIN) -> None:
+    async def kept(self, within: float = FLUSH_TIMEOUT) -> None:
         """Wait until all records sent so far are confirmed or in the spool. Raises BrokerError after `within` s."""
         self._linger_is_over()
         if not await self.delivery.kept(within):

@@ -13,8 +13,8 @@ from turnmill.producer import Producer
 from turnmill.spooling import Spooling
 from turnmill.transit import Parcel, Transit
 
-FIRST_DELAY: Final = 0.2  # seconds before the first retry
-LONGEST_DELAY: Final = 5.0
+FIRST_RETRY_DELAY: Final = 0.2  # seconds before the first retry
+MAX_RETRY_DELAY: Final = 5.0
 
 Connect = Callable[[], Awaitable[Producer]]
 
@@ -31,7 +31,7 @@ class Sending:
 
     async def run(self) -> None:
         """Send until cancelled, or until a failure without a spool."""
-        transit, delay = self._transit, FIRST_DELAY
+        transit, delay = self._transit, FIRST_RETRY_DELAY
         while True:
             try:
                 producer = await self._connect()
@@ -46,7 +46,7 @@ class Sending:
                     transit.fail(str(error))
                     return
                 transit.troubled(str(error))
-            delay = FIRST_DELAY if transit.trouble is None else min(delay * 2, LONGEST_DELAY)
+            delay = FIRST_RETRY_DELAY if transit.trouble is None else min(delay * 2, MAX_RETRY_DELAY)
             transit.land()
             if self._spooling is not None:
                 self._spooling.keep()

@@ -9,9 +9,9 @@ from typing import Final
 from turnmill.claims import answer_id
 from turnmill.control_record import ANSWER, STEER, Command
 
-DEEP: Final = 100  # most messages that wait until the program takes them
+MAX_WAITING: Final = 100  # most messages that wait until the program takes them
 NO_STEERING: Final = "the program takes no messages while it runs"
-TOO_MANY: Final = f"{DEEP} messages wait already"
+TOO_MANY: Final = f"{MAX_WAITING} messages wait already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Inbox:
         elif command.kind == STEER:
             if not self.takes_messages:
                 return NO_STEERING
-            if len(self._messages) >= DEEP:
+            if len(self._messages) >= MAX_WAITING:
                 return TOO_MANY
             self._messages.append(command)
         if self._changed is not None:

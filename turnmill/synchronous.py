@@ -22,7 +22,7 @@ from turnmill.counts import Report
 from turnmill.current_span import current
 from turnmill.errors import CallerError
 from turnmill.published_run import PublishedRun
-from turnmill.publisher import FLUSH_WITHIN, Publisher
+from turnmill.publisher import FLUSH_TIMEOUT, Publisher
 from turnmill.steering import Steer
 from turnmill.stopping import RunStopped
 
@@ -67,7 +67,7 @@ class SyncPublisher:
 
         return SyncRun(self, self.wait_for(made()))
 
-    def flush(self, within: float = FLUSH_WITHIN) -> None:
+    def flush(self, within: float = FLUSH_TIMEOUT) -> None:
         """Wait until all records sent so far are confirmed. Raises BrokerError after `within` seconds."""
         self.wait_for(self._publisher.flush(within))
 

@@ -6,7 +6,7 @@
  * record that is read here is JSON, and says what any reader of JSON finds in it. Whatever is out of the ordinary is
  * left to those: no error is raised for it, and nothing is read twice.
  *
- * N is an integer of at most LARGEST, in `dt` also a negative one. A TEXT has a character at least, is UTF-8, and has
+ * N is an integer of at most MAX_INTEGER, in `dt` also a negative one. A TEXT has a character at least, is UTF-8, and has
  * no escapes but those of one letter. Every access is checked against the value's end.
  */
 
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define LARGEST 9007199254740991LL /* turnmill.envelope.LARGEST */
+#define MAX_INTEGER 9007199254740991LL /* turnmill.envelope.MAX_INTEGER */
 #define DIGITS 16
 #define STACK 4096 /* bytes of text that need no memory of their own */
 
@@ -49,7 +49,7 @@ static inline bool reads_number(Place *place, long long *number)
             return false;
         found = found * 10 + (*place->at++ - '0');
     }
-    if (place->at == first || (*first == '0' && place->at - first > 1) || found > LARGEST)
+    if (place->at == first || (*first == '0' && place->at - first > 1) || found > MAX_INTEGER)
         return false;
     *number = found;
     return true;

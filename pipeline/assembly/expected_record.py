@@ -31,7 +31,7 @@ try:
 except ImportError:  # the core is interpreted
     read_deltas = None
 
-MOST_BYTES: Final = 2048  # of the expected bytes of a run, which are not counted in its weight
+MAX_BYTES: Final = 2048  # of the expected bytes of a run, which are not counted in its weight
 MARK: Final = "\u241e the text of a delta \u241e"
 
 
@@ -82,7 +82,7 @@ def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | 
     found = [path for path in paths if _at(event, path).__class__ is str]
     names = tuple(envelope)
     if names not in LAYOUTS:
-        if len(LAYOUTS) == MOST_LAYOUTS:
+        if len(LAYOUTS) == MAX_LAYOUTS:
             LAYOUTS.clear()
         LAYOUTS[names] = layout(names)
     order = LAYOUTS[names]
@@ -91,7 +91,7 @@ def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | 
     try:
         head, middle = _members(envelope, order.head, b"{"), _members(envelope, order.middle, b",")
         tail, data = _members(envelope, order.tail, b",") + b"}", orjson.dumps(event)
-        if len(head) + len(middle) + len(tail) + len(data) > MOST_BYTES:
+        if len(head) + len(middle) + len(tail) + len(data) > MAX_BYTES:
             return None
         return ExpectedRecord(head, middle, tail, orjson.loads(data), found[0])
     except (TypeError, ValueError):  # a value that orjson can't encode
@@ -118,7 +118,7 @@ def layout(names: Iterable[str]) -> Layout | None:
 
 
 LAYOUTS: Final[dict[tuple[str, ...], Layout | None]] = {}  # by the order of keys, of those seen
-MOST_LAYOUTS: Final = 100
+MAX_LAYOUTS: Final = 100
 
 
 def _at(event: Any, path: Path) -> Any:

@@ -23,7 +23,7 @@ from topics.turn_record import TurnRecord
 from turnmill.errors import Reason
 
 # Not Final, since tests set it: compiled code would not read it again.
-LARGE = 1_000_000  # bytes; the turns of a larger run may be too large for their topic
+LARGE_RUN_BYTES = 1_000_000  # the turns of a larger run may be too large for their topic
 
 Polish = Callable[[TurnRecord], TurnRecord]
 PolishTelemetry = Callable[[TelemetryRecord], TelemetryRecord]
@@ -119,4 +119,4 @@ def is_large(run: Run) -> bool:
     """
     context = run.builder.context
     names = len(context.agent_id) + len(context.model_name or "") + len(context.provider_name or "")
-    return run.size + names * run.next > LARGE
+    return run.size + names * run.next > LARGE_RUN_BYTES

@@ -17,7 +17,7 @@ from topics.state import Closed, RunKey
 from turnmill.shares import Shares
 
 # Not Final, since tests set it: compiled code would not read it again.
-PAGE = 65_536  # bytes; also the distance between the first places of two pages
+PAGE_BYTES = 65_536  # also the distance between the first places of two pages
 ENTRY: Final = Struct("<Bqqqqq")  # state, place of the same tenant's next mark, offset, seq, at, revision
 PLACE: Final = Struct("<q")  # the second field of an entry
 LENGTH: Final = Struct("<I")  # in bytes, of a text: an entry is followed by the name of its run and by its tenant
@@ -26,19 +26,19 @@ NAMED: Final = b"="  # precedes a tenant
 UNNAMED: Final = LENGTH.pack(len(NOBODY)) + NOBODY  # follows the name of a run without a tenant
 REMOVED, INTERRUPTED, COMPLETE, CUT = 0, 1, 2, 3  # states
 FREE, DELETED = 0, -1  # slots: never used, used before
-FEWEST: Final = 64  # slots
-UNIT: Final = 256  # bytes; most marks need no more
+MIN_SLOTS: Final = 64  # slots
+SMALL_MARK_BYTES: Final = 256  # most marks need no more
 
 
 class Marks:
     """RunKey -> Closed, in the order of `add`.
 
-    `shares`: the size of each tenant's marks in units of UNIT bytes, so that a limit on their number bounds memory,
-    too: a mark with a long name counts as several.
+    `shares`: the size of each tenant's marks in units of SMALL_MARK_BYTES, so that a limit on their number bounds
+    memory, too: a mark with a long name counts as several.
 
-    Entries are appended to pages; a place is a page's number times PAGE, plus an offset in it. The slots are a hash
-    table with open addressing, at most half full, of places plus one. The hash is that of the run's name without its
-    tenant, so that a mark can also be found by the key of its entry on the state topic.
+    Entries are appended to pages; a place is a page's number times PAGE_BYTES, plus an offset in it. The slots are a
+    hash table with open addressing, at most half full, of places plus one. The hash is that of the run's name without
+    its tenant, so that a mark can also be found by the key of its entry on the state topic.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Marks:
         self._bytes = 0  # of all entries except removed ones
         self._ends: dict[str | None, list[int]] = {}  # by tenant: the places of its oldest and of its newest mark
         self.shares = Shares()
-        self._slots = array("q", bytes(8 * FEWEST))
+        self._slots = array("q", bytes(8 * MIN_SLOTS))
         self._used = 0  # slots that are not FREE
 
     def __len__(self) -> int:
@@ -73,10 +73,10 @@ class Marks:
         state = CUT if closed.cut else COMPLETE if closed.complete else INTERRUPTED
         entry = ENTRY.pack(state, 0, closed.offset, closed.seq, closed.at, closed.revision) + packed
         page = self._pages[-1]
-        if page and len(page) + len(entry) > PAGE:
+        if page and len(page) + len(entry) > PAGE_BYTES:
             page = bytearray()
             self._pages.append(page)
-        place = (self._dropped + len(self._pages) - 1) * PAGE + len(page)
+        place = (self._dropped + len(self._pages) - 1) * PAGE_BYTES + len(page)
         self._put(name, place)
         page += entry
         self._bytes += len(entry)
@@ -145,7 +145,7 @@ class Marks:
 
     def packed(self) -> Marks:
         """Return the marks in their order, compacted; the same object if less than half of it is removed marks."""
-        return self if len(self._pages) * PAGE <= 2 * (self._bytes + PAGE) else self._copied(self._places())
+        return self if len(self._pages) * PAGE_BYTES <= 2 * (self._bytes + PAGE_BYTES) else self._copied(self._places())
 
     def _copied(self, places: Iterable[int]) -> Marks:
         marks = Marks()
@@ -161,10 +161,10 @@ class Marks:
         if place is None:
             self._pages, self._head = deque([bytearray()]), 0
             return None
-        while place // PAGE > self._dropped:
+        while place // PAGE_BYTES > self._dropped:
             self._pages.popleft()
             self._dropped += 1
-        self._head = place % PAGE
+        self._head = place % PAGE_BYTES
         return place
 
     def _places(self) -> Iterator[int]:
@@ -172,12 +172,12 @@ class Marks:
         for number, page in enumerate(self._pages, self._dropped):
             while at < len(page):
                 if page[at] != REMOVED:
-                    yield number * PAGE + at
+                    yield number * PAGE_BYTES + at
                 at = _behind(page, _behind(page, at + ENTRY.size))
             at = 0
 
     def _at(self, place: int) -> tuple[bytearray, int]:
-        return self._pages[place // PAGE - self._dropped], place % PAGE
+        return self._pages[place // PAGE_BYTES - self._dropped], place % PAGE_BYTES
 
     def _name(self, place: int) -> bytes:
         page, at = self._at(place)
@@ -223,7 +223,7 @@ class Marks:
         self._slots[slot] = place + 1
 
     def _rebuild(self) -> None:
-        size = FEWEST
+        size = MIN_SLOTS
         while size < 4 * (self._count + 1):
             size *= 2
         before, self._slots, self._used = self._slots, array("q", bytes(8 * size)), 0
@@ -233,7 +233,7 @@ class Marks:
 
 
 def _units(size: int) -> int:
-    return -(-size // UNIT)
+    return -(-size // SMALL_MARK_BYTES)
 
 
 def _packed(key: RunKey) -> tuple[bytes, bytes]:

@@ -27,7 +27,7 @@ ADVICE: Final = (
     "elsewhere"
 )
 # Not Final, since tests set it: compiled code would not read it again.
-FIRST = 4_000_000  # bytes of records that are tried first
+FIRST_BYTES = 4_000_000  # of records that are tried first
 
 
 def cut_off(
@@ -38,7 +38,7 @@ def cut_off(
     `most`: the maximum weight of the run; records beyond it are left out, since they were dealt with before.
     """
     records = _within(_in_order(segments, dialect_of), most)
-    fitting, some, size = 0, max(1, _count(records, FIRST)), FIRST
+    fitting, some, size = 0, max(1, _count(records, FIRST_BYTES)), FIRST_BYTES
     while some < len(records) and fits(_run(records[:some], dialect_of)):
         fitting, size = some, size * 2
         some = max(some + 1, _count(records, size))

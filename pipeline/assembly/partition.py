@@ -40,12 +40,12 @@ from topics import state as state_topic
 from topics.json_text import Fields
 from topics.state import Closed, RunKey
 from topics.turn_record import TurnRecord
-from turnmill.envelope import ENDS, LARGEST, batch_refusal, checked, decode
+from turnmill.envelope import ENDS, MAX_INTEGER, batch_refusal, checked, decode
 from turnmill.errors import InvalidRecord, Reason
 
 INT: Final = frozenset({int})
 NOTHING: Final[Fields] = {}
-GROWN: Final = 1.25  # growth of a run until its usage is reported again, since each report builds the run
+REPORT_GROWTH: Final = 1.25  # growth of a run until its usage is reported again, since each report builds the run
 
 
 class Partition:
@@ -142,7 +142,7 @@ class Partition:
                         or type(events) is not list
                         or not count
                         or type(ts) is not int
-                        or not 0 <= ts <= LARGEST
+                        or not 0 <= ts <= MAX_INTEGER
                         or (dt is not None and (len(dt) != count or {*map(type, dt)} != INT))
                         or (end is not None and end not in ENDS)
                         or size > most
@@ -336,7 +336,7 @@ class Partition:
             event = overdue(run, self.now, self.limits)
             if event is not None:
                 self.ends.close(key, run, event, self.now)
-            elif self.limits.tell_use and run.read is None and not run.early and run.next > run.told * GROWN:
+            elif self.limits.tell_use and run.read is None and not run.early and run.next > run.told * REPORT_GROWTH:
                 self.out.telemetry += self.finishing.used(run)
         for key, spilled in list(self.runs.spilled.items()):
             if key in self.ends.awaited:

@@ -10,7 +10,7 @@ from turnmill import traceparent
 
 MessageKind = Literal["request", "response", "system"]
 
-LONG: Final = 512  # characters; longer texts are not joined with others until the end
+LONG_CHARACTERS: Final = 512  # longer texts are not joined with others until the end
 
 # The keys of a record's `run` object and their types; `request`, which may be any JSON, is not among them.
 RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
@@ -46,7 +46,7 @@ class Part:
 
         A long text is not joined again: if it grew each time, it would fragment the memory.
         """
-        long = next((n for n, chunk in enumerate(self.chunks) if len(chunk) < LONG), len(self.chunks))
+        long = next((n for n, chunk in enumerate(self.chunks) if len(chunk) < LONG_CHARACTERS), len(self.chunks))
         if len(self.chunks) - long > 1:
             self.chunks[long:] = ["".join(self.chunks[long:])]
 

@@ -22,7 +22,7 @@ from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
 from turnmill import traceparent
 from turnmill.errors import InvalidRecord, Reason
 
-GUESSES: Final = 3  # wrong predictions of a run's next record in a row, after which no more are made
+MAX_WRONG_GUESSES: Final = 3  # wrong predictions of a run's next record in a row, after which no more are made
 
 
 class Run:
@@ -94,7 +94,7 @@ class Run:
         self.duplicates = 0
         self.refusals: list[Refused] = []
         self.expected: ExpectedRecord | None = None
-        self.guesses = GUESSES if read_deltas is not None else 0
+        self.guesses = MAX_WRONG_GUESSES if read_deltas is not None else 0
 
     def knows(self, envelope: Envelope) -> bool:
         """Return True if a record has nothing new: its events and its `end` were applied, or wait already."""
@@ -224,7 +224,7 @@ class Run:
         if not appended:
             return False
         builder.at = last
-        self.guesses = GUESSES
+        self.guesses = MAX_WRONG_GUESSES
         self._pass(last, count, record)
         return True
 

@@ -29,7 +29,7 @@ from turnmill.errors import InvalidRecord
 from turnmill.limits import LISTED_MARKS, LISTED_RUNS, NAME_CHARACTERS, OVER_BYTES
 
 PER_RUN, PER_CHARACTER = 900, 4  # bytes of memory of a run, and of each character of its names
-SHARE: Final = 20  # one in so many of a tenant's runs is removed if there is no more room
+REMOVED_FRACTION: Final = 20  # one in so many of a tenant's runs is removed if there is no more room
 
 
 @dataclass(slots=True, eq=False)
@@ -261,7 +261,7 @@ class RunList:
         tenants = Counter(key.tenant for key in self._open)
         tenant = max(tenants, key=lambda one: tenants[one])
         theirs = sorted((run for run in self if run.key.tenant == tenant), key=lambda run: run.last_at)
-        for run in theirs[-(len(theirs) // SHARE + 1) :]:
+        for run in theirs[-(len(theirs) // REMOVED_FRACTION + 1) :]:
             self._rest(run)
             self.left_out += 1
 

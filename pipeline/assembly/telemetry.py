@@ -17,6 +17,7 @@ from pipeline.assembly.records import Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns import tokens
 from topics.json_text import Fields
+from topics.part_kinds import CALLS
 from topics.telemetry import OPEN_USAGE, VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
 from turnmill.envelope import decode
@@ -25,7 +26,6 @@ from turnmill.errors import InvalidRecord, Reason
 PER_RECORD: Final = 1 << 16  # greater than the number of events of a record
 DERIVED: Final = 1 << 48
 OPEN: Final = 1 << 47
-CALLS: Final = ("tool-call", "builtin-tool-call")
 ERRORS: Final = ("error", "validation_error")
 
 

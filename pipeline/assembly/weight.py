@@ -12,7 +12,7 @@ from typing import Any, Final
 # Not Final, since tests set these: compiled code would not read them again.
 LARGE_RECORD = 65_536  # bytes; the weight of smaller ones is their bytes, as long as their run is light
 LIGHT = 2_097_152  # of a run; up to this weight, its small records can't take much additional memory
-USUAL: Final = 32  # members of an event; up to this number, texts and numbers in them are not counted
+USUAL_MEMBERS: Final = 32  # members of an event; up to this number, texts and numbers in them are not counted
 EVENT: Final = 256  # it may become a message part
 OBJECT: Final = 64
 MEMBERS: Final = 136  # of an object that has any, in addition to MEMBER for each
@@ -35,7 +35,7 @@ def structure(events: Sequence[Any]) -> int:
     found = EVENT * len(events)
     nodes: list[Any] = []
     for event in events:
-        if event.__class__ is dict and len(event) <= USUAL:
+        if event.__class__ is dict and len(event) <= USUAL_MEMBERS:
             nodes.extend([value for value in event.values() if value.__class__ is dict or value.__class__ is list])
         elif event.__class__ is dict or event.__class__ is list:
             nodes.append(event)

@@ -20,8 +20,8 @@ from pipeline.settings import Settings
 from turnmill.errors import BrokerError
 from turnmill.settings import PREFIX
 
-READY_WITHIN: Final = 60.0  # seconds; 3 are usual
-STOP_WITHIN: Final = 25.0  # seconds; a worker's own limit is 20
+READY_TIMEOUT: Final = 60.0  # seconds; 3 are usual
+STOP_TIMEOUT: Final = 25.0  # seconds; a worker's own limit is 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Child:
             return "no answer"
 
     def wait_until_ready(self) -> None:
-        """Wait until it is ready. Raises BrokerError if the process ends, or after READY_WITHIN."""
-        deadline = time.monotonic() + READY_WITHIN
+        """Wait until it is ready. Raises BrokerError if the process ends, or after READY_TIMEOUT."""
+        deadline = time.monotonic() + READY_TIMEOUT
         while (reasons := self.ready()) is not None:
             if time.monotonic() > deadline:
-                after = f"after {READY_WITHIN:.0f} s ({reasons})"
+                after = f"after {READY_TIMEOUT:.0f} s ({reasons})"
                 raise BrokerError(f"the {self.name} is not ready {after}:\n{last_lines(self.log)}")
             time.sleep(0.1)
 
@@ -68,10 +68,10 @@ class Child:
         return int(sum(sample.value for sample in samples if sample.name == "turnmill_open_turns"))
 
     def stop(self) -> None:
-        """Stop it in an orderly way; kill it if it does not end within STOP_WITHIN."""
+        """Stop it in an orderly way; kill it if it does not end within STOP_TIMEOUT."""
         self.process.terminate()
         try:
-            self.process.wait(STOP_WITHIN)
+            self.process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

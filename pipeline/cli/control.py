@@ -16,7 +16,7 @@ from turnmill.gateway_call import call
 
 SETTLED: Final = frozenset({"ended", "completed", "refused", "unanswered"})
 FAILED: Final = frozenset({"refused", "unanswered"})
-LOOK_EVERY: Final = 0.25  # seconds
+POLL_INTERVAL: Final = 0.25  # seconds
 SAYS: Final = {
     "requested": "it is on its way",
     "acknowledged": "the program has it",
@@ -134,7 +134,7 @@ async def _state(settings: Settings, command_id: str, until: str, *, wait: bool)
             shown = state
         if not wait or state in SETTLED or state == until:
             return state
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 commands: Final = (stop, steer, answer)

@@ -44,9 +44,9 @@ RECORDINGS: Final = EXAMPLES / "fleet"  # agents with the wires of the AI SDK an
 OF_WIRES: Final = EXAMPLES / "wires"  # one agent for each other wire
 SHOWN_THREAD: Final = "trip-lisbon"
 SHOWN_THREADS: Final = 12
-FLEET: Final = 60  # threads that run at the same time
-BATCH: Final = 12  # events in a record
-STORED_WITHIN: Final = 60.0  # seconds after the last record was published; 2 are usual
+FLEET_SIZE: Final = 60  # threads that run at the same time
+BATCH_EVENTS: Final = 12  # events in a record
+STORE_TIMEOUT: Final = 60.0  # seconds after the last record was published; 2 are usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
     began = time.monotonic()
     async with await ThreadStore.open(settings.store_url) as store:
         publishing = asyncio.create_task(
-            publish_all(settings, recordings, None, FLEET, BATCH, lambda count: bar.advance(sending, count))
+            publish_all(settings, recordings, None, FLEET_SIZE, BATCH_EVENTS, lambda count: bar.advance(sending, count))
         )
         try:
             while not publishing.done():
@@ -128,10 +128,10 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
                 publishing.cancel()
                 await asyncio.wait([publishing], timeout=0.5)
         published = publishing.result()
-        deadline = time.monotonic() + STORED_WITHIN
+        deadline = time.monotonic() + STORE_TIMEOUT
         while not await _all_read(settings) or await asyncio.to_thread(worker.open_turns) > 0:
             if time.monotonic() > deadline:
-                raise BrokerError(f"not all is stored after {STORED_WITHIN:.0f} s: see {worker.log}")
+                raise BrokerError(f"not all is stored after {STORE_TIMEOUT:.0f} s: see {worker.log}")
             bar.update(storing, completed=(await store.counts()).runs)
             await asyncio.sleep(0.2)
         seconds = time.monotonic() - began

@@ -32,9 +32,9 @@ from pipeline.cli.sessions import Wanted, places_elsewhere, publish_sessions
 from pipeline.settings import Settings, load
 from turnmill.errors import CallerError, TurnmillError
 
-AGENTS: Final = 8  # of the fleet that talk at the same time
-BATCH: Final = 8  # events in a record
-LOOK_EVERY: Final = 0.2  # seconds
+FLEET_SIZE: Final = 8  # of the fleet that talk at the same time
+BATCH_EVENTS: Final = 8  # events in a record
+POLL_INTERVAL: Final = 0.2  # seconds
 
 
 @click.command(short_help="Run everything on this machine, with the dashboard.")
@@ -59,7 +59,7 @@ def dev(*, fleet: bool, mine: bool, browser: bool) -> None:
     with stage(settings, say) as found:
         if fleet:
             threading.Thread(target=_talk, args=[settings], daemon=True).start()
-            say("fleet", f"{AGENTS} recorded agents at a time")
+            say("fleet", f"{FLEET_SIZE} recorded agents at a time")
         if mine:
             threading.Thread(target=_import, args=[settings, say], daemon=True).start()
         _welcome(console, found)
@@ -101,8 +101,8 @@ def _watch(found: Stage, kills: Kills) -> None:
             if not kills.under_way:
                 found.worker.check()
             if not terminal:
-                stopping.wait(LOOK_EVERY)
-            elif select.select([sys.stdin], [], [], LOOK_EVERY)[0] and sys.stdin.read(1) == "k":
+                stopping.wait(POLL_INTERVAL)
+            elif select.select([sys.stdin], [], [], POLL_INTERVAL)[0] and sys.stdin.read(1) == "k":
                 kills.kill()
 
 
@@ -155,7 +155,7 @@ def _talk(settings: Settings) -> None:
         number = int(time.time())
         again = [_today(recording.copy(number, same_thread=False)) for recording in recordings]
         chance.shuffle(again)
-        asyncio.run(publish_all(settings, again, 1.0, AGENTS, BATCH, lambda _: None))
+        asyncio.run(publish_all(settings, again, 1.0, FLEET_SIZE, BATCH_EVENTS, lambda _: None))
 
 
 def _today(recording: Recording) -> Recording:

@@ -39,9 +39,9 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 PROXIED: Final = "openai,anthropic,google"  # upstreams of the gateway's proxy if TURNMILL_GATEWAY_PROXY is not set
 SESSION: Final = "6"  # seconds until a killed worker loses its partitions: the least that Kafka allows
 KILLS: Final = "kills.json"
-SHOWN: Final = 5  # kills that are kept
-LOOK_EVERY: Final = 0.3  # seconds
-TRIES: Final = 20
+MAX_KILLS: Final = 5  # kills that are kept
+POLL_INTERVAL: Final = 0.3  # seconds
+MAX_ATTEMPTS: Final = 20
 
 Say = Callable[[str, str], None]  # (what, details)
 
@@ -182,7 +182,7 @@ class Kills:
     def _kill(self) -> None:
         settings, worker = self.stage.settings, self.stage.worker
         open_runs = worker.open_turns()
-        self._all = [Kill(now_ms()), *self._all][:SHOWN]
+        self._all = [Kill(now_ms()), *self._all][:MAX_KILLS]
         os.kill(worker.process.pid, signal.SIGKILL)
         worker.process.wait()
         began = time.monotonic()
@@ -192,7 +192,7 @@ class Kills:
         self.stage.worker.wait_until_ready()
         self._tell(f"Another one was ready after {time.monotonic() - began:.1f} s.")
         while not asyncio.run(_caught_up(settings, ends)):
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_INTERVAL)
         self._tell(f"All that had waited was read {time.monotonic() - began:.1f} s after the kill.")
         balance = asyncio.run(_balance(settings, self.stage.worker))
         self._all[0].recovered = True
@@ -233,7 +233,7 @@ async def _balance(settings: Settings, worker: Child) -> str:
     counted at different moments, so it is tried several times.
     """
     async with await ThreadStore.open(settings.store_url) as store:
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             ledger, assembled = await take_stock(settings, store), worker.open_turns()
             if ledger.open == assembled:
                 break

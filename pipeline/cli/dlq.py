@@ -31,7 +31,7 @@ from turnmill.errors import CallerError, InvalidRecord, Reason
 from turnmill.kafka.unpacking import is_batch
 
 REASONS: Final = tuple(reason.value for reason in Reason)
-AT_ONCE: Final = 200  # dead letters in memory while they are sent
+BATCH_SIZE: Final = 200  # dead letters in memory while they are sent
 
 
 @click.group(short_help="List, show and redrive dead letters.")
@@ -159,7 +159,7 @@ async def _redrive(
             left_out["without a record"] += 1
             continue
         waiting.append(letter)
-        if len(waiting) == AT_ONCE:
+        if len(waiting) == BATCH_SIZE:
             await send()
     if waiting:
         await send()

@@ -50,7 +50,7 @@ from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
 from turnmill.settings import without_password
 
-AHEAD: Final = 5.0  # seconds by which a record may be dated later than this machine's clock
+MAX_CLOCK_SKEW: Final = 5.0  # seconds by which a record may be dated later than this machine's clock
 LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
 LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not include records that these roles have not read yet
 SQLITE: Final = "sqlite:///"
@@ -134,7 +134,7 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
     advice = "`turnmill dlq list` says why, `turnmill dlq redrive` tries them again" if letters else ""
     findings.append(Finding("warning" if letters else "ok", "dead letters", f"{letters:,} on the topic", advice))
-    findings.append(clock_finding(await _ahead(settings, found), AHEAD))
+    findings.append(clock_finding(await _ahead(settings, found), MAX_CLOCK_SKEW))
     events = sizes[EVENTS.full_name(settings.topic_prefix)]
     if not stored:
         return findings
@@ -148,9 +148,9 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
 
 
 async def _ahead(settings: Settings, found: list[Found]) -> int:
-    """Return the number of partitions of the events topic with a record dated later than now + AHEAD."""
+    """Return the number of partitions of the events topic with a record dated later than now + MAX_CLOCK_SKEW."""
     name = EVENTS.full_name(settings.topic_prefix)
-    later = int((time.time() + AHEAD) * 1000)
+    later = int((time.time() + MAX_CLOCK_SKEW) * 1000)
     places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
     async with reader(settings) as consumer:
         return sum(place is not None for place in (await consumer.offsets_for_times(places)).values())

@@ -14,8 +14,9 @@ import click
 import uvloop
 
 from pipeline.gateway.app import create_app
-from pipeline.gateway.security import SCOPES, VARIABLE, Scope, new_token
-from pipeline.gateway.server import STOP_WITHIN, Server, listen, url_of
+from pipeline.gateway.principal import SCOPES, Scope
+from pipeline.gateway.server import STOP_TIMEOUT, Server, listen, url_of
+from pipeline.gateway.token_table import VARIABLE, new_token
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from pipeline.worker import process_memory
@@ -25,7 +26,7 @@ SWITCH_AFTER: Final = 0.001  # seconds for which a computing thread may delay th
 # A collection of 50,000 objects takes 13 ms, at times 65, in which no reader gets anything.
 YOUNG: Final = 5_000
 MIDDLE: Final = 200
-STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # seconds; records not confirmed by then are in the publisher's spool
+STOP_DEADLINE: Final = STOP_TIMEOUT + 15.0  # seconds; records not confirmed by then are in the publisher's spool
 
 
 @click.group(invoke_without_command=True, short_help="Serve HTTP: ingest, threads, live streams, usage, dashboard.")

@@ -26,7 +26,7 @@ from turnmill.identity import thread_uuid
 from turnmill.publisher import Publisher
 
 PACE: Final = 50  # events/s of one run at --speed 1, since recordings have no times of events
-SHOWN: Final = 20  # problems that the error names
+MAX_SHOWN: Final = 20  # problems that the error names
 
 Advance = Callable[[int], object]  # called with the number of events sent
 
@@ -260,8 +260,8 @@ def _read_all(
         problems += found.problems
         warnings += found.warnings
     if problems:
-        more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-        raise CallerError("\n".join(["nothing was published:", *problems[:SHOWN], *more]))
+        more = [f"and {len(problems) - MAX_SHOWN} more"] if len(problems) > MAX_SHOWN else []
+        raise CallerError("\n".join(["nothing was published:", *problems[:MAX_SHOWN], *more]))
     return recordings, warnings
 
 

@@ -28,7 +28,7 @@ SUFFIXES: Final = (".sse", ".jsonl", ".ndjson")
 STDIN: Final = Path("-")
 LARGEST: Final = RECORD_BYTES - 2_000  # bytes of an event; its record has ids and times, too
 PLACE: Final = re.compile(r": line 1 column (\d+) \(char \d+\)$")  # JSON parsers count within the event
-SHOWN: Final = 3  # problems that the error names for each file
+MAX_SHOWN: Final = 3  # problems that the error names for each file
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,9 @@ def _looks_like(data: bytes, wire: str) -> list[str]:
 
 
 def _shortened(problems: list[str]) -> list[str]:
-    if len(problems) <= SHOWN + 1:
+    if len(problems) <= MAX_SHOWN + 1:
         return problems
-    return [*problems[:SHOWN], f"and {len(problems) - SHOWN} more"]
+    return [*problems[:MAX_SHOWN], f"and {len(problems) - MAX_SHOWN} more"]
 
 
 def _is_envelopes(data: bytes) -> bool:

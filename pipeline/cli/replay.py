@@ -35,7 +35,7 @@ from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.settings import without_password
 
-AT_ONCE: Final = 500  # turn records in a transaction
+BATCH_SIZE: Final = 500  # turn records in a transaction
 SQLITE: Final = "sqlite:///"
 
 
@@ -154,7 +154,7 @@ async def _replay(
         async with aclosing(turns):
             async for some in turns:
                 waiting += some
-                if len(waiting) >= AT_ONCE:
+                if len(waiting) >= BATCH_SIZE:
                     await write()
         await write()
     order = ("unchanged", "changed", "new")

@@ -22,7 +22,7 @@ from topics import json_text
 from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
-SHOWN: Final = 80  # characters of a question
+QUESTION_CHARACTERS: Final = 80  # of a question
 
 
 @click.command(short_help="List open runs, or threads that wait for an answer.")
@@ -99,7 +99,7 @@ def waiting_table(found: list[Waiting]) -> Table:
                 short_time(one.since),
                 asked["kind"],
                 Text(plain(asked["tool_name"] or "")),
-                Text(plain(what[:SHOWN])),
+                Text(plain(what[:QUESTION_CHARACTERS])),
             )
     return table
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from pipeline.cli.output import wide_console
 from pipeline.cli.thread_view import plain, short_time
 from pipeline.settings import load
-from pipeline.stores.search import MOST, ROLES, SearchPage, SearchQuery
+from pipeline.stores.search import MAX_HITS, ROLES, SearchPage, SearchQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.spoken_text import KINDS, Kind
 from pipeline.turns.times import epoch_ms
@@ -32,7 +32,7 @@ MARK: Final = re.compile("<mark>(.*?)</mark>")
 @click.option("--since", help="Said at or after: 2026-01-20, 2026-01-20T10:00Z, or milliseconds since 1970.")
 @click.option("--until", help="Said before this time.")
 @click.option("--in", "kinds", type=click.Choice(KINDS), multiple=True, help="What is searched; may be repeated.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST), help="Hits on a page.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MAX_HITS), help="Hits on a page.")
 @click.option("--cursor", help="`next` of the previous page.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"results": […], "next": …}.')
 def search(

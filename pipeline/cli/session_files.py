@@ -21,9 +21,9 @@ from pipeline.dialects.vercel_ai.opencode import Conversations
 from turnmill.errors import CallerError
 
 AGENT: Final = "agent-"  # how names of sub-agents' files begin
-HEAD: Final = 16_384  # bytes in which a session says when it began, and whether it is a fork
+HEAD_BYTES: Final = 16_384  # in which a session says when it began, and whether it is a fork
 TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
-UUID: Final = 36  # characters
+UUID_CHARACTERS: Final = 36
 EVENTS: Final = "events.jsonl"  # in a folder with the session's id
 NAMED: Final = re.compile(
     r"^name: *(?:[|>][-+]?\n +)?(.+?) *$", re.MULTILINE
@@ -69,7 +69,7 @@ def in_order(files: Iterable[Path]) -> list[Path]:
 def _order(file: Path) -> tuple[bool, bytes, str]:
     try:
         with file.open("rb") as opened:
-            head = opened.read(HEAD)
+            head = opened.read(HEAD_BYTES)
     except OSError:  # who reads it says so
         head = b""
     began = TIME.search(head)
@@ -78,7 +78,7 @@ def _order(file: Path) -> tuple[bool, bytes, str]:
 
 def name_of(file: Path) -> str:
     """Return the session whose file it is, as programs name it."""
-    return (file.parent.name if file.name == EVENTS else file.stem)[-UUID:]
+    return (file.parent.name if file.name == EVENTS else file.stem)[-UUID_CHARACTERS:]
 
 
 def _claude_code() -> Path:

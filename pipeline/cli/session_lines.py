@@ -11,7 +11,7 @@ from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 from turnmill.limits import EVENT_BYTES
 
-PORTION: Final = 1 << 20  # bytes that are read at a time
+CHUNK_BYTES: Final = 1 << 20  # read at a time
 SESSION_BYTES: Final = 256 << 20  # of a file that is read as a whole
 
 
@@ -38,7 +38,7 @@ class Lines:
             file.seek(self.offset)
             while line := file.readline(EVENT_BYTES):
                 size = len(line)
-                while line[-1:] != b"\n" and (more := file.readline(PORTION)):  # too long: the rest is not held
+                while line[-1:] != b"\n" and (more := file.readline(CHUNK_BYTES)):  # too long: the rest is not held
                     size, line = size + len(more), more[-1:]
                 value = object_of(line)
                 if value is None and line[-1:] != b"\n":

@@ -35,9 +35,9 @@ from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.publisher import Publisher
 
-LOOK_EVERY: Final = 1.0  # seconds
-KEPT: Final = 86_400  # seconds: a file that was written since then may grow, and is held open
-SHOWN: Final = 10  # lines that can't be read
+POLL_INTERVAL: Final = 1.0  # seconds
+GROWING_SECONDS: Final = 86_400  # a file that was written since then may grow, and is held open
+MAX_SHOWN: Final = 10  # lines that can't be read
 
 Say = Callable[[str], object]
 
@@ -102,16 +102,16 @@ async def publish_sessions(settings: Settings, wanted: Wanted, files: Sequence[P
         for text in remarks(counts):
             say(text)
         while wanted.follow:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_INTERVAL)
             await _read_on(reading, followed, wanted)
 
 
 def remarks(counts: Counts) -> Iterator[str]:
     """Yield what was not imported as it is in the files."""
-    for place in counts.broken[:SHOWN]:
+    for place in counts.broken[:MAX_SHOWN]:
         yield f"left out: {place} can't be read"
-    if len(counts.broken) > SHOWN:
-        yield f"and {len(counts.broken) - SHOWN:,} more lines"
+    if len(counts.broken) > MAX_SHOWN:
+        yield f"and {len(counts.broken) - MAX_SHOWN:,} more lines"
     if counts.cut:
         yield f"{many(counts.cut, 'line')} had more than a record holds: long texts in them were cut, and say so"
 
@@ -157,7 +157,7 @@ async def _read(reading: Import, one: Followed, wanted: Wanted, advance: Callabl
         return
     await reading.read(one.file, advance)
     await asyncio.sleep(0)  # whoever sends has its turn
-    if not wanted.follow or one.written < time.time() - KEPT:
+    if not wanted.follow or one.written < time.time() - GROWING_SECONDS:
         reading.close(one.file)
         one.file = None
 

@@ -23,7 +23,7 @@ from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.settings import without_password
 
-SHOWN: Final = 20  # wrong sums to print
+MAX_SHOWN: Final = 20  # wrong sums to print
 
 
 @click.group()
@@ -66,7 +66,7 @@ def sums(*, repair: bool) -> None:
     if found.since is None:
         click.echo("no sums of usage are kept: TURNMILL_USAGE_SUMS is off")
         return
-    for place, whose in found.wrong[:SHOWN]:
+    for place, whose in found.wrong[:MAX_SHOWN]:
         names = ", ".join("–" if name is None else plain(name) for name in whose)
         click.echo(f"wrong: {place.span // MINUTE} minutes from {label(place.start, UTC)}: {names}")
     change = "put right" if repair else "wrong"

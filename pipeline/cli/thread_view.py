@@ -18,11 +18,12 @@ from pipeline.stores.summaries import ThreadSummary
 from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.times import epoch_ms, iso
 from topics import json_text
+from topics.part_kinds import ANSWERS
 
 CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 INDENT: Final = 4  # columns, for a run that another run started
-DEEPEST: Final = 8  # beyond that, runs are indented no further
-MAX_VALUE: Final = 2000  # characters of a tool's arguments or result
+MAX_INDENTED: Final = 8  # beyond that, runs are indented no further
+MAX_VALUE_CHARACTERS: Final = 2000  # of a tool's arguments or result
 COUNTS: Final = (
     ("input_tokens", "in"),
     ("output_tokens", "out"),
@@ -54,7 +55,7 @@ def view(document: Fields, children: Sequence[ThreadSummary] = ()) -> Iterator[R
         yield Text(f"└ thread {child.thread_id}  {' · '.join(filter(None, about))}", style="dim")
     for depth, turn in nested(document["turns"]):
         for piece in _user_turn(turn) if turn.get("turn_type") == "user" else _agent_turn(turn, agents):
-            yield Padding(piece, (0, 0, 0, INDENT * min(depth, DEEPEST))) if depth else piece
+            yield Padding(piece, (0, 0, 0, INDENT * min(depth, MAX_INDENTED))) if depth else piece
 
 
 def nested(turns: Sequence[Fields]) -> Iterator[tuple[int, Fields]]:
@@ -129,7 +130,7 @@ def _part(part: Fields) -> Iterator[RenderableType]:
         yield _indented(Text(plain(part.get("content") or "(hidden thinking)"), style="dim italic"))
     elif kind == "tool-call":
         yield _indented(Text(f"→ {name} ", style="yellow") + Text(value_text(part.get("args"))))
-    elif kind in ("tool-return", "retry-prompt"):
+    elif kind in ANSWERS:
         failed = kind == "retry-prompt" or part.get("status", "success") != "success"
         content = part["content"] if "content" in part else part.get("content_ref")
         label = f"← {name} {plain(part.get('status') or 'retry') if failed else ''}".rstrip() + " "
@@ -151,9 +152,9 @@ def usage_line(usage: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a JSON value on one line, or a string unchanged; cut after MAX_VALUE characters."""
+    """Return a JSON value on one line, or a string unchanged; cut after MAX_VALUE_CHARACTERS."""
     text = plain(value if isinstance(value, str) else json_text.dumps(value))
-    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}… ({len(text):,} characters)"
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}… ({len(text):,} characters)"
 
 
 def plain(value: Any) -> str:

@@ -10,7 +10,8 @@ import click
 
 from pipeline.cli.recording import recorded
 from pipeline.cli.thread_view import plain
-from pipeline.gateway.security import SCOPES, hashed, made_token, networks, new_secret
+from pipeline.gateway.principal import SCOPES
+from pipeline.gateway.token_table import hashed, made_token, networks, new_secret
 from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
 from pipeline.settings import load

@@ -13,7 +13,7 @@ from pipeline.settings import load
 from pipeline.worker.parts import parts, usual_processes
 from pipeline.worker.roles import ROLES, default_roles, roles_named
 
-STOP_DEADLINE = 20.0
+STOP_TIMEOUT = 20.0
 OVERDUE = 2.0  # additional seconds for a child process that misses its own deadline
 
 
@@ -54,10 +54,10 @@ def worker(roles: str | None, processes: int | None, since: int | None, child: s
         if len(several) > 1:
             from pipeline.worker import parent  # noqa: PLC0415  # one process needs none of it
 
-            sys.exit(asyncio.run(parent.run(settings, several, STOP_DEADLINE + OVERDUE)))
+            sys.exit(asyncio.run(parent.run(settings, several, STOP_TIMEOUT + OVERDUE)))
     from pipeline.worker import process  # noqa: PLC0415  # it loads Faust, which the parent of several does without
 
-    process.run(settings, chosen, STOP_DEADLINE, child=child is not None)
+    process.run(settings, chosen, STOP_TIMEOUT, child=child is not None)
 
 
 def _listed(roles: str) -> list[str]:

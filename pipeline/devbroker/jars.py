@@ -20,7 +20,7 @@ from turnmill.errors import CallerError
 
 POM: Final = Path(__file__).with_name("pom.xml")
 PINS: Final = Path(__file__).with_name("kafka.jars")
-OLDEST_KAFKA: Final = 4
+MIN_KAFKA: Final = 4
 
 Progress = Callable[[str], None]
 
@@ -55,10 +55,10 @@ def _installed(home: Path) -> Path:
     libs = home / "libs"
     versions = [kafka_version(jar.name) for jar in libs.glob("kafka_2.*.jar")]
     newest = max((version for version in versions if version), default=None)
-    if newest is None or newest < OLDEST_KAFKA:
+    if newest is None or newest < MIN_KAFKA:
         found = f"holds Kafka {newest}" if newest else "has no libs/kafka_2.*.jar"
         raise CallerError(
-            f"KAFKA_HOME={home} {found}: point it at an unpacked Apache Kafka {OLDEST_KAFKA} or newer, "
+            f"KAFKA_HOME={home} {found}: point it at an unpacked Apache Kafka {MIN_KAFKA} or newer, "
             "or unset it to have the jars downloaded"
         )
     return libs.absolute()

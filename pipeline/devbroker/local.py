@@ -29,7 +29,7 @@ from pipeline.settings import Settings
 from turnmill.errors import BrokerError, CallerError
 from turnmill.kafka.probe import ask, host_port
 
-READY_WITHIN = 120.0  # seconds; 3 to 6 are usual, but a busy machine needs many more
+READY_TIMEOUT = 120.0  # seconds; 3 to 6 are usual, but a busy machine needs many more
 SIZES = (1, 3)
 
 
@@ -58,14 +58,14 @@ class Cluster:
 
     def kill(self, index: int) -> None:
         """Kill one broker, as a power cut would."""
-        processes.kill([self.nodes[index]], signal.SIGKILL, processes.STOP_WITHIN)
+        processes.kill([self.nodes[index]], signal.SIGKILL, processes.STOP_TIMEOUT)
 
     def restart(self, index: int) -> None:
         """Start a broker that was killed, on its address, and wait until all are ready again."""
         self.launcher.start(self.nodes[index])
         self.wait()
 
-    def wait(self, within: float = READY_WITHIN) -> None:
+    def wait(self, within: float = READY_TIMEOUT) -> None:
         """Wait until each running broker sees all running ones. Raises BrokerError if one ends, or time is up."""
         running = [node for node in self.nodes if pid_of(node) is not None]
         expected = {node.id for node in running}

@@ -20,11 +20,11 @@ import httpx
 from pipeline.devbroker.maven_repository import Repository
 from turnmill.errors import CallerError
 
-AT_ONCE: Final = 8
-TRIES: Final = 5
-FIRST_PAUSE: Final = 0.5  # seconds; doubled after each attempt
-SILENCE: Final = 20.0  # seconds without a byte after which an attempt has failed
-LOOK: Final = 0.1  # seconds between two reports of progress
+CONCURRENCY: Final = 8
+MAX_ATTEMPTS: Final = 5
+FIRST_RETRY_DELAY: Final = 0.5  # seconds; doubled after each attempt
+READ_TIMEOUT: Final = 20.0  # seconds without a byte after which an attempt has failed
+PROGRESS_INTERVAL: Final = 0.1  # seconds between two reports of progress
 LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that are worth a retry
 REFUSALS: Final = {
     401: "it wants a login, or another one",
@@ -97,14 +97,14 @@ def fetch(files: Sequence[Pinned], repository: Repository, folder: Path, receive
     context.load_default_certs()  # the system's, too, since they include a company's own
     total = sum(file.size for file in files)
     with (
-        httpx.Client(auth=repository.login, verify=context, timeout=SILENCE, follow_redirects=True) as client,
-        ThreadPoolExecutor(AT_ONCE) as threads,
+        httpx.Client(auth=repository.login, verify=context, timeout=READ_TIMEOUT, follow_redirects=True) as client,
+        ThreadPoolExecutor(CONCURRENCY) as threads,
     ):
         download = _Download(client, repository, folder, threading.Event())
         tasks = [threads.submit(download.file, file) for file in files]
         try:
             while any(not task.done() for task in tasks) and not any(map(_has_failed, tasks)):
-                wait(tasks, LOOK, FIRST_EXCEPTION)
+                wait(tasks, PROGRESS_INTERVAL, FIRST_EXCEPTION)
                 received(sum(download.size(file) for file in files), total)
         finally:
             download.stop.set()  # one has failed, or Ctrl-C: the others stop and keep their parts
@@ -135,8 +135,8 @@ class _Download:
 
     def file(self, file: Pinned) -> None:
         """Download one file, with retries. Raises CallerError."""
-        pause = FIRST_PAUSE
-        for left in reversed(range(TRIES)):
+        pause = FIRST_RETRY_DELAY
+        for left in reversed(range(MAX_ATTEMPTS)):
             try:
                 self._try(file)
             except httpx.InvalidURL as error:

@@ -16,8 +16,8 @@ from pipeline.devbroker.properties import Node
 from turnmill.errors import BrokerError
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
-STOP_WITHIN = 15.0  # seconds for a clean stop; a broker that waits for a lost quorum is killed then
-BECOMING = 100  # attempts, 10 ms apart, to read the arguments of a process that has none yet
+STOP_TIMEOUT = 15.0  # seconds for a clean stop; a broker that waits for a lost quorum is killed then
+MAX_ATTEMPTS = 100  # attempts, 10 ms apart, to read the arguments of a process that has none yet
 # For processes that start often and rarely run for long.
 FAST = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # Kafka's classes are not verified, since the jars were checked when downloaded: verification takes a sixth of the CPU
@@ -121,7 +121,7 @@ def command_line(process: Path) -> str:
 
     During `exec` a process has no arguments for a moment, so they are read again before it is taken for dead.
     """
-    for _ in range(BECOMING):
+    for _ in range(MAX_ATTEMPTS):
         try:
             if found := (process / "cmdline").read_text(errors="surrogateescape"):
                 return found
@@ -153,8 +153,8 @@ def kill(nodes: Sequence[Node], how: signal.Signals, within: float) -> list[Node
 def stop(nodes: Sequence[Node]) -> bool:
     """Stop the running nodes, cleanly if possible. Return False if none ran."""
     ran = any(pid_of(node) is not None for node in nodes)
-    stubborn = kill(nodes, signal.SIGTERM, STOP_WITHIN)
-    immortal = kill(stubborn, signal.SIGKILL, STOP_WITHIN)
+    stubborn = kill(nodes, signal.SIGTERM, STOP_TIMEOUT)
+    immortal = kill(stubborn, signal.SIGKILL, STOP_TIMEOUT)
     if immortal:
         raise BrokerError(f"broker process {pid_of(immortal[0])} can't be killed: is it another user's?")
     for node in nodes:

@@ -29,7 +29,7 @@ REQUEST: Final = "turnmill.request"
 ERROR: Final = "turnmill.error"
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
 UNTORN: Final = "turnmill.call"  # an entry of the open texts, which are cleared when events are missing
-SHOWN: Final = 1_000  # characters of an error that is not a text
+MAX_ERROR_CHARACTERS: Final = 1_000  # of an error that is not a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,4 +276,4 @@ def _is_servers(part: Fields, call_id: str) -> bool:
 def _message_of(error: Any) -> str:
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         return str(error["message"])
-    return error if isinstance(error, str) else json_text.dumps(error)[:SHOWN]
+    return error if isinstance(error, str) else json_text.dumps(error)[:MAX_ERROR_CHARACTERS]

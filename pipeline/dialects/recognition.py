@@ -16,9 +16,9 @@ from turnmill.errors import CallerError
 from turnmill.framing import Decoder, Framed, decoder_for
 
 AUTO: Final = "auto"  # in the place of a dialect's name: recognize it
-LINES: Final = 200  # after which recognition gives up: an SSE event is two or three lines
-BYTES: Final = 4_000_000
-EARLY: Final = 2  # events that a wire must know before the stream ends
+MAX_LINES: Final = 200  # after which recognition gives up: an SSE event is two or three lines
+MAX_BYTES: Final = 4_000_000
+KNOWN_EVENTS: Final = 2  # events that a wire must know before the stream ends
 
 
 class UnknownWire(CallerError):
@@ -63,7 +63,7 @@ class Recognition:
         """Return the wire, once a line shows it, wherever chunks begin and end. Raises UnknownWire."""
         self._tail.append(chunk)
         self._held += len(chunk)
-        if self._held > BYTES:
+        if self._held > MAX_BYTES:
             self._give_up()
         if b"\n" not in chunk and b"\r" not in chunk:
             return None
@@ -73,11 +73,11 @@ class Recognition:
         for line in lines:
             for reader in self._readers:
                 reader.take(reader.decoder.feed(line))
-            if _ends_event(line) and (found := self._told(EARLY)):
+            if _ends_event(line) and (found := self._told(KNOWN_EVENTS)):
                 return found
             self._lines += 1
             self._bytes += len(line)
-            if self._lines > LINES or self._bytes > BYTES:
+            if self._lines > MAX_LINES or self._bytes > MAX_BYTES:
                 self._give_up()
         return None
 

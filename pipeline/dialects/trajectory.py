@@ -16,10 +16,9 @@ from pipeline.turns.branches import one_branch
 from pipeline.turns.tokens import NANO, counts
 from topics import json_text
 from topics.json_text import Fields
+from topics.part_kinds import CALLS, RESULTS
 
 VERSION: Final = "ATIF-v1.8"
-RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
-CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 METRICS: Final = {  # ATIF's name -> ThreadProtocol's
     "prompt_tokens": "input_tokens",

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from topics.json_text import Fields
 
 MAIN: Final = ""
-HELD: Final = 200  # lines without a run that are kept for the next one
+MAX_HELD_LINES: Final = 200  # lines without a run that are kept for the next one
 
 
 class RunOpened(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Final, ParamSpec, TypeVar
 from pipeline.policies.pools import ASIDE
 from pipeline.policies.slots import Slots
 
-SMALL: Final = 16_384  # bytes; bodies up to this size are parsed in the event loop
+SMALL_BYTES: Final = 16_384  # bodies up to this size are parsed in the event loop
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

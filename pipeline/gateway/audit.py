@@ -15,7 +15,7 @@ from pipeline.gateway.threads import PRIVATE, Moment, Tenant
 from pipeline.stores.audit import AuditQuery
 from turnmill.errors import CallerError
 
-MOST: Final = 500
+MAX_PAGE: Final = 500
 
 router = APIRouter(prefix="/v1/audit", tags=["tokens"])
 
@@ -50,7 +50,7 @@ async def read_audit(
     what: Annotated[str | None, Query(max_length=100, description="This action; `token`: all on tokens.")] = None,
     since: Annotated[Moment | None, Query(description="At or after this time.")] = None,
     until: Annotated[Moment | None, Query(description="Before this time.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST, description="Entries on a page.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Entries on a page.")] = 100,
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the previous page.")] = None,
 ) -> Page:
     """Return what people and tokens changed or exported, newest first. Actions appear here within seconds."""

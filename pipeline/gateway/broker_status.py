@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 from pipeline.worker.roles import default_roles
 from topics.catalog import DEAD_LETTERS
 
-FRESH: Final = 2.0  # seconds for which an answer is reused: many dashboards ask at the same time
+FRESH_SECONDS: Final = 2.0  # seconds for which an answer is reused: many dashboards ask at the same time
 
 
 class PartitionPlace(BaseModel):
@@ -36,7 +36,7 @@ class RoleLag(BaseModel):
 
 
 class BrokerStatus:
-    """Lag and dead letters. Callers within FRESH seconds share one request to the broker."""
+    """Lag and dead letters. Callers within FRESH_SECONDS share one request to the broker."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -45,7 +45,7 @@ class BrokerStatus:
     async def get(self, settings: Settings) -> tuple[list[RoleLag], int]:
         """Return the lag of each role, and the number of dead letters. Raises BrokerError."""
         async with self._lock:
-            if self._found is None or time.monotonic() - self._found[0] > FRESH:
+            if self._found is None or time.monotonic() - self._found[0] > FRESH_SECONDS:
                 self._found = (time.monotonic(), await _broker(settings))
             roles, letters = self._found[1]
             return roles, letters

@@ -16,7 +16,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.waiting import Waiting, WaitingWanted
 from turnmill.clock import now_ms
 
-EVERY: Final = 5.0  # seconds between two queries of the store
+QUERY_INTERVAL: Final = 5.0  # seconds between two queries of the store
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Budgets:
                 self._warn("store", "what is used of the budgets is as it was: %s", error)
             except Exception:
                 log.exception("budgets: looking at the store failed")
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(QUERY_INTERVAL)
 
 
 def _waiting(state: State, answer_id: str, since: int) -> Waiting:

@@ -41,8 +41,8 @@ from turnmill.limits import LISTED_RUNS
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
 
-EVERY: Final = 0.5  # seconds between two queries of the store
-BACK: Final = 3_600.0  # seconds of telemetry to read at the start, for runs that began before this gateway
+QUERY_INTERVAL: Final = 0.5  # seconds between two queries of the store
+LOOK_BACK: Final = 3_600.0  # seconds of telemetry to read at the start, for runs that began before this gateway
 COUNTED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class OpenUse:
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
         """Return where the reading begins."""
-        return await offsets_since(self._settings, consumer, self.topics, BACK)
+        return await offsets_since(self._settings, consumer, self.topics, LOOK_BACK)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the telemetry topic; malformed ones are skipped, since other readers report them."""
@@ -163,7 +163,7 @@ class BudgetStops:
                 self._warn("stops", "runs of budgets that are used up can't be stopped now: %s", error)
             except Exception:
                 log.exception("budgets: stopping runs failed")
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(QUERY_INTERVAL)
 
     async def _look(self) -> None:
         budgets, runs = self._gateway.budgets, await self._gateway.run_watch.open_runs()

@@ -18,6 +18,7 @@ from typing import Annotated, Final, Generic, TypeVar
 from fastapi import Depends, Request
 
 from pipeline.gateway.aside import Aside
+from pipeline.gateway.authenticator import Authenticator
 from pipeline.gateway.broker_status import BrokerStatus
 from pipeline.gateway.budget_memory import Budgets
 from pipeline.gateway.dashboard.tail import Tail
@@ -29,7 +30,6 @@ from pipeline.gateway.loop_watch import LoopWatch
 from pipeline.gateway.outage import Outage
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.run_watch import RunWatch
-from pipeline.gateway.security import Authenticator
 from pipeline.gateway.token_memory import TokenMemory
 from pipeline.gateway.upload import Upload
 from pipeline.observability import metrics as m
@@ -48,18 +48,18 @@ from turnmill.errors import TurnmillError
 from turnmill.feedback_record import TOPIC as FEEDBACK
 from turnmill.publisher import Publisher
 
-AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
-ERASED_HOLDS: Final = 5.0  # seconds for which the answer that a thread was not deleted is reused
-ERASED_AT_ONCE: Final = 500  # threads in one query of the store
-ERASED_KNOWN: Final = 10_000  # threads that are remembered
+RETRY_DELAY: Final = 1.0  # seconds after a failure before the next attempt to connect
+ERASED_TTL: Final = 5.0  # seconds for which the answer that a thread was not deleted is reused
+ERASED_BATCH: Final = 500  # threads in one query of the store
+ERASED_CACHE_SIZE: Final = 10_000  # threads that are remembered
 NOTICE_KNOWN_MS: Final = 86_400_000  # within which other gateways may add the same notice
-TENANTS_NAMED: Final = 20  # in an error, of the tenants that have the thread
+MAX_TENANTS_SHOWN: Final = 20  # in an error, of the tenants that have the thread
 
 T = TypeVar("T")
 
 
 class Opened(Generic[T]):
-    """A connection that the first caller makes. Callers within AGAIN seconds after a failure get the same error."""
+    """A connection that the first caller makes. Callers within RETRY_DELAY after a failure get the same error."""
 
     def __init__(self, connect: Callable[[], Awaitable[T]]) -> None:
         self._connect = connect
@@ -78,7 +78,7 @@ class Opened(Generic[T]):
                 try:
                     self.value = await self._connect()
                 except TurnmillError as error:
-                    self._failure = (error, time.monotonic() + AGAIN)
+                    self._failure = (error, time.monotonic() + RETRY_DELAY)
                     raise
             return self.value
 
@@ -110,7 +110,7 @@ class Erased:
         now = time.monotonic()
         for one in threads:
             self._known.setdefault(one, Erasure()).wanted = now
-        unsure = [one for one in threads if self._is_unsure(one, now - ERASED_HOLDS)]
+        unsure = [one for one in threads if self._is_unsure(one, now - ERASED_TTL)]
         if unsure:
             unsure += self._soon_unsure(now, {*unsure})
             for one in unsure:  # set before the query: one of many readers asks, the others use what is known
@@ -121,7 +121,7 @@ class Erased:
                 for one in found:
                     self._known.setdefault(one, Erasure(now, now)).erased = True
         erased = {one for one in threads if one in self._known and self._known[one].erased}
-        while len(self._known) > ERASED_KNOWN:
+        while len(self._known) > ERASED_CACHE_SIZE:
             self._known.popitem(last=False)
         return erased
 
@@ -134,12 +134,12 @@ class Erased:
 
         Hundreds of readers, each with its own thread, would otherwise cause a hundred queries a second.
         """
-        half = now - ERASED_HOLDS / 2
+        half = now - ERASED_TTL / 2
         found: list[ThreadKey] = []
         for thread, known in self._known.items():
-            if known.asked > half or len(found) >= ERASED_AT_ONCE:
+            if known.asked > half or len(found) >= ERASED_BATCH:
                 break
-            if known.wanted > now - 2 * ERASED_HOLDS and not known.erased and thread not in but:
+            if known.wanted > now - 2 * ERASED_TTL and not known.erased and thread not in but:
                 found.append(thread)
         return found
 
@@ -263,7 +263,7 @@ class Gateway:
 def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | None:
     """Return the only thread found, None if none was. Raises Problem if several tenants have one."""
     if len(found) > 1:
-        tenants = sorted(one.tenant or "" for one in found)[:TENANTS_NAMED]
+        tenants = sorted(one.tenant or "" for one in found)[:MAX_TENANTS_SHOWN]
         raise Problem(
             "conflict",
             f"several tenants have a thread {conversation_id!r:.200}: say with `tenant` which one is meant, the empty "

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO
 from pipeline.gateway.problems import Problem
-from turnmill.envelope import LARGEST, loads
+from turnmill.envelope import MAX_INTEGER, loads
 from turnmill.errors import InvalidRecord
 from turnmill.identity import thread_uuid
 from turnmill.limits import NAMED_CHARACTERS
@@ -52,7 +52,7 @@ class FactHeaders(BaseModel):
     turnmill_continues: Text | None = Field(None, description="As `continues`.")
     turnmill_replaces: Text | None = Field(None, description="As `replaces`.")
     turnmill_request: str | None = Field(None, description="As `request`.")
-    turnmill_from_seq: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(None, description="As `from_seq`.")
+    turnmill_from_seq: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = Field(None, description="As `from_seq`.")
     traceparent: str | None = Field(None, description="The span that the run is a part of (W3C).")
     content_type: str | None = Field(None, max_length=500, description="Anything but files and forms.")
     content_encoding: str | None = Field(None, max_length=200, description="None but `identity`.")
@@ -70,7 +70,7 @@ class Where(Facts):
     tenant: Annotated[str, StringConstraints(max_length=200)] | None = Field(
         None, description="The run's tenant; for tokens without a tenant."
     )
-    from_seq: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(
+    from_seq: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = Field(
         None, description="The number of the body's first event: `next_seq` of the previous upload. By default 0."
     )
     end: End | None = Field(

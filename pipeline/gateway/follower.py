@@ -29,8 +29,8 @@ from turnmill.ending import ended
 from turnmill.errors import BrokerError
 from turnmill.limits import DECODED_BYTES
 
-AGAIN: Final = 1.0  # seconds after a failure
-AT_ONCE: Final = 300  # records, of at most DECODED_BYTES, between two yields to the event loop
+RETRY_DELAY: Final = 1.0  # seconds after a failure
+YIELD_RECORDS: Final = 300  # records, of at most DECODED_BYTES, between two yields to the event loop
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Listener(Protocol):
 
 
 class _Pauses:
-    """Yields to the event loop behind each AT_ONCE records or DECODED_BYTES that were handed over.
+    """Yields to the event loop behind each YIELD_RECORDS or DECODED_BYTES that were handed over.
 
     Not more often: at each yield, a query's thread may keep the GIL for long.
     """
@@ -74,7 +74,7 @@ class _Pauses:
 
     async def after(self, records: Sequence[Any]) -> None:
         """Note that these records were handed over."""
-        self._since += max(len(records) / AT_ONCE, sum(map(bytes_of, records)) / DECODED_BYTES)
+        self._since += max(len(records) / YIELD_RECORDS, sum(map(bytes_of, records)) / DECODED_BYTES)
         if self._since >= 1:
             self._since = 0.0
             await asyncio.sleep(0)
@@ -108,7 +108,7 @@ class Follower:
         """Have a listener join, unless it has joined or is joining."""
         if self._task is None:
             meanwhile = "nothing that is live goes on"
-            following = follow_on(self._follow, self._stopped, pause=AGAIN, log=log, meanwhile=meanwhile)
+            following = follow_on(self._follow, self._stopped, pause=RETRY_DELAY, log=log, meanwhile=meanwhile)
             self._task = asyncio.create_task(following, name="follower")
         if listener not in self._members:
             names = frozenset(topic.full_name(self._settings.topic_prefix) for topic in listener.topics)
@@ -116,7 +116,7 @@ class Follower:
             joining = partial(self._join, listener, member)
             meanwhile = f"{listener.name}: the past is not known"
             member.task = asyncio.create_task(
-                follow_on(joining, self._failed, pause=AGAIN, log=log, meanwhile=meanwhile), name=listener.name
+                follow_on(joining, self._failed, pause=RETRY_DELAY, log=log, meanwhile=meanwhile), name=listener.name
             )
 
     async def leave(self, listener: Listener) -> None:
@@ -158,7 +158,7 @@ class Follower:
     async def _join(self, listener: Listener, member: _Membership) -> None:
         """Hand a listener its past, then keep it joined until its task is cancelled. Raises BrokerError."""
         pauses = _Pauses()
-        async with reader(self._settings, max_poll_records=AT_ONCE) as consumer:
+        async with reader(self._settings, max_poll_records=YIELD_RECORDS) as consumer:
             at = await listener.starts(consumer)
             for place, (_, end) in (await self._spans(listener.topics)).items():
                 self.positions.setdefault(place, end)  # the follower begins here
@@ -167,7 +167,7 @@ class Follower:
                 stops = {place: max(start, self.positions[place]) for place, start in at.items()}
                 spans = {place: (start, stops[place]) for place, start in at.items()}
                 async for place, batch in read(consumer, spans):
-                    for records in portions(batch, AT_ONCE, DECODED_BYTES):
+                    for records in portions(batch, YIELD_RECORDS, DECODED_BYTES):
                         self._give([listener], place, records, records[-1].offset + 1, past=listener.runs != "open")
                         await pauses.after(records)
                 at = stops
@@ -222,7 +222,7 @@ class Follower:
         pauses = _Pauses()
         for place, batch in batches.items():
             self.lags[place] = (consumer.highwater(place) or 0) - batch[-1].offset - 1
-            for records in portions(batch, AT_ONCE, DECODED_BYTES):
+            for records in portions(batch, YIELD_RECORDS, DECODED_BYTES):
                 behind = self.positions[place] = records[-1].offset + 1
                 listeners = self._joined(place.topic)
                 for member in self._members.values():

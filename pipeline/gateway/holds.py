@@ -6,8 +6,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Admin, Principal
+from pipeline.gateway.security import Admin
 from pipeline.gateway.threads import Tenant, ThreadId
 from pipeline.observability.audit import about, audit
 from topics.thread_key import ThreadKey

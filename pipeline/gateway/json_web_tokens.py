@@ -19,13 +19,13 @@ from turnmill.errors import CallerError
 
 # Only asymmetric signatures: with HS256, the public key could be used as the secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-FRESH: Final = 300.0  # seconds for which keys are used without asking again
-STALE: Final = 2 * FRESH  # seconds for which they are used while a request to the issuer is under way
-HELD: Final = 86_400.0  # seconds for which they are used while the issuer does not answer
-AGAIN: Final = 10.0  # seconds between two requests, whatever key ids callers make up
-RETRY: Final = 1.0  # seconds between two requests while no key is known
+FRESH_SECONDS: Final = 300.0  # seconds for which keys are used without asking again
+STALE_SECONDS: Final = 2 * FRESH_SECONDS  # seconds for which they are used while a request to the issuer is under way
+OUTAGE_SECONDS: Final = 86_400.0  # seconds for which they are used while the issuer does not answer
+REQUEST_INTERVAL: Final = 10.0  # seconds between two requests, whatever key ids callers make up
+RETRY_INTERVAL: Final = 1.0  # seconds between two requests while no key is known
 LEEWAY: Final = 30  # seconds by which clocks may differ
-WITHIN: Final = 5.0
+REQUEST_TIMEOUT: Final = 5.0
 MAX_BYTES: Final = 1_000_000
 OK: Final = 200
 
@@ -109,9 +109,9 @@ class JwtVerifier:
         if kid is not None and not isinstance(kid, str):
             raise jwt.InvalidTokenError("`kid` is no string")
         found, age = self._find(kid), time.monotonic() - self._asked
-        if found is None or age > FRESH:
+        if found is None or age > FRESH_SECONDS:
             if self._asking is not None or age > self._least_wait(known=found is not None):
-                await self._news(wait=found is None or age > STALE)
+                await self._news(wait=found is None or age > STALE_SECONDS)
             found = self._find(kid)
         if not self._keys:
             raise unavailable(f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
@@ -121,8 +121,8 @@ class JwtVerifier:
 
     def _least_wait(self, *, known: bool) -> float:
         if known:
-            return FRESH
-        return AGAIN if self._keys else RETRY
+            return FRESH_SECONDS
+        return REQUEST_INTERVAL if self._keys else RETRY_INTERVAL
 
     async def _news(self, *, wait: bool) -> None:
         """Fetch the keys, once for all callers. `wait`: the caller has no known key, or one that is too old."""
@@ -142,7 +142,7 @@ class JwtVerifier:
         No redirect is followed: it could lead to a server without TLS, or into our own network.
         """
         try:
-            timeout = aiohttp.ClientTimeout(WITHIN)
+            timeout = aiohttp.ClientTimeout(REQUEST_TIMEOUT)
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
                 session.get(self._url, allow_redirects=False) as answer,
@@ -157,8 +157,8 @@ class JwtVerifier:
                         raise ValueError(f"it answers with more than {MAX_BYTES:,} bytes")
             keys = PyJWKSet.from_json(data.decode())
         except (aiohttp.ClientError, TimeoutError, PyJWTError, ValueError) as error:
-            self._trouble = str(error) or f"no answer for {WITHIN:g} s"
-            if time.monotonic() - self._answered > HELD:
+            self._trouble = str(error) or f"no answer for {REQUEST_TIMEOUT:g} s"
+            if time.monotonic() - self._answered > OUTAGE_SECONDS:
                 self._keys = {}
         else:
             self._keys = {key.key_id: key for key in keys.keys}

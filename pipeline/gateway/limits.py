@@ -16,7 +16,7 @@ from starlette.types import Receive
 from pipeline.gateway.problems import RETRY_AFTER, Problem
 
 BURST_SECONDS: Final = 2.0  # seconds' worth of requests that may come at once
-NAMES: Final = 10_000  # callers whose buckets are kept
+MAX_CALLERS: Final = 10_000  # callers whose buckets are kept
 
 
 class Rate:
@@ -36,7 +36,7 @@ class Rate:
         left, at = self._buckets.pop(caller, (burst, now))
         left = min(burst, left + (now - at) * rate)
         self._buckets[caller] = (max(0.0, left - 1) if left >= 1 else left, now)
-        if len(self._buckets) > NAMES:
+        if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)
         if left < 1:
             wait = math.ceil((1 - left) / rate)

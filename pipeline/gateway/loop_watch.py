@@ -8,21 +8,21 @@ from typing import Final
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 
-EVERY: Final = 0.05  # seconds between two checks
-LEAST: Final = 0.01  # seconds; shorter blocks are not counted
+CHECK_INTERVAL: Final = 0.05  # seconds between two checks
+MIN_BLOCK: Final = 0.01  # seconds; shorter blocks are not counted
 
 
 class LoopWatch:
-    """Observes each block of the event loop of more than LEAST seconds."""
+    """Observes each block of the event loop of more than MIN_BLOCK seconds."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start to check every EVERY seconds, in the running loop."""
+        """Start to check every CHECK_INTERVAL seconds, in the running loop."""
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(loop.time() + EVERY, self._look, loop.time() + EVERY, loop)
+        self._timer = loop.call_at(loop.time() + CHECK_INTERVAL, self._look, loop.time() + CHECK_INTERVAL, loop)
 
     def stop(self) -> None:
         """Stop checking."""
@@ -31,6 +31,6 @@ class LoopWatch:
 
     def _look(self, due: float, loop: asyncio.AbstractEventLoop) -> None:
         late = loop.time() - due
-        if late > LEAST:
+        if late > MIN_BLOCK:
             self._metrics.observe(m.LOOP_HELD, late)
         self.start()

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER: Final = 5  # seconds, while the broker or the store is away
-SHOWN: Final = 5  # wrong parameters that an answer names
+MAX_SHOWN: Final = 5  # wrong parameters that an answer names
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def _invalid(error: RequestValidationError) -> Problem:
             "name": ".".join(str(place) for place in one["loc"][1:]),
             "message": str(one["msg"]).removeprefix("Value error, "),
         }
-        for one in error.errors()[:SHOWN]
+        for one in error.errors()[:MAX_SHOWN]
     ]
     detail = "; ".join(f"{one['name'] or one['in']}: {one['message']}" for one in found)
     return Problem("invalid-parameters", detail.encode("utf-8", "replace").decode(), errors=found)

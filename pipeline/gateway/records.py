@@ -16,12 +16,13 @@ from pydantic import BaseModel, Field
 from starlette.requests import ClientDisconnect
 
 from pipeline.dialects import DIALECTS
-from pipeline.gateway.aside import SMALL
+from pipeline.gateway.aside import SMALL_BYTES
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.ingest import Refusal
 from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow, chunks
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Principal, Sender
+from pipeline.gateway.security import Sender
 from topics.catalog import EVENTS
 from turnmill.envelope import checked, encode, loads
 from turnmill.errors import InvalidRecord, Reason
@@ -29,7 +30,7 @@ from turnmill.identity import thread_uuid
 from turnmill.limits import PUBLISHED_BYTES, PUBLISHED_LINE_BYTES, REFUSALS
 
 UNKNOWN: Final = "unknown"  # dialect, in metrics: such records become dead letters
-AT_ONCE: Final = 100  # records between two yields to the event loop
+YIELD_RECORDS: Final = 100  # records between two yields to the event loop
 
 router = APIRouter(prefix="/v1", tags=["runs"])
 
@@ -87,7 +88,7 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
             most = min(PUBLISHED_BYTES, settings.gateway_body_bytes)
             async with asyncio.timeout(settings.run_timeout):
                 body = b"".join([chunk async for chunk in chunks(request.receive, settings.gateway_body_idle, most)])
-            small = len(body) <= SMALL
+            small = len(body) <= SMALL_BYTES
             batch = read(body, principal) if small else await gateway.aside.run(principal.tenant, read, body, principal)
             if len(batch.refusals) > REFUSALS:
                 detail = f"more than {REFUSALS:,} records of it can't be used, so nothing was published"
@@ -97,7 +98,7 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
                 gateway.outage.take(publisher, principal.tenant, len(body))
                 for number, (key, value) in enumerate(batch.records):
                     await publisher.put(key, value)
-                    if number % AT_ONCE == 0:
+                    if number % YIELD_RECORDS == 0:
                         await asyncio.sleep(0)
                 await publisher.kept()
     except (BodyTooSlow, TimeoutError):

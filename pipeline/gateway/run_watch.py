@@ -20,7 +20,7 @@ from pipeline.worker.open_runs import beginnings
 from topics.catalog import EVENTS, STATE
 from turnmill.clock import now_ms
 
-READY_WITHIN: Final = 15.0  # seconds that a caller waits for the first reading
+READY_TIMEOUT: Final = 15.0  # seconds that a caller waits for the first reading
 
 
 class RunWatch:
@@ -39,7 +39,7 @@ class RunWatch:
     async def open_runs(self) -> RunList:
         """Return the index of runs, which changes as records come. Raises BrokerError."""
         late = "what they have said since the last checkpoint is still being read"
-        await self._follower.ready(self, READY_WITHIN, late)
+        await self._follower.ready(self, READY_TIMEOUT, late)
         return self._follower.runs
 
     def count(self) -> None:

@@ -10,7 +10,7 @@ from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader
 from pipeline.gateway.threads import OFF, PRIVATE, Moment, Tenant
-from pipeline.stores.search import MOST, ROLES, SearchPage, SearchQuery
+from pipeline.stores.search import MAX_HITS, ROLES, SearchPage, SearchQuery
 from pipeline.turns.spoken_text import KINDS, Kind
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS
@@ -47,7 +47,7 @@ async def search(
             "two only where TURNMILL_SEARCH is `all`.",
         ),
     ] = [KINDS[0]],  # noqa: B006  # FastAPI copies it
-    limit: Annotated[int, Query(ge=1, le=MOST, description="Hits on a page.")] = 20,
+    limit: Annotated[int, Query(ge=1, le=MAX_HITS, description="Hits on a page.")] = 20,
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the previous page.")] = None,
 ) -> SearchPage:
     """Return the newest turns that contain the words, best match first.

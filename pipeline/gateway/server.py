@@ -20,9 +20,9 @@ from pipeline.settings import Settings
 from turnmill.errors import CallerError
 
 KEEP_ALIVE: Final = 10.0  # seconds for which an idle connection stays open
-REST: Final = 5.0  # seconds for which the rest of a refused body is read, so that its sender sees the answer
-STOP_WITHIN: Final = 10.0  # seconds that uploads have to finish at a stop
-TAKE_WITHIN: Final = 60.0  # seconds within which a reader must take some of the waiting bytes
+DRAIN_TIMEOUT: Final = 5.0  # seconds for which the rest of a refused body is read, so that its sender sees the answer
+STOP_TIMEOUT: Final = 10.0  # seconds that uploads have to finish at a stop
+TAKE_TIMEOUT: Final = 60.0  # seconds within which a reader must take some of the waiting bytes
 BACKLOG: Final = 2048
 
 
@@ -72,7 +72,7 @@ class Protocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
-            self.loop.call_later(REST, self._close_unread, self.cycle)
+            self.loop.call_later(DRAIN_TIMEOUT, self._close_unread, self.cycle)
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are not HTTP."""
@@ -102,7 +102,7 @@ class Protocol(H11Protocol):
 
     def _wait_for_reader(self) -> None:
         left = self.transport.get_write_buffer_size()
-        self._untaken = self.loop.call_later(TAKE_WITHIN, self._look_at_reader, left)
+        self._untaken = self.loop.call_later(TAKE_TIMEOUT, self._look_at_reader, left)
 
     def _look_at_reader(self, left: int) -> None:
         if self.transport.get_write_buffer_size() < left:
@@ -141,7 +141,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=int(KEEP_ALIVE),
-                timeout_graceful_shutdown=int(STOP_WITHIN),
+                timeout_graceful_shutdown=int(STOP_TIMEOUT),
                 h11_max_incomplete_event_size=largest,
                 backlog=BACKLOG,
             )

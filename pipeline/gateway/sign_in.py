@@ -27,7 +27,8 @@ from pipeline.gateway.connections import Gateway, TheGateway
 from pipeline.gateway.json_web_tokens import ALGORITHMS, LEEWAY, JwtVerifier
 from pipeline.gateway.people import People
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.security import Reader, hashed, made_token, new_secret
+from pipeline.gateway.security import Reader
+from pipeline.gateway.token_table import hashed, made_token, new_secret
 from pipeline.observability.audit import REFUSED, audit, of
 from pipeline.policies.sign_in import SCOPES, Provider, granted
 from pipeline.settings import Settings
@@ -35,8 +36,8 @@ from pipeline.stores.tokens import Session
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
 
-WITHIN: Final = 600  # seconds that a sign-in may take
-TABS: Final = 4  # tabs in which one browser may sign in at the same time
+SIGN_IN_SECONDS: Final = 600  # seconds that a sign-in may take
+MAX_TABS: Final = 4  # tabs in which one browser may sign in at the same time
 # `leeway`: otherwise short-lived access tokens would count as expired.
 REQUESTS: Final = {"scope": "openid profile email", "code_challenge_method": "S256", "timeout": 10.0, "leeway": 0}
 FORM_BYTES: Final = 65_536
@@ -96,13 +97,13 @@ class _Routes:
         except FAILURES as error:
             return self._failed(f"{one.title} does not answer as a provider of sign-in should.", error)
         [(key, kept)] = request.scope["session"].items()
-        kept = {**kept, "key": key, "to": to if to.startswith("#/") else "", "exp": now_ms() // 1000 + WITHIN}
+        kept = {**kept, "key": key, "to": to if to.startswith("#/") else "", "exp": now_ms() // 1000 + SIGN_IN_SECONDS}
         before = [cookie for cookie in request.cookies if cookie.startswith(self._begun_name(""))]
-        if len(before) >= TABS:
+        if len(before) >= MAX_TABS:
             for cookie in before:
                 self._forget(answer, cookie)
         state = key.rsplit("_", 1)[-1]
-        self._keep(answer, self._begun_name(state), jwt.encode(kept, self._key(one), "HS256"), WITHIN)
+        self._keep(answer, self._begun_name(state), jwt.encode(kept, self._key(one), "HS256"), SIGN_IN_SECONDS)
         return answer
 
     async def finish(self, request: Request, gateway: TheGateway, name: str) -> Response:

@@ -29,7 +29,7 @@ from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.limits import TREE_THREADS
 
-DEPTH: Final = 20  # levels of a tree
+MAX_DEPTH: Final = 20  # levels of a tree
 JSON: Final = "application/json"
 PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
@@ -63,7 +63,7 @@ Whose = Annotated[
 ]
 FORMAT_NAMES: Final = tuple(FORMATS)
 SORT_NAMES: Final = tuple(SORTS)
-MOST_USD: Final = 1e9
+MAX_USD: Final = 1e9
 OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
 
 
@@ -99,7 +99,7 @@ async def list_threads(
         Query(max_length=500, description="Only threads that called this tool, in the newest 10,000 turns that did."),
     ] = None,
     min_cost: Annotated[
-        float | None, Query(ge=0, le=MOST_USD, description="Only threads that cost at least this, in US dollars.")
+        float | None, Query(ge=0, le=MAX_USD, description="Only threads that cost at least this, in US dollars.")
     ] = None,
     status: Annotated[Literal["complete", "interrupted"] | None, Query(description="Status of the last turn.")] = None,
     since: Annotated[Moment | None, Query(description="Updated at or after this time.")] = None,
@@ -253,7 +253,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
         raise unknown_thread(thread_id)
     top = ThreadTree(thread=root, spawned=[])
     seen, level = {found.thread_id}, [top]  # all are of one tenant: no link leads to another tenant
-    for _ in range(DEPTH):
+    for _ in range(MAX_DEPTH):
         below: list[ThreadTree] = []
         for node in level:
             room = TREE_THREADS - len(seen)

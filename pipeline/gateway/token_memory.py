@@ -13,10 +13,10 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tokens import Token
 from turnmill.clock import now_ms
 
-FRESH: Final = 1.0  # seconds for which they are used without querying the store
-WAKE: Final = 0.01  # seconds by which a sleep may be too short
-HELD: Final = 300.0  # seconds for which they stay valid while the store is away
-USED_MS: Final = 60_000  # between two updates of a token's last use
+FRESH_SECONDS: Final = 1.0  # seconds for which they are used without querying the store
+SLEEP_ERROR: Final = 0.01  # seconds by which a sleep may be too short
+STALE_SECONDS: Final = 300.0  # seconds for which they stay valid while the store is away
+USE_INTERVAL_MS: Final = 60_000  # between two updates of a token's last use
 
 
 class TokenMemory:
@@ -29,14 +29,14 @@ class TokenMemory:
         self._store = store
         self._known: dict[str, Token] = {}
         self._stamp: tuple[int, int] | None = None
-        self._asked = self._answered = -HELD
+        self._asked = self._answered = -STALE_SECONDS
         self._used: dict[str, int] = {}
         self._noting = set[asyncio.Task[None]]()
         self._lock = asyncio.Lock()
 
     def renew(self) -> None:
         """Query the store before the next answer, since this process has added or ended tokens."""
-        self._asked = -HELD
+        self._asked = -STALE_SECONDS
 
     async def find(self, digest: str, *, wait: bool = False) -> Token | None:
         """Return the token with this digest, if it is valid. Raises StoreError if that can't be known.
@@ -44,16 +44,16 @@ class TokenMemory:
         `wait`: an unknown one may have been added elsewhere since the last query, so wait for the next one.
         """
         if wait and digest not in self._known:
-            await asyncio.sleep(max(0.0, self._asked + FRESH - time.monotonic()) + WAKE)
-        if time.monotonic() - self._asked > FRESH:
+            await asyncio.sleep(max(0.0, self._asked + FRESH_SECONDS - time.monotonic()) + SLEEP_ERROR)
+        if time.monotonic() - self._asked > FRESH_SECONDS:
             async with self._lock:
-                if time.monotonic() - self._asked > FRESH:
+                if time.monotonic() - self._asked > FRESH_SECONDS:
                     await self._read()
         now = now_ms()
         found = self._known.get(digest)
         if found is None or not found.is_good(now) or digest not in found.digests(now):
             return None
-        if now - max(self._used.get(found.id, 0), found.used_at or 0) > USED_MS:
+        if now - max(self._used.get(found.id, 0), found.used_at or 0) > USE_INTERVAL_MS:
             self._used[found.id] = now
             noting = asyncio.create_task(self._note(found.id, now))
             self._noting.add(noting)
@@ -75,7 +75,7 @@ class TokenMemory:
                 self._used = {one: at for one, at in self._used.items() if one in ids}
             self._answered = time.monotonic()
         except StoreError:
-            if time.monotonic() - self._answered > HELD:
+            if time.monotonic() - self._answered > STALE_SECONDS:
                 raise
         self._asked = time.monotonic()
 

@@ -9,20 +9,11 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.connections import Gateway, TheGateway
+from pipeline.gateway.principal import Principal, Scope
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import (
-    Admin,
-    Name,
-    Principal,
-    Scope,
-    Tenant,
-    hashed,
-    is_within,
-    made_token,
-    networks,
-    new_secret,
-)
+from pipeline.gateway.security import Admin
 from pipeline.gateway.threads import Tenant as OfTenant
+from pipeline.gateway.token_table import Name, Tenant, hashed, is_within, made_token, networks, new_secret
 from pipeline.observability.audit import audit, of
 from pipeline.stores.tokens import Token
 from pipeline.turns.column_text import column_text
@@ -30,7 +21,7 @@ from turnmill.clock import now_ms
 from turnmill.limits import TOKENS
 
 OVERLAP_SECONDS: Final = 86_400
-LONGEST_OVERLAP: Final = 30 * OVERLAP_SECONDS
+MAX_OVERLAP_SECONDS: Final = 30 * OVERLAP_SECONDS
 
 router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 
@@ -127,7 +118,7 @@ async def rotate_token(
     gateway: TheGateway,
     principal: Admin,
     token_id: TokenId,
-    overlap: Annotated[int, Query(ge=0, le=LONGEST_OVERLAP, description="Seconds that both secrets are valid.")] = (
+    overlap: Annotated[int, Query(ge=0, le=MAX_OVERLAP_SECONDS, description="Seconds that both secrets are valid.")] = (
         OVERLAP_SECONDS
     ),
 ) -> Fresh:

@@ -13,7 +13,7 @@ from turnmill.framing import Framed, decoder_for
 from turnmill.limits import RECORD_BYTES, REFUSALS_SHOWN
 from turnmill.published_run import PublishedRun
 
-PART: Final = 8_192  # bytes between two yields to the event loop
+YIELD_BYTES: Final = 8_192  # bytes between two yields to the event loop
 Aside = Callable[[Callable[[bytes], list[Framed]], bytes], Awaitable[list[Framed]]]  # calls in a thread
 End = StreamEnd | Literal["disconnected"]
 
@@ -57,9 +57,9 @@ class Upload:
 
     async def feed(self, chunk: bytes) -> None:
         """Publish the events that a chunk completes; wait while the publisher's buffer is full. Raises UnknownWire."""
-        for at in range(0, len(chunk), PART):
-            part = chunk[at : at + PART]
-            if self._body.holds > PART and b"\n" in part:  # every wire tries to read what has come so far
+        for at in range(0, len(chunk), YIELD_BYTES):
+            part = chunk[at : at + YIELD_BYTES]
+            if self._body.holds > YIELD_BYTES and b"\n" in part:  # every wire tries to read what has come so far
                 await self._take_all(await self._aside(self._body.feed, part))
             else:
                 await self._take_all(self._body.feed(part))

@@ -9,8 +9,10 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.connections import Gateway, TheGateway
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Editor, Name, Principal, Reader
+from pipeline.gateway.security import Editor, Reader
+from pipeline.gateway.token_table import Name
 from pipeline.stores.views import View
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms

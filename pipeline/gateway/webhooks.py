@@ -10,11 +10,20 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from pipeline.gateway.connections import Gateway, TheGateway
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Admin, Principal
+from pipeline.gateway.security import Admin
 from pipeline.gateway.threads import Tenant
 from pipeline.observability.audit import audit, of
-from pipeline.policies.webhooks import DEFAULT, EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
+from pipeline.policies.webhooks import (
+    DEFAULT,
+    EVENTS,
+    MAX_URL_CHARACTERS,
+    Webhook,
+    checked_events,
+    checked_url,
+    secret_of,
+)
 from turnmill.clock import now_ms
 from turnmill.limits import WEBHOOKS
 
@@ -29,7 +38,7 @@ WebhookId = Annotated[str, Path(max_length=100)]
 class Wanted(BaseModel):
     """The wanted webhook."""
 
-    url: str = Field(max_length=LONGEST_URL, description="`https://…`, at a public address.")
+    url: str = Field(max_length=MAX_URL_CHARACTERS, description="`https://…`, at a public address.")
     events: list[str] | None = Field(
         None, max_length=20, description=f"Any of {', '.join(EVENTS)}; by default the first {len(DEFAULT)}."
     )

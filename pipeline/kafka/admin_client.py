@@ -22,8 +22,8 @@ from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import below_warning, client_log
 from turnmill.kafka.refusal import refusal
 
-CONNECT, WORK = 10.0, 30.0  # seconds: until a broker answers, and for the rest of a call
-ANSWER = 5.0  # seconds for one request
+CONNECT_TIMEOUT, CALL_TIMEOUT = 10.0, 30.0  # seconds: until a broker answers, and for the rest of a call
+REQUEST_TIMEOUT = 5.0  # seconds for one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class ClusterInfo:
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Any]:
     """Yield a started admin client. Failures within the block become errors with advice."""
-    client = AIOKafkaAdminClient(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
+    client = AIOKafkaAdminClient(**client_options(settings), request_timeout_ms=int(REQUEST_TIMEOUT * 1000))
     try:
         try:
             with client_log(below_warning):
-                async with asyncio.timeout(CONNECT):
+                async with asyncio.timeout(CONNECT_TIMEOUT):
                     await client.start()
         except (KafkaError, OSError, TimeoutError) as error:
             if reason := await refusal(settings):
@@ -51,12 +51,12 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
                 "or set TURNMILL_BROKERS to the address of yours"
             ) from error
         try:
-            async with asyncio.timeout(WORK):
+            async with asyncio.timeout(CALL_TIMEOUT):
                 yield client
         except (KafkaError, OSError, TimeoutError) as error:
             if reason := await refusal(settings):
                 raise reason from error
-            what = str(error) or f"no answer within {WORK:.0f} s"
+            what = str(error) or f"no answer within {CALL_TIMEOUT:.0f} s"
             raise BrokerError(f"Kafka at {settings.brokers}: {what}; see the broker's log") from error
     finally:
         await stopped(client.close())

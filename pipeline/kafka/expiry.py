@@ -15,7 +15,7 @@ from pipeline.settings import Settings
 from turnmill.kafka.client import client_options
 from turnmill.kafka.probe import host_port
 
-ANSWER: Final = 5.0  # seconds
+REQUEST_TIMEOUT: Final = 5.0  # seconds
 
 
 async def expiries(settings: Settings, addresses: Sequence[str]) -> dict[str, datetime]:
@@ -36,7 +36,7 @@ async def expiries(settings: Settings, addresses: Sequence[str]) -> dict[str, da
 async def _end(address: str, tls: ssl.SSLContext) -> datetime | None:
     host, port = host_port(address)
     try:
-        async with asyncio.timeout(ANSWER):
+        async with asyncio.timeout(REQUEST_TIMEOUT):
             _, writer = await asyncio.open_connection(host, port, ssl=tls)
     except (OSError, TimeoutError):  # other checks report the reason
         return None

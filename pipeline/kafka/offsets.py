@@ -19,7 +19,7 @@ from aiokafka.errors import (
     UnknownMemberIdError,
 )
 
-from pipeline.kafka.admin_client import ANSWER, connected, partitions_of
+from pipeline.kafka.admin_client import REQUEST_TIMEOUT, connected, partitions_of
 from pipeline.settings import Settings
 from topics.catalog import Topic
 from turnmill.ending import stopped
@@ -109,7 +109,7 @@ async def offsets_of(settings: Settings, places: Sequence[TopicPartition]) -> Bo
     """Return (begin, end) of each partition; each must have a leader."""
     if not places:
         return {}
-    consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
+    consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(REQUEST_TIMEOUT * 1000))
     try:
         await consumer.start()
         begin, end = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))

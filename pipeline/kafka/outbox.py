@@ -17,7 +17,7 @@ from aiokafka.errors import MessageSizeTooLargeError
 from pipeline.observability.repeated_warning import RepeatedWarning
 from turnmill.envelope import Headers
 
-LARGEST_REQUEST: Final = 20_000_000  # bytes that a worker's producer sends at once, below the limit of the topics
+MAX_REQUEST_BYTES: Final = 20_000_000  # a worker's producer sends at once, below the limit of the topics
 
 log = logging.getLogger(__name__)
 

@@ -24,10 +24,10 @@ from turnmill.kafka.client import client_options
 from turnmill.kafka.refusal import refusal
 from turnmill.kafka.unpacking import bounded
 
-ANSWER_WITHIN: Final = 15.0  # seconds to wait for the broker
+ANSWER_TIMEOUT: Final = 15.0  # seconds to wait for the broker
 POLL_MS: Final = 500
-LARGEST: Final = 2**63 - 1
-LOOK_AGAIN: Final = 60.0  # seconds between two checks of the topics' partitions
+MAX_OFFSET: Final = 2**63 - 1
+PARTITIONS_INTERVAL: Final = 60.0  # seconds between two checks of the topics' partitions
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaCo
     async with answering(settings):
         consumer = new_consumer(settings, **options)
         try:
-            async with asyncio.timeout(ANSWER_WITHIN):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
                 await consumer.start()
             yield consumer
         finally:
@@ -69,7 +69,7 @@ async def answering(settings: Settings) -> AsyncIterator[None]:
     except (KafkaError, OSError, TimeoutError) as error:
         if reason := await refusal(settings):
             raise reason from error
-        what = str(error) or f"no answer for {ANSWER_WITHIN:.0f} s"
+        what = str(error) or f"no answer for {ANSWER_TIMEOUT:.0f} s"
         raise BrokerError(f"Kafka at {settings.brokers}: {what}; `turnmill doctor` says what is wrong") from error
 
 
@@ -79,7 +79,7 @@ async def read(
     """Yield batches of aiokafka's records from each partition's first offset to before its last, each in order.
 
     One fetch is in memory at a time, of at most `max_poll_records`. Raises TimeoutError if no record comes within
-    ANSWER_WITHIN.
+    ANSWER_TIMEOUT.
     """
     unread = {place: end for place, (begin, end) in spans.items() if begin < end}
     consumer.assign(list(unread))
@@ -88,7 +88,7 @@ async def read(
     positions = {place: spans[place][0] for place in unread}
     heard = time.monotonic()
     while unread:
-        async with asyncio.timeout(ANSWER_WITHIN):
+        async with asyncio.timeout(ANSWER_TIMEOUT):
             found = await consumer.getmany(*unread, timeout_ms=POLL_MS)
         for place, records in found.items():
             end = unread[place]
@@ -102,7 +102,7 @@ async def read(
             if position >= unread[place]:
                 del unread[place]
         await asyncio.sleep(0)  # aiokafka gives fetched records without a pause: let the loop's other tasks run
-        if time.monotonic() - heard > ANSWER_WITHIN:
+        if time.monotonic() - heard > ANSWER_TIMEOUT:
             raise TimeoutError
 
 
@@ -131,13 +131,13 @@ async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
 
 async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPartition, int]) -> dict[Any, int]:
     """Return each partition's first offset of broker time `at` (epoch ms) or later; its end if there is none."""
-    async with asyncio.timeout(ANSWER_WITHIN):
+    async with asyncio.timeout(ANSWER_TIMEOUT):
         times = await consumer.offsets_for_times(dict.fromkeys(ends, at)) if ends else {}
     return {place: end if times.get(place) is None else times[place].offset for place, end in ends.items()}
 
 
 async def offsets_since(
-    settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], seconds: float, most: int = LARGEST
+    settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], seconds: float, most: int = MAX_OFFSET
 ) -> dict[TopicPartition, int]:
     """Return by partition the first offset of the last `seconds`, or of the last `most` records if that is later.
 
@@ -170,6 +170,6 @@ async def follow(
 async def _others(settings: Settings, topics: Collection[Topic], known: Mapping[TopicPartition, int]) -> None:
     """Return when the topics have other partitions than those known. Raises BrokerError."""
     while True:
-        await asyncio.sleep(LOOK_AGAIN)
+        await asyncio.sleep(PARTITIONS_INTERVAL)
         if (await bounds(settings, topics)).keys() != known.keys():
             return

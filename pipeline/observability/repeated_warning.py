@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-EVERY: Final = 60.0  # seconds
+INTERVAL: Final = 60.0  # seconds
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class _Kind:
 
 
 class RepeatedWarning:
-    """A warning that is logged at most `most` times in EVERY seconds for each kind.
+    """A warning that is logged at most `most` times in INTERVAL seconds for each kind.
 
     The first line after a pause has the number of lines that were left out. All kinds are remembered, so there must be
     few.
@@ -35,10 +35,10 @@ class RepeatedWarning:
     ) -> None:
         """Log `message % values` with the fields that `extra` returns, unless enough of its kind was logged lately."""
         now = time.monotonic()
-        found = self._kinds.setdefault(kind, _Kind(now + EVERY))
+        found = self._kinds.setdefault(kind, _Kind(now + INTERVAL))
         left_out = 0
         if now >= found.ends:
-            left_out, found.ends, found.lines, found.left_out = found.left_out, now + EVERY, 0, 0
+            left_out, found.ends, found.lines, found.left_out = found.left_out, now + INTERVAL, 0, 0
         if found.lines >= self._most:
             found.left_out += 1
             return

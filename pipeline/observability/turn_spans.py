@@ -24,8 +24,8 @@ from turnmill.traceparent import TraceParent
 
 OPERATION: Final = "invoke_agent"
 CANCELLED: Final = "user_cancelled"  # the reason of interruptions that are no failures
-MOST_REASONS: Final = 100
-LATEST: Final = 2**63 // 10**6 - 1  # epoch ms; the latest time of a span, which has nanoseconds in 64 bits
+MAX_REASONS: Final = 100
+MAX_TIME_MS: Final = 2**63 // 10**6 - 1  # epoch ms; the latest time of a span, which has nanoseconds in 64 bits
 TOKENS: Final = {
     "gen_ai.usage.input_tokens": "input_tokens",
     "gen_ai.usage.output_tokens": "output_tokens",
@@ -56,7 +56,7 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
     turn = record["turn"]
     if turn is None or turn.get("turn_type") != "agent" or record.get("imported"):
         return None
-    start, end = (min(max(at, 0), LATEST) for at in span(record))
+    start, end = (min(max(at, 0), MAX_TIME_MS) for at in span(record))
     reason = interruption(record)
     failed = record["status"] != "complete" and reason != CANCELLED
     attributes = {name: value for name, value in _attributes(record, turn).items() if value is not None}
@@ -98,7 +98,7 @@ def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
         "gen_ai.conversation.id": record["thread_id"],
         "gen_ai.provider.name": _text(first.get("provider_name") or own.get("provider_name")),
         "gen_ai.request.model": _text(first.get("model_name") or own.get("model_name")),
-        "gen_ai.response.finish_reasons": reasons[:MOST_REASONS] or None,
+        "gen_ai.response.finish_reasons": reasons[:MAX_REASONS] or None,
         "gen_ai.response.time_to_first_chunk": None if first_chunk_ms is None else first_chunk_ms / 1000,
         **{name: used.get(key) for name, key in TOKENS.items()},
         "turnmill.run.id": record["run_id"],

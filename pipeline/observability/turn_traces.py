@@ -31,7 +31,7 @@ from turnmill.traceparent import TraceParent
 log = logging.getLogger(__name__)
 
 PATH: Final = "/v1/traces"
-END_WITHIN: Final = 3.0  # seconds for sending the last spans
+END_TIMEOUT: Final = 3.0  # seconds for sending the last spans
 NANOSECONDS: Final = 1_000_000  # in a millisecond
 NO_PARENT: Final = Context()  # so that a current span of this process doesn't become the parent
 
@@ -121,11 +121,11 @@ class TurnTraces:
         self._metrics.add(m.SPANS)
 
     def close(self) -> None:
-        """Send the remaining spans, for at most END_WITHIN seconds."""
+        """Send the remaining spans, for at most END_TIMEOUT seconds."""
         atexit.unregister(self.close)
         ending = Thread(target=self._provider.shutdown, daemon=True)
         ending.start()
-        ending.join(END_WITHIN)
+        ending.join(END_TIMEOUT)
         self._exporter.shutdown()  # else it would retry for half a minute
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
 from turnmill.limits import BUDGETS
 
-CLAIMED: Final = 0.5  # most of a budget's limit that one tenant's usage takes from the others
+MAX_SHARE: Final = 0.5  # most of a budget's limit that one tenant's usage takes from the others
 LEVELS: Final = (80, 100)  # percent of the limit at which a notice is sent
 NANO: Final = 1_000_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -23,7 +23,7 @@ KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per", "enfo
 Enforce = Literal["notice", "refuse", "stop", "ask"]
 ENFORCES: Final[tuple[Enforce, ...]] = get_args(Enforce)
 COMMANDS: Final = ("stop", "ask")  # values of `enforce` that need commands to runs
-ASKED_MS: Final = 14 * 86_400_000  # for which an answer counts, since the control topic keeps it for that long
+ANSWER_TTL_MS: Final = 14 * 86_400_000  # for which an answer counts, since the control topic keeps it for that long
 Per = Literal["hour", "day", "month"]
 PERIODS: Final = ("hour", "day", "month")
 
@@ -68,7 +68,7 @@ class Budget:
     def question(self, now: int) -> str:
         """Return the id of the question whether more may be used: one for each window, in a month every 14 days."""
         start, _ = self.window(now)
-        named = f"{self.name} {self.unit} {self.limit} {self.per} {start} {(now - start) // ASKED_MS}"
+        named = f"{self.name} {self.unit} {self.limit} {self.per} {start} {(now - start) // ANSWER_TTL_MS}"
         return f"budget_{sha256(named.encode()).hexdigest()[:24]}"
 
     def counts(self, tenant: str | None, agent: str | None, model: str | None) -> bool:
@@ -105,10 +105,10 @@ class State:
     def exhausted(self, tenant: str | None) -> bool:
         """Return True if nothing is left for a tenant.
 
-        In a budget over several tenants, the usage of each other tenant counts for at most CLAIMED of the limit: then
+        In a budget over several tenants, the usage of each other tenant counts for at most MAX_SHARE of the limit: then
         one tenant alone can't use up the budget for all.
         """
-        most, own = int(self.budget.limit * CLAIMED), tenant or ""
+        most, own = int(self.budget.limit * MAX_SHARE), tenant or ""
         parts = [used if name in (own, None) else min(used, most) for name, used in self.by_tenant.items()]
         return (sum(parts) if parts else self.used) >= self.budget.limit
 

@@ -17,8 +17,10 @@ from typing import Final, Literal, get_args
 State = Literal["requested", "acknowledged", "ended", "completed", "unanswered", "refused"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 FINAL: Final = frozenset({"ended", "completed", "refused"})
-TOLD: Final = frozenset(STATES) - {"requested"}  # states that gateways publish; the command itself is the request
-PATIENCE_MS: Final = 30_000  # time to wait for an acknowledgement
+PUBLISHED_STATES: Final = frozenset(STATES) - {
+    "requested"
+}  # states that gateways publish; the command itself is the request
+ACKNOWLEDGE_TIMEOUT_MS: Final = 30_000  # time to wait for an acknowledgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,13 @@ def run_ended(before: CommandStatus, end: str, at: int) -> CommandStatus:
 def told(before: CommandStatus, state: object, at: int, reason: str | None = None) -> CommandStatus:
     """Return the standing after a gateway's record; a final state is not changed."""
     behind = state == before.state or (state == "unanswered" and before.state != "requested")
-    if before.state in FINAL or state not in TOLD or behind:
+    if before.state in FINAL or state not in PUBLISHED_STATES or behind:
         return before
     return CommandStatus(state, at, reason)
 
 
 def waited(before: CommandStatus, now: int) -> CommandStatus:
     """Return the standing at time `now`: unanswered, if there was no acknowledgement for too long."""
-    if before.state != "requested" or now < before.at + PATIENCE_MS:
+    if before.state != "requested" or now < before.at + ACKNOWLEDGE_TIMEOUT_MS:
         return before
     return replace(before, state="unanswered", at=now)

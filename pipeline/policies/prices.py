@@ -20,7 +20,7 @@ KINDS: Final = (
     "cache_write",
 )  # the last two cost as much as input, unless they are given
 SCOPE: Final = ("model", "provider", "tenant", "from")
-REMEMBERED: Final = 4_096  # combinations of model, provider and tenant
+CACHE_SIZE: Final = 4_096  # combinations of model, provider and tenant
 EXPECTED: Final = (
     '{"model", "provider"?, "tenant"?, "from"?} and either {"input", "output", "cache_read"?, "cache_write"?} in US '
     'dollars for a million tokens, or {"times"}'
@@ -77,7 +77,7 @@ class Prices:
             return None, None
         call = model, provider, tenant or ""
         if call not in self._found:
-            if len(self._found) >= REMEMBERED:
+            if len(self._found) >= CACHE_SIZE:
                 self._found.clear()
             fitting = [one for one in self.all if one.is_for(*call)]
             self._found[call] = tuple(sorted(fitting, key=lambda one: one.rank, reverse=True))

@@ -39,9 +39,9 @@ DEFAULT: Final = (
 EVENTS: Final = (*DEFAULT, AUDIT_RECORDED)  # the last only on request, since it reports what people do
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of secrets, no secret itself
 SECRET_BYTES: Final = (24, 64)  # the bounds in the specification
-MOST_SECRETS: Final = 2  # the newest first; deliveries are signed with both during a rotation
+MAX_SECRETS: Final = 2  # the newest first; deliveries are signed with both during a rotation
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
-LONGEST_URL: Final = 2000
+MAX_URL_CHARACTERS: Final = 2000
 SETTING: Final = "setting:"  # the prefix of ids of webhooks from the setting
 NAT64: Final = ip_network("64:ff9b::/96")
 SITE_LOCAL: Final = ip_network("fec0::/10")  # deprecated, but still routed inside of some networks
@@ -144,8 +144,8 @@ def checked_url(url: str) -> str:
         raise ValueError("https://host[:port]/path is expected")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise ValueError("a user, a password and a fragment have no place in the URL of a webhook")
-    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError(f"at most {LONGEST_URL:,} characters of ASCII, without spaces, are expected")
+    if len(url) > MAX_URL_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError(f"at most {MAX_URL_CHARACTERS:,} characters of ASCII, without spaces, are expected")
     return url
 
 
@@ -192,7 +192,7 @@ def _webhook(row: Any) -> Webhook:
     if type(url) is not str:
         raise ValueError("'url' is missing")
     secrets = row.get("secrets", [row["secret"]] if "secret" in row else [])
-    if not isinstance(secrets, list) or not 1 <= len(secrets) <= MOST_SECRETS:
+    if not isinstance(secrets, list) or not 1 <= len(secrets) <= MAX_SECRETS:
         raise ValueError("'secret', or 'secrets' with one or two of them, is missing")
     for secret in secrets:
         key_of(str(secret))

@@ -30,7 +30,7 @@ from turnmill.errors import CallerError
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 8  # objects that are read or written at the same time
+CONCURRENCY: Final = 8  # objects that are read or written at the same time
 SUFFIX: Final = ".parquet"
 FEEDBACK: Final = "feedback"  # the folder of the feedback archive
 One = TypeVar("One")
@@ -198,7 +198,7 @@ class Archive:
 
 async def _all(call: Callable[[One], Awaitable[Result]], those: Collection[One]) -> list[Result]:
     """Return the results of a call for each of these, a few at the same time."""
-    slots = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(CONCURRENCY)
 
     async def one(of: One) -> Result:
         async with slots:

@@ -18,7 +18,7 @@ from pipeline.stores.summaries import decode_cursor, encode_cursor
 from pipeline.turns.column_text import column_text
 from topics.notice import AUDIT_RECORDED, VERSION, NoticeRecord
 
-GONE_AT_ONCE: Final = 500
+DELETED_BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Audited(Connected):
 
     async def expire_audit(self, before: int) -> int:
         """Delete a batch of entries older than `before` (epoch ms); return how many: 0 once there are none."""
-        old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(GONE_AT_ONCE)
+        old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(DELETED_BATCH)
         async with self._writing() as connection:
             ids = (await connection.scalars(old)).all()  # as values: Postgres would read the table for a subquery
             return (await connection.execute(delete(audit).where(audit.c.id.in_(ids)))).rowcount if ids else 0

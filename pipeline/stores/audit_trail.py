@@ -15,11 +15,11 @@ from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from turnmill.ending import ended
 
-EVERY: Final = 0.5  # seconds between two writes
-AT_ONCE: Final = 500
-MOST: Final = 10_000  # entries that are buffered while the store is unavailable
+WRITE_INTERVAL: Final = 0.5  # seconds between two writes
+BATCH_SIZE: Final = 500
+MAX_BUFFERED: Final = 10_000  # entries that are buffered while the store is unavailable
 MINUTE_MS: Final = 60_000
-REPEATED: Final = 1_000  # different refusals and reads counted in a minute: thousands of refusals can't fill the table
+MAX_COUNTED: Final = 1_000  # different refusals and reads of a minute: thousands of refusals can't fill the table
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class AuditTrail:
         once = entry.who, entry.token, entry.address, entry.action, entry.subject
         if entry.outcome == REFUSED and not self.is_new(entry.at, once):
             return
-        if len(self._waiting) >= MOST:
+        if len(self._waiting) >= MAX_BUFFERED:
             self._lost(1)
         else:
             self._waiting.append(entry)
@@ -52,7 +52,7 @@ class AuditTrail:
             self._minute, self._seen = at // MINUTE_MS, set()
         if what in self._seen:
             return False
-        if len(self._seen) >= REPEATED:
+        if len(self._seen) >= MAX_COUNTED:
             self._lost(1)
             return False
         self._seen.add(what)
@@ -75,13 +75,13 @@ class AuditTrail:
     async def flush(self) -> None:
         """Write the buffered entries. Raises StoreError; the entries then stay buffered."""
         while self._waiting:
-            some = list(islice(self._waiting, AT_ONCE))
+            some = list(islice(self._waiting, BATCH_SIZE))
             await (await self._store()).add_audit(some, told=self._told)
             for _ in some:
                 self._waiting.popleft()
 
     async def _go_on(self) -> None:
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(WRITE_INTERVAL)
             with suppress(StoreError):  # whatever else needs the store reports it
                 await self.flush()

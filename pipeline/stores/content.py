@@ -25,9 +25,9 @@ from pipeline.turns.content import Place, references, resolved
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 
-OURS: Final = re.compile(r"/([0-9a-f-]{36}(?:@[0-9a-f]{64})?)/([0-9a-f]{64})$", re.IGNORECASE)
+OWN_REFERENCE: Final = re.compile(r"/([0-9a-f-]{36}(?:@[0-9a-f]{64})?)/([0-9a-f]{64})$", re.IGNORECASE)
 HASH: Final = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})", re.IGNORECASE)
-AT_ONCE: Final = 8  # objects that are read at the same time
+CONCURRENCY: Final = 8  # objects that are read at the same time
 
 Ref = dict[str, Any]  # ThreadProtocol ContentRef: {"uri", "size_bytes", "hash": "sha256:…", "media_type"}
 
@@ -122,7 +122,7 @@ class ContentStore:
         """Return the threads of a tenant, "" for none, that have objects. Raises StoreError."""
         names = await self.values.folders() if self.values is not None else set()
         wanted = folder(ThreadKey.of("", tenant))  # the part of a folder's name that follows the thread's id
-        ours = [name for name in names if OURS.search(f"/{name}/{'0' * 64}")]
+        ours = [name for name in names if OWN_REFERENCE.search(f"/{name}/{'0' * 64}")]
         return {ThreadKey.of(name[:36], tenant) for name in ours if name[36:] == wanted}
 
     async def inlined(self, key: ThreadKey, document: Fields, most: int | None = None) -> Fields:
@@ -153,7 +153,7 @@ class ContentStore:
             raise StoreError(f"{name}: {uris}: not what its media type says: {error}") from None
 
     async def _contents(self, key: ThreadKey, found: Sequence[tuple[Place, Ref]], room: Room) -> dict[Place, bytes]:
-        slots = asyncio.Semaphore(AT_ONCE)
+        slots = asyncio.Semaphore(CONCURRENCY)
         places = Counter(_object(ref) for _, ref in found)
         objects = {_object(ref): ref for _, ref in reversed(found)}
 
@@ -192,7 +192,7 @@ def digests_in(turn: Fields) -> set[str]:
 def _ours(uri: str) -> tuple[str, str] | None:
     """Return folder and SHA-256 of an object of ours, wherever the store was at that time; None for any other URI."""
     try:
-        found = OURS.search(normpath(unquote(urlsplit(uri).path)))
+        found = OWN_REFERENCE.search(normpath(unquote(urlsplit(uri).path)))
     except ValueError:  # not a URI
         return None
     return (found[1], found[2].lower()) if found is not None else None

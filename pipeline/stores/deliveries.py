@@ -29,8 +29,8 @@ CLAIMED_MS: Final = 60_000  # for which a claimed delivery belongs to one worker
 LANES: Final = 0x77686B  # "whk": the first key of Postgres' advisory locks of lanes
 
 CANDIDATES: Final = 128  # from which a claim chooses: the oldest of each owner, then the second of each, and so on
-OF_ONE: Final = 32  # candidates of one owner; of one webhook at most EACH
-EACH: Final = 4  # deliveries in progress to one webhook: a slow one must leave room for others
+OWNER_CANDIDATES: Final = 32  # candidates of one owner; of one webhook at most WEBHOOK_CONCURRENCY
+WEBHOOK_CONCURRENCY: Final = 4  # deliveries in progress to one webhook: a slow one must leave room for others
 
 
 class Due(NamedTuple):
@@ -224,8 +224,8 @@ def _candidates(now: int) -> Select[Any]:
     columns = (queue.c.seq, queue.c.webhook, owner.label("owner"), queue.c.due, within.label("within"))
     of = select(*columns).outerjoin(webhooks, webhooks.c.id == queue.c.webhook).where(queue.c.due <= now).subquery()
     place = func.row_number().over(partition_by=of.c.owner, order_by=(of.c.within, of.c.due, of.c.seq))
-    ranked = select(of, place.label("place")).where(of.c.within <= EACH).subquery()
-    first = select(ranked.c.seq, ranked.c.webhook, ranked.c.owner).where(ranked.c.place <= OF_ONE)
+    ranked = select(of, place.label("place")).where(of.c.within <= WEBHOOK_CONCURRENCY).subquery()
+    first = select(ranked.c.seq, ranked.c.webhook, ranked.c.owner).where(ranked.c.place <= OWNER_CANDIDATES)
     return first.order_by(ranked.c.place, ranked.c.due, ranked.c.seq).limit(CANDIDATES)
 
 

@@ -30,7 +30,7 @@ from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
 LOOKED_AT: Final = 200  # threads per query
-TURNS_AT_ONCE: Final = 100  # how many turns one transaction deletes at most, unless one thread has more
+TURNS_BATCH: Final = 100  # how many turns one transaction deletes at most, unless one thread has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def next_ripe(
 ) -> tuple[list[Ripe], RoundPosition | None]:
     """Return the next expired threads and the next position, None after the last.
 
-    Together they have at most TURNS_AT_ONCE turns, unless it is a single thread.
+    Together they have at most TURNS_BATCH turns, unless it is a single thread.
     """
     wanted = scopes(retention)
     if after.tenant >= len(wanted):
@@ -91,7 +91,7 @@ async def next_ripe(
     some, count = rows[:1], rows[0].turns
     for row in rows[1:]:
         count += row.turns
-        if count > TURNS_AT_ONCE:
+        if count > TURNS_BATCH:
             break
         some.append(row)
     keys = [thread_of(row) for row in some]

@@ -15,7 +15,7 @@ from pipeline.stores.expired_threads import Ripe, RoundPosition
 from pipeline.stores.schema import expiry_state
 from topics.thread_key import ThreadKey
 
-LEAVINGS_AT_ONCE: Final = 1000
+REMNANTS_BATCH: Final = 1000
 
 
 class Expiring(Connected):
@@ -43,7 +43,7 @@ class Expiring(Connected):
     async def expired_remnants(self, now: int) -> list[Remnant]:
         """Return the due expired threads of which large values or archived rows may remain."""
         async with self._reading() as connection:
-            return await expired_remnants.due(connection, now, LEAVINGS_AT_ONCE)
+            return await expired_remnants.due(connection, now, REMNANTS_BATCH)
 
     async def looked_at(self, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
         """Set when `left` are due for the next check; forget `clean`, of which nothing remains."""

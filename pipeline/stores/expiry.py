@@ -19,14 +19,14 @@ from pipeline.stores.archives import archives_of
 from pipeline.stores.content import ContentStore, digests_in
 from pipeline.stores.expired_remnants import Remnant
 from pipeline.stores.expired_threads import Ripe, RoundPosition
-from pipeline.stores.expiring import LEAVINGS_AT_ONCE
+from pipeline.stores.expiring import REMNANTS_BATCH
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.times import bounded
 from topics.catalog import TURNS
 from topics.thread_key import ThreadKey
 
-AGAIN_MS: Final = 600_000  # until the next check of an expired thread's remnants
-DAYS: Final = 4000  # days of one thread that are checked in the archive
+RECHECK_MS: Final = 600_000  # until the next check of an expired thread's remnants
+MAX_DAYS: Final = 4000  # days of one thread that are checked in the archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +110,23 @@ class Expiry:
         for archive, ends in zip(self.archives, (before, said), strict=False):
             archived = await archive.expire(_days(expired_remnants), ends)
             done += Expired(archived=archived.rows)
-            again |= dict.fromkeys(archived.threads, now + AGAIN_MS)
+            again |= dict.fromkeys(archived.threads, now + RECHECK_MS)
             if archived.rows:
                 audit.info(
                     "%d rows of %d expired threads are gone from the archive", archived.rows, len(archived.threads)
                 )
         for one in expired_remnants:
             if one.key in again or self._just_gone(one, now):
-                left.append(one._replace(due=again.get(one.key, now + AGAIN_MS)))
+                left.append(one._replace(due=again.get(one.key, now + RECHECK_MS)))
             else:
                 clean.append(one)
         await self.store.looked_at(left, clean)
-        return done, len(expired_remnants) == LEAVINGS_AT_ONCE
+        return done, len(expired_remnants) == REMNANTS_BATCH
 
     def _just_gone(self, one: Remnant, now: int) -> bool:
         """Return True if a thread has expired so recently that an archive may still be writing earlier turns of it."""
         kept_for = self.retention.of(one.key.tenant)
-        return kept_for is not None and 0 <= now - one.before - kept_for < AGAIN_MS
+        return kept_for is not None and 0 <= now - one.before - kept_for < RECHECK_MS
 
     async def _delete_objects(self, one: Remnant, now: int) -> tuple[Expired, int | None]:
         """Delete the thread's large values that no turn refers to, except those that a turn on its way may refer to.
@@ -149,8 +149,8 @@ class Expiry:
             audit.info(what, one.key.text, *values, extra=about(one.key))
         waiting = [each.modified + now - begin for each in unused if each.modified >= begin]
         if waiting:
-            return gone, max(now + AGAIN_MS, *waiting)
-        return gone, now + AGAIN_MS if gone.objects else None
+            return gone, max(now + RECHECK_MS, *waiting)
+        return gone, now + RECHECK_MS if gone.objects else None
 
 
 def _days(found: Sequence[Ripe | Remnant]) -> set[date]:
@@ -158,5 +158,5 @@ def _days(found: Sequence[Ripe | Remnant]) -> set[date]:
     days = {EPOCH} if found else set[date]()
     for one in found:
         first, last = (datetime.fromtimestamp(bounded(at) / 1000, UTC).date() for at in (one.first, one.last))
-        days |= {first, *(last - timedelta(n) for n in range(min((last - first).days, DAYS) + 1))}
+        days |= {first, *(last - timedelta(n) for n in range(min((last - first).days, MAX_DAYS) + 1))}
     return days

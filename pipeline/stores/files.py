@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-FRESH: Final = 3600.0  # seconds for which a file counts as written just now
+FRESH_SECONDS: Final = 3600.0  # seconds for which a file counts as written just now
 
 _making: Final = Lock()
 _new: Final[set[Path]] = set()  # folders that were made here

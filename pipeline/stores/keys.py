@@ -11,7 +11,7 @@ from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
-USUAL: Final = 200  # characters of a key
+KEY_CHARACTERS: Final = 200  # of a key
 NO_TENANT = ""  # names the threads without a tenant; None means any tenant
 CANONICAL: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 UUID_BYTES: Final = 16
@@ -46,7 +46,7 @@ def key_text(key: ThreadKey) -> str:
     """Return the text of a key as the columns `thread_key` hold it."""
     thread_id, tenant = key
     size = len(thread_id) if tenant is None else len(thread_id) + len(tenant)
-    return _remembered(thread_id, tenant) if size <= USUAL else _text(thread_id, tenant)
+    return _remembered(thread_id, tenant) if size <= KEY_CHARACTERS else _text(thread_id, tenant)
 
 
 @lru_cache(maxsize=4_096)

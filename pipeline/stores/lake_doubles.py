@@ -13,7 +13,7 @@ from pipeline.stores import lake_merge
 from pipeline.stores.lake_merge import Key, Rank
 from pipeline.stores.lake_read import ROWS, read, tasks
 
-AT_ONCE: Final = 8_000_000  # rows whose hashes are compared in one pass
+BATCH_SIZE: Final = 8_000_000  # rows whose hashes are compared in one pass
 
 
 def doubles(table: Table) -> dict[Key, Rank]:
@@ -39,7 +39,7 @@ def with_lower(table: Table, best: Mapping[Key, Rank]) -> Iterator[FileScanTask]
 
 def _twice(table: Table, some: list[FileScanTask]) -> set[int]:
     """Return hashes of the turn ids that are in several files; also a few hashes of other ids."""
-    passes = 1 + sum(task.file.record_count for task in some) // AT_ONCE
+    passes = 1 + sum(task.file.record_count for task in some) // BATCH_SIZE
     found: set[int] = set()
     for number in range(passes):
         hashes = []

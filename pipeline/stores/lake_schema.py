@@ -23,8 +23,8 @@ from pipeline.stores.errors import StoreError
 
 NAMESPACE: Final = "turnmill"
 DAY: Final = "started_at"  # the tables are partitioned by the day of this column
-TRIES: Final = 50  # how often a commit is tried when those of others come first
-PAUSE: Final = 0.4  # seconds before a commit is tried again, at most
+MAX_COMMITS: Final = 50  # how often a commit is tried when those of others come first
+MAX_RETRY_DELAY: Final = 0.4  # seconds before a commit is tried again, at most
 TYPES: Final[Mapping[pa.DataType, IcebergType]] = {
     pa.string(): StringType(),
     pa.int64(): LongType(),
@@ -52,19 +52,19 @@ def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None
         catalog.create_table_if_not_exists(
             (NAMESPACE, name), schema, location, PartitionSpec(day), properties=PROPERTIES
         )
-    for _ in range(TRIES):
+    for _ in range(MAX_COMMITS):
         try:
             _complete(catalog.load_table((NAMESPACE, name)), columns)
         except CommitFailedException:  # another worker does the same
             pause()
         else:
             return
-    raise StoreError(f"{name}: {TRIES} changes of others came between; try it again", transient=True)
+    raise StoreError(f"{name}: {MAX_COMMITS} changes of others came between; try it again", transient=True)
 
 
 def pause() -> None:
     """Wait for a moment, since another commit came first."""
-    time.sleep(random.uniform(0.1, 1) * PAUSE)  # noqa: S311  # jitter
+    time.sleep(random.uniform(0.1, 1) * MAX_RETRY_DELAY)  # noqa: S311  # jitter
 
 
 def _complete(table: Table, columns: pa.Schema) -> None:

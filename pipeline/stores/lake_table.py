@@ -26,13 +26,11 @@ from pipeline.stores.errors import StoreError
 from pipeline.stores.lake_commit import Change
 from pipeline.stores.lake_merge import ABOVE_ALL, Key, Rank
 from pipeline.stores.lake_offsets import Source
-from pipeline.stores.lake_schema import NAMESPACE, TRIES
+from pipeline.stores.lake_schema import MAX_COMMITS, NAMESPACE
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = (
-    67_108_864  # bytes of files that one commit of an erasure replaces: what is lost where another comes between
-)
+COMMIT_BYTES: Final = 67_108_864  # of files that one commit of an erasure replaces, lost if another comes between
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ class LakeTable:
         """
         has: dict[str, bool] = {}  # by path: files never change
         while found := list(self._having(where, columns, kept, has)):
-            for some in groups(found, AT_ONCE):
+            for some in groups(found, COMMIT_BYTES):
                 self.rewrite(some, kept, erases=erases)
         return sum(has.values())
 
@@ -144,7 +142,7 @@ class LakeTable:
 
     def commit(self, change: Callable[[Table], Change | None]) -> Committed:
         """Commit the change of the current table; compute it again from the new state if another commit came first."""
-        for _ in range(TRIES):
+        for _ in range(MAX_COMMITS):
             table = self.load()
             files: list[DataFile] = []
             try:
@@ -163,7 +161,7 @@ class LakeTable:
                 new = 0 if todo.add is None else todo.add.num_rows
                 return Committed(new, sum(file.file_size_in_bytes for file in files), len(todo.drop), snapshot)
             lake_schema.pause()
-        raise StoreError(f"{self.name}: {TRIES} commits of others came between; try it again", transient=True)
+        raise StoreError(f"{self.name}: {MAX_COMMITS} commits of others came between; try it again", transient=True)
 
     def _having(
         self,

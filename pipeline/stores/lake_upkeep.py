@@ -21,18 +21,18 @@ from pipeline.stores.errors import StoreError
 from pipeline.stores.lake_commit import ERASED
 from pipeline.stores.lake_doubles import doubles, with_lower
 from pipeline.stores.lake_read import on_days, tasks
-from pipeline.stores.lake_schema import TRIES
+from pipeline.stores.lake_schema import MAX_COMMITS
 from pipeline.stores.lake_table import LakeTable, groups
 
 log = logging.getLogger(__name__)
 
-LARGE: Final = 33_554_432  # bytes from which on a file is not joined
-MANY: Final = 16  # small files of a day and of similar size, from which on the role joins them
-ALIKE: Final = 5  # bits by which the sizes of such files may differ
+LARGE_FILE_BYTES: Final = 33_554_432  # from which on a file is not joined
+MIN_JOINED_FILES: Final = 16  # small files of a day and of similar size, from which on the role joins them
+SIZE_BITS: Final = 5  # bits by which the sizes of such files may differ
 RECENT: Final = 3600.0  # seconds for which a query may read an old snapshot, and a new file may await its commit
 FOREIGN: Final = 72 * 3600.0  # seconds in which another engine may still commit a file that it has written
-OURS: Final = re.compile(r"[0-9a-f]{32}\.parquet|.*\.(?:avro|metadata\.json)")
-SNAPSHOTS: Final = 200  # that the role keeps; when there are twice as many, it removes the rest together
+OWN_FILE: Final = re.compile(r"[0-9a-f]{32}\.parquet|.*\.(?:avro|metadata\.json)")
+MAX_SNAPSHOTS: Final = 200  # that the role keeps; when there are twice as many, it removes the rest together
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
     for small in _by_day(tasks(table, on_days(days))).values():
         sizes: dict[int, list[FileScanTask]] = {}
         for task in small:
-            sizes.setdefault(_size(task).bit_length() // ALIKE, []).append(task)
+            sizes.setdefault(_size(task).bit_length() // SIZE_BITS, []).append(task)
         for alike in sizes.values():
-            if len(alike) >= MANY:
+            if len(alike) >= MIN_JOINED_FILES:
                 _join(lake, alike)
     times = sorted((one.timestamp_ms for one in table.snapshots()), reverse=True)
-    if len(times) > 2 * SNAPSHOTS:
-        expire(lake, min(times[SNAPSHOTS] / 1000, time.time() - RECENT))
+    if len(times) > 2 * MAX_SNAPSHOTS:
+        expire(lake, min(times[MAX_SNAPSHOTS] / 1000, time.time() - RECENT))
 
 
 def owes(lake: LakeTable) -> bool:
@@ -99,7 +99,7 @@ def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
     `erased`: the old ones contain erased rows, so a named one is a StoreError. Data files are deleted before the
     snapshots, from which a repeated call learns what is still to be deleted.
     """
-    for _ in range(TRIES):
+    for _ in range(MAX_COMMITS):
         table = lake.load()
         named = {ref.snapshot_id: name for name, ref in table.refs().items()}
         old = [one for one in table.snapshots() if one.timestamp_ms < before * 1000 and one.snapshot_id not in named]
@@ -115,7 +115,7 @@ def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
             continue
         break
     else:
-        raise StoreError(f"{lake.name}: {TRIES} commits of others came between; try it again", transient=True)
+        raise StoreError(f"{lake.name}: {MAX_COMMITS} commits of others came between; try it again", transient=True)
     files = _delete(lake, was)
     kept = set(named.values()) - {"main"}
     if erased and kept:
@@ -126,7 +126,7 @@ def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
 
 
 def _join(lake: LakeTable, some: Sequence[FileScanTask]) -> None:
-    for group in groups(sorted(some, key=_size), LARGE):
+    for group in groups(sorted(some, key=_size), LARGE_FILE_BYTES):
         if len(group) > 1:
             lake.rewrite(group, lambda rows: rows, joined=True)
 
@@ -135,7 +135,7 @@ def _by_day(some: Iterable[FileScanTask]) -> Mapping[str, list[FileScanTask]]:
     """Return the small files of each day."""
     found: dict[str, list[FileScanTask]] = {}
     for task in some:
-        if _size(task) < LARGE // 2:
+        if _size(task) < LARGE_FILE_BYTES // 2:
             found.setdefault(str(task.file.partition), []).append(task)
     return found
 
@@ -152,7 +152,7 @@ def _delete(lake: LakeTable, gone: set[str]) -> int:
     left = [
         path
         for path, at in lake_files.listed(table.location(), table.io)
-        if at < now - (RECENT if OURS.fullmatch(_name(path)) else FOREIGN)
+        if at < now - (RECENT if OWN_FILE.fullmatch(_name(path)) else FOREIGN)
     ]
     return _remove(table, (path for path in {*gone, *left} if _name(path) not in named))
 

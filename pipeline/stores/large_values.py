@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from pipeline.stores.objects import MOST, Objects, failures, path_of
+from pipeline.stores.objects import MAX_OBJECT_BYTES, Objects, failures, path_of
 from pipeline.stores.packs import Packs, Stored
 
 HASHED_APART: Final = 65_536  # bytes from which on a value is hashed in a thread, while others are assembled
@@ -69,7 +69,9 @@ class Packed:
     async def read(self, folder: str, digest: str, most: int | None) -> bytes:
         """Return a value of at most `most` bytes. Raises NotThere, too."""
         with failures("read", f"{self.root}/{folder}/{digest}"):
-            return await asyncio.to_thread(self.packs.read, folder, digest, MOST if most is None else min(most, MOST))
+            return await asyncio.to_thread(
+                self.packs.read, folder, digest, MAX_OBJECT_BYTES if most is None else min(most, MAX_OBJECT_BYTES)
+            )
 
     async def found(self, folder: str) -> list[Stored]:
         """Return all values of a folder."""

@@ -29,7 +29,7 @@ SORTS: Final[dict[str, tuple[Column[Any], Callable[[ThreadSummary], int]]]] = {
     "duration": (threads.c.duration_ms, lambda line: line.duration_ms or 0),
 }
 UPDATED: Final = "updated"
-NAMED: Final = 50  # threads of one name that are listed: a producer may give a name to any number of threads
+MAX_NAMED: Final = 50  # threads of one name that are listed: a producer may give a name to any number of threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,13 @@ def thread_names(after: tuple[str, str], limit: int, wanted: ListQuery = ALL) ->
 def having_id(thread_id: str) -> Select[Any]:
     """Return a query of the names of the threads with this id, whichever tenant's."""
     mine = threads.c.thread_id == column_text(thread_id)
-    return select(*NAME).where(mine).order_by(threads.c.tenant).limit(NAMED)
+    return select(*NAME).where(mine).order_by(threads.c.tenant).limit(MAX_NAMED)
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:
     """Return a query of the first threads to which their producer gave this id; `tenant` as in ThreadStore."""
     query = select(*NAME).where(threads.c.external_id == column_text(conversation_id), *of_tenant(tenant))
-    return query.order_by(threads.c.thread_id, threads.c.tenant).limit(NAMED)
+    return query.order_by(threads.c.thread_id, threads.c.tenant).limit(MAX_NAMED)
 
 
 def spawned_from(key: ThreadKey, limit: int | None) -> Select[Any]:

@@ -24,7 +24,7 @@ from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
-AT_ONCE: Final = 500
+BATCH_SIZE: Final = 500
 CLAIMED_MS: Final = 60_000  # after which another process may send a claimed notice
 
 Row = dict[str, Any]
@@ -85,7 +85,7 @@ class Noticing(Connected):
             await certain(connection)
             if await connection.scalar(select(notices.c.id).where(due).limit(1)) is None:
                 return []
-        some = select(notices.c.id).where(due).order_by(notices.c.due, notices.c.id).limit(AT_ONCE)
+        some = select(notices.c.id).where(due).order_by(notices.c.due, notices.c.id).limit(BATCH_SIZE)
         mine = update(notices).where(notices.c.id.in_(some.with_for_update(skip_locked=True)))
         claim = mine.values(due=now + CLAIMED_MS).returning(notices.c.record)
         async with self._writing() as connection:

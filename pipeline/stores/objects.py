@@ -21,7 +21,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import ObjectStore, from_url
 
 from pipeline.stores.errors import StoreError
-from pipeline.stores.files import FRESH, delete_file, files_under, read_file, write_file
+from pipeline.stores.files import FRESH_SECONDS, delete_file, files_under, read_file, write_file
 from turnmill.errors import CallerError
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from obstore.store import RetryConfig  # in the stubs only
 
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
-MOST: Final = 1 << 30  # bytes of one object that is read
+MAX_OBJECT_BYTES: Final = 1 << 30  # of one object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
-SILENCE: Final = 30.0  # seconds without data after which an https server counts as dead
+READ_TIMEOUT: Final = 30.0  # seconds without data after which an https server counts as dead
 
 
 class NotThere(StoreError):
@@ -90,7 +90,7 @@ class Objects:
 
     async def read(self, uri: str, most: int | None = None) -> bytes:
         """Return the whole object, at most `most` bytes and 1 GiB. Raises NotThere, StoreError."""
-        bound = MOST if most is None else min(most, MOST)
+        bound = MAX_OBJECT_BYTES if most is None else min(most, MAX_OBJECT_BYTES)
         where = urlsplit(uri)
         if where.scheme not in READABLE:
             raise StoreError(f"{uri} can't be read: its scheme is none of {', '.join(READABLE)}")
@@ -164,7 +164,7 @@ class Objects:
             found = await obstore.head_async(self._bucket(where), _key(where))
         except FileNotFoundError:  # just deleted, since nothing referred to it
             return False
-        return datetime.now(UTC) - found["last_modified"] < timedelta(seconds=FRESH)
+        return datetime.now(UTC) - found["last_modified"] < timedelta(seconds=FRESH_SECONDS)
 
     def _bucket(self, where: SplitResult) -> ObjectStore:
         root = f"{where.scheme}://{where.netloc}"
@@ -199,7 +199,7 @@ class Ranges(io.RawIOBase):
 
 def _read_https(uri: str, most: int) -> bytes:
     try:
-        with urlopen(uri, timeout=SILENCE) as response:  # noqa: S310  # the scheme is https
+        with urlopen(uri, timeout=READ_TIMEOUT) as response:  # noqa: S310  # the scheme is https
             if not response.geturl().startswith("https:"):
                 raise ValueError(f"it leads to {response.geturl()}")
             data: bytes = response.read(most + 1)

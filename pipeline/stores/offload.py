@@ -15,9 +15,9 @@ from topics.json_text import Fields, size_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
-MOST: Final = catalog.TURNS.max_message_bytes - 1_000_000  # bytes of a record: the topic takes no larger ones
-AT_ONCE: Final = 16  # objects that are written at the same time
-HELD: Final = 8  # values of a large run that are in memory as bytes, too
+MAX_RECORD_BYTES: Final = catalog.TURNS.max_message_bytes - 1_000_000  # the topic takes no larger records
+CONCURRENCY: Final = 16  # objects that are written at the same time
+HELD_VALUES: Final = 8  # values of a large run that are in memory as bytes, too
 
 
 class Offload:
@@ -30,13 +30,13 @@ class Offload:
         self.contents = contents
         self.threshold = threshold
         self.metrics = metrics
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(CONCURRENCY)
 
     async def __call__(self, value: bytes) -> bytes:
         """Return an encoded record with references, after its values are stored. Raises StoreError."""
         record = turn_record.decode(value)
         turn = record["turn"]
-        chosen = large(turn, len(value), self.threshold, MOST) if turn is not None else []
+        chosen = large(turn, len(value), self.threshold, MAX_RECORD_BYTES) if turn is not None else []
         if turn is None or not chosen:
             return value
         refs = await asyncio.gather(*(self._write(key_of(record), piece) for piece in chosen))
@@ -57,14 +57,14 @@ class Offload:
     async def move_longest(self, record: TurnRecord) -> None:
         """Replace values of at least `threshold` bytes by references; otherwise as `move`."""
         if record["turn"] is not None:
-            await self._move(record, large(record["turn"], 0, self.threshold, MOST))
+            await self._move(record, large(record["turn"], 0, self.threshold, MAX_RECORD_BYTES))
 
     async def _move(self, record: TurnRecord, chosen: list[Piece]) -> None:
         while chosen and record["turn"] is not None:
-            some = chosen[-HELD:]
+            some = chosen[-HELD_VALUES:]
             refs = await asyncio.gather(*(self._write(key_of(record), piece) for piece in some))
             record["turn"] = moved(record["turn"], zip(some, refs, strict=True))
-            del chosen[-HELD:]
+            del chosen[-HELD_VALUES:]
 
     def fits(self, record: TurnRecord) -> bool:
         """Return True if the turns topic takes a record once its values are moved."""
@@ -73,10 +73,14 @@ class Offload:
             ref = self.contents.ref(key_of(record), b"", "")  # as long as any other, except for its media type
             turn = moved(turn, ((piece, {**ref, "media_type": piece.media_type}) for piece in chosen))
         slim: TurnRecord = {**record, "turn": turn}
-        return size_of(slim) <= MOST and len(turn_record.encode(slim)) <= MOST
+        return size_of(slim) <= MAX_RECORD_BYTES and len(turn_record.encode(slim)) <= MAX_RECORD_BYTES
 
     def _chosen(self, record: TurnRecord) -> list[Piece]:
-        return large(record["turn"], size_of(record), self.threshold, MOST) if record["turn"] is not None else []
+        return (
+            large(record["turn"], size_of(record), self.threshold, MAX_RECORD_BYTES)
+            if record["turn"] is not None
+            else []
+        )
 
     async def _write(self, key: ThreadKey, piece: Piece) -> Fields:
         async with self._slots:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from pipeline.stores.pack_records import Record
 
 NAME: Final = "index.db"
-PATIENCE: Final = 60.0  # seconds to wait for other processes
+BUSY_TIMEOUT: Final = 60.0  # seconds to wait for other processes
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS packs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -62,7 +62,7 @@ class PackIndex:
     def __init__(self, folder: Path) -> None:
         self._lock = RLock()
         self.connection = sqlite3.connect(
-            folder / NAME, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            folder / NAME, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
         )
         self.connection.execute("PRAGMA journal_mode = WAL")
         self.connection.executescript(SCHEMA)

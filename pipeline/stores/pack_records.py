@@ -16,7 +16,7 @@ from zlib import crc32
 BEGIN: Final = Struct(">4sIQ")  # MAGIC, CRC-32 of the length, how many bytes follow
 NAMES: Final = Struct(">I32sQB")  # CRC-32 of all names, SHA-256 of the value, when it was written, bytes of its folder
 MAGIC: Final = b"TMv1"
-AT_ONCE: Final = 1 << 20  # zeros that are written at once
+ZEROS_BYTES: Final = 1 << 20  # zeros that are written at once
 HOLE: Final = 0x03  # of Linux's fallocate: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
@@ -90,8 +90,8 @@ def erase(file: int, begin: int, end: int) -> None:
     begin += BEGIN.size
     punch = _fallocate()
     if punch is None or punch(file, HOLE, begin, end - begin) != 0:
-        for at in range(begin, end, AT_ONCE):
-            _write(file, at, bytes(min(AT_ONCE, end - at)))
+        for at in range(begin, end, ZEROS_BYTES):
+            _write(file, at, bytes(min(ZEROS_BYTES, end - at)))
 
 
 def _write(file: int, at: int, data: bytes) -> None:

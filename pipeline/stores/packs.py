@@ -20,12 +20,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-from pipeline.stores.files import FRESH, sync_folder
+from pipeline.stores.files import FRESH_SECONDS, sync_folder
 from pipeline.stores.pack_index import PackIndex, ValueLocation
 from pipeline.stores.pack_records import Record, append, end_of, erase, record_at, records, value_of
 
 SUFFIX: Final = ".pack"
-PACK_BYTES: Final = 256_000_000  # bytes from which on a pack gets no more values
+PACK_BYTES: Final = 256_000_000  # from which on a pack gets no more values
 LOCK: Final = "lock"
 
 _sync_data: Final = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
@@ -130,7 +130,7 @@ class Packs:
         """Return True if a folder has this value, and it was written recently."""
         for place in index.places(folder, digest):
             if self._data(folder, place) == data:
-                return place.written > now - FRESH * 1000 or index.touch(folder, digest, now)
+                return place.written > now - FRESH_SECONDS * 1000 or index.touch(folder, digest, now)
         return False
 
     def _data(self, folder: str, place: ValueLocation) -> bytes | None:

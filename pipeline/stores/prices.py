@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo
 
 STREAM: Final = "stream"  # the price source of a cost that the stream reported
-MODELS: Final = 4_096  # names that are cached, with the package's model for each
-LONGEST_NAME: Final = 200  # characters of a model's name; longer texts are not looked up
+CACHE_SIZE: Final = 4_096  # names that are cached, with the package's model for each
+MAX_NAME_CHARACTERS: Final = 200  # of a model's name; longer texts are not looked up
 
 
 @cache
@@ -38,7 +38,7 @@ def cost_nano_usd(row: Mapping[str, Any], own: Prices = NONE) -> tuple[int, str]
     `input_tokens` include the cached ones, as in ThreadProtocol; where they are fewer, the cached ones are added.
     """
     model, counts = row["model"], {name: row[name] for name in PRICED if row[name] is not None}
-    if not model or len(model) > LONGEST_NAME or not counts.keys() & {"input_tokens", "output_tokens"}:
+    if not model or len(model) > MAX_NAME_CHARACTERS or not counts.keys() & {"input_tokens", "output_tokens"}:
         return None
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
     if cached > counts.get("input_tokens", 0):
@@ -65,7 +65,7 @@ def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Decimal | None
         return None
 
 
-@lru_cache(maxsize=MODELS)
+@lru_cache(maxsize=CACHE_SIZE)
 def _model(model: str, provider: str | None) -> ModelInfo | None:
     """Return the model that the package finds for these names; whether it has a price then depends on no time."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # slow to import, and only the store needs it

@@ -17,7 +17,7 @@ from pipeline.stores.schema import price_sources, threads, usage
 from pipeline.stores.usage import usage_rows
 from pipeline.stores.write import lock, price_sources_of
 
-AT_ONCE: Final = 200  # turns of a transaction
+BATCH_SIZE: Final = 200  # turns of a transaction
 PRICED: Final = ("cost_nano_usd", "price_source", "estimated_tokens", "estimated_nano_usd")
 
 
@@ -43,11 +43,11 @@ class Repricing(Connected):
         while True:
             mine = select(usage.c.turn).where(usage.c.at >= since, usage.c.at < until, usage.c.turn > last)
             async with self._writing() as connection:
-                turns = list(await connection.scalars(mine.distinct().order_by(usage.c.turn).limit(AT_ONCE)))
+                turns = list(await connection.scalars(mine.distinct().order_by(usage.c.turn).limit(BATCH_SIZE)))
                 changed = await _reprice(connection, turns, self._prices, (since, until), dry_run=dry_run)
             for one in changed:
                 yield one
-            if len(turns) < AT_ONCE:
+            if len(turns) < BATCH_SIZE:
                 return
             last = turns[-1]
 

@@ -26,7 +26,7 @@ from topics import json_text
 from topics.json_text import Fields
 
 HASH: Final = re.compile("[0-9a-f]{64}")
-LARGE: Final = 512  # bytes from which on a member is stored separately
+SEPARATE_BYTES: Final = 512  # from which on a member is stored separately
 
 
 class Asked(Connected):
@@ -67,7 +67,7 @@ class _Body:
     def large(self) -> dict[str, str]:
         """The JSON texts of its large members, by names that every database can store."""
         texts = {name: json_text.dumps(value) for name, value in self.body.items() if name.isidentifier()}
-        return {name: text for name, text in texts.items() if len(text) >= LARGE}
+        return {name: text for name, text in texts.items() if len(text) >= SEPARATE_BYTES}
 
     @property
     def small(self) -> Fields:

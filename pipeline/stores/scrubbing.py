@@ -16,7 +16,7 @@ from pipeline.stores.connections import Connected
 from pipeline.stores.engine import EMPTY_MS, SQLITE
 
 PAGES: Final = 500  # of the index, merged in one transaction: about 0.1 s
-TRIES: Final = 20  # to empty the log; each waits for readers, and blocks writers, for at most EMPTY_MS
+MAX_ATTEMPTS: Final = 20  # to empty the log; each waits for readers, and blocks writers, for at most EMPTY_MS
 
 MERGE: Final = "INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('merge', {})"
 
@@ -44,4 +44,6 @@ def _scrub(file: Path) -> bool:
             connection.execute(MERGE.format(pages))
             pages, merged = PAGES, connection.total_changes - before > 1  # fewer changes: nothing was left to merge
         connection.execute(f"PRAGMA busy_timeout={EMPTY_MS}")
-        return any(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0 for _ in range(TRIES))
+        return any(
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0 for _ in range(MAX_ATTEMPTS)
+        )

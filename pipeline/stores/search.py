@@ -34,16 +34,16 @@ from pipeline.turns.thread_document import agent_configs
 from turnmill.errors import CallerError
 
 CANDIDATES: Final = 200  # the newest hits, which are ranked among each other
-MOST: Final = 100  # hits on a page
+MAX_HITS: Final = 100  # hits on a page
 PAGE_BYTES: Final = 8_000_000  # of turns that snippets are taken from: a page of large turns is shorter
 ROLES: Final[dict[str, int]] = {"user": 0, "agent": 1}
 PROBES: Final = (2_000, 30_000)  # newest turns that Postgres scans before its index, the second if the first has some
-BEGINNINGS: Final = 5_000  # newest turns that are scanned before FTS5 gathers all hits of a prefix
+PREFIX_SCAN: Final = 5_000  # newest turns that are scanned before FTS5 gathers all hits of a prefix
 MISTAKEN: Final = -1.0  # the score of a row that does not match after all
-ENOUGH: Final = 14  # hits in the first probe, below which the second one isn't worth it
-SECONDS: Final = 5.0  # the time limit of one statement
+FULL_PROBE: Final = 14  # hits in the first probe, below which the second one isn't worth it
+STATEMENT_TIMEOUT: Final = 5.0  # the time limit of one statement
 WINDOWS: Final = 3  # of CANDIDATES, searched for one page if none of them may be shown
-READ_AT_ONCE: Final = 10  # turns
+READ_BATCH: Final = 10  # turns
 # Settings of Postgres for a search. It overestimates the hits of rare words, and would rather scan all rows; even more
 # with a generic plan, to which it switches after five queries. With too little memory its bitmaps become lossy, so that
 # it checks all rows of each page.
@@ -158,7 +158,7 @@ async def _read(
     hits: list[Hit] = []
     used, size = 0, 0
     while used < len(best) and len(hits) < query.limit and size < PAGE_BYTES:
-        some = best[used : used + min(READ_AT_ONCE, query.limit - len(hits))]
+        some = best[used : used + min(READ_BATCH, query.limit - len(hits))]
         rows = (await connection.execute(statements.hits([one for one, _ in some], query.named_tenant))).all()
         erased = await erased_of(connection, map(thread_of, rows))
         by_id = {row.id: row for row in rows if thread_of(row) not in erased}
@@ -203,7 +203,7 @@ async def _candidates(connection: AsyncConnection, query: SearchQuery, before: i
         return await _of_postgres(connection, tsquery(query.terms, query.kinds, named), wanted, query, since, before)
     fits = fitting(query.terms, query.kinds, named)
     if query.terms.any_prefix:
-        rows = await _bounded(connection, statements.newest(None, since, before, BEGINNINGS))
+        rows = await _bounded(connection, statements.newest(None, since, before, PREFIX_SCAN))
         some = await asyncio.to_thread(lambda: [row for row in rows if fits(row.words)][:CANDIDATES])
         if len(some) == CANDIDATES:
             return await asyncio.to_thread(_with_scores, some, query, fits)
@@ -220,14 +220,14 @@ def _with_scores(rows: Iterable[Row[Any]], query: SearchQuery, fits: Callable[[s
 async def _of_postgres(
     connection: AsyncConnection, match: str, wanted: str, query: SearchQuery, since: int, before: int
 ) -> list[tuple[int, float]]:
-    await _set(connection, INDEXED | {"statement_timeout": f"{SECONDS:.0f}s"})
+    await _set(connection, INDEXED | {"statement_timeout": f"{STATEMENT_TIMEOUT:.0f}s"})
     within = query.named_tenant, since, before
     for most in PROBES:
         rows = statements.newest(*within, most)
         some = await _scored(connection, statements.postgres_candidates(rows, match, wanted, CANDIDATES))
         if len(some) == CANDIDATES:
             return some
-        if len(some) < ENOUGH:
+        if len(some) < FULL_PROBE:
             break
     await _set(connection, BY_WORDS)
     rows = statements.fitting(match, *within)
@@ -243,14 +243,15 @@ async def _scored(connection: AsyncConnection, query: Select[Any]) -> list[tuple
 
 
 async def _bounded(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
-    """Return the rows. Raises CallerError if that takes longer than SECONDS."""
+    """Return the rows. Raises CallerError if that takes longer than STATEMENT_TIMEOUT."""
     execute = _interrupted if connection.dialect.name == "sqlite" else AsyncConnection.execute
     try:
         result: Result[Any] = await execute(connection, query)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == TIMEOUT or INTERRUPTED in str(error.orig):
             raise CallerError(
-                f"the search took longer than {SECONDS:.0f} s: ask for rarer words, or for some time (since, until)"
+                f"the search took longer than {STATEMENT_TIMEOUT:.0f} s: "
+                "ask for rarer words, or for some time (since, until)"
             ) from None
         raise
     return result.all()
@@ -261,7 +262,7 @@ async def _interrupted(connection: AsyncConnection, query: Select[Any]) -> Resul
     driver: Any = (await connection.get_raw_connection()).driver_connection
     task = asyncio.create_task(connection.execute(query))
     try:
-        if not (await asyncio.wait({task}, timeout=SECONDS))[0]:
+        if not (await asyncio.wait({task}, timeout=STATEMENT_TIMEOUT))[0]:
             await driver.interrupt()
         result: Result[Any] = await task
         return result

@@ -21,7 +21,7 @@ from pipeline.turns.words import asked
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS, SEARCH_TERMS, SEARCH_WORDS
 
-SHORTEST_PREFIX: Final = 2  # letters: a single one would match a large part of all words
+MIN_PREFIX: Final = 2  # letters: a single one would match a large part of all words
 
 _TERM: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<any>\*)?')
 # The prefix of each kind of word in the index. None of them is a letter, so no text contains such a word.
@@ -64,8 +64,8 @@ def parsed(query: str) -> Terms:
             continue
         words = tuple(word for word, _ in found)
         prefix = found[-1][1] or match["any"] is not None or (match["word"] or "").endswith("*")
-        if prefix and words[-1].isascii() and len(words[-1]) < SHORTEST_PREFIX:
-            raise CallerError(f"q: at least {SHORTEST_PREFIX} characters are expected before the * of a word")
+        if prefix and words[-1].isascii() and len(words[-1]) < MIN_PREFIX:
+            raise CallerError(f"q: at least {MIN_PREFIX} characters are expected before the * of a word")
         term = Term(words, prefix)
         chosen = unwanted if match["not"] else wanted
         if term not in chosen:

@@ -16,8 +16,8 @@ from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import Kind, spoken, tools_called
 from pipeline.turns.words import words
 
-MOST: Final = 20_000  # characters of a turn, of each kind, that are searched
-TOOLS: Final = 500  # called tools by which a turn is found
+MAX_CHARACTERS: Final = 20_000  # of a turn, of each kind, that are searched
+MAX_TOOLS: Final = 500  # called tools by which a turn is found
 
 
 def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
@@ -30,7 +30,7 @@ def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
         return []
     tenant, agent_id = column_text(rows.thread.tenant) or "", column_text(rows.record["agent_id"])
     tools = sorted({called(name) for name in tools_called(rows.record["turn"])})
-    return [*found, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:TOOLS]]
+    return [*found, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:MAX_TOOLS]]
 
 
 def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list[str]:
@@ -45,8 +45,8 @@ def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list
 
 
 def searched_texts(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, str]]:
-    """Yield the searched texts of a turn: of each kind the first MOST characters."""
-    room = dict.fromkeys(kinds, MOST)
+    """Yield the searched texts of a turn: of each kind the first MAX_CHARACTERS."""
+    room = dict.fromkeys(kinds, MAX_CHARACTERS)
     for kind, text in spoken(document):
         left = room.get(kind, 0)
         if left > 0:

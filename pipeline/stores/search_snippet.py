@@ -18,7 +18,7 @@ from pipeline.turns.words import places
 
 LENGTH: Final = 240  # characters of a snippet
 LEAD: Final = 80  # of them before the first hit
-MOST_HITS: Final = 200  # of a text that are considered
+MAX_HITS: Final = 200  # of a text that are considered
 CUT: Final = "…"
 _SPACE: Final = re.compile(r"\s+")
 
@@ -54,7 +54,7 @@ def _hits(there: Sequence[Place], term: Term) -> list[Span]:
     spans: list[Span] = []
     count = len(term.words)
     for number, (start, _, word) in enumerate(there):
-        if not _is(word, term, 0) or len(spans) == MOST_HITS:
+        if not _is(word, term, 0) or len(spans) == MAX_HITS:
             continue
         row = there[number : number + count]
         if len(row) == count and all(_is(one, term, place) for place, (_, _, one) in enumerate(row)):

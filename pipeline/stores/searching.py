@@ -8,7 +8,7 @@ from pipeline.stores import search, search_write
 from pipeline.stores.connections import Connected, to_the_end
 from pipeline.stores.search import SearchPage, SearchQuery
 
-INDEXED_AT_ONCE: Final = 100  # turns whose words are written in one transaction
+INDEXED_BATCH: Final = 100  # turns whose words are written in one transaction
 
 
 class Searched(Connected):
@@ -19,7 +19,7 @@ class Searched(Connected):
         async with self._reading() as connection:
             return await search.search(connection, query)
 
-    async def index_some(self, most: int = INDEXED_AT_ONCE) -> int:
+    async def index_some(self, most: int = INDEXED_BATCH) -> int:
         """Index the words of some turns that lack them, or delete some if search is off; return how many turns.
 
         Several processes may call it.

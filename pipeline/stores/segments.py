@@ -34,7 +34,7 @@ TIME: Final = pa.timestamp("ms", tz="UTC")
 LAST_MS: Final = 253_402_300_799_999  # of the year 9999
 SUMS: Final = ("requests", *COUNTS)
 NEAR: Final = timedelta(days=1)  # between the day on which a turn began and the day on which it was recorded
-OWN: Final = (
+OWN_COLUMNS: Final = (
     *("thread_id", "turn_id", "run_id", "ordinal", "agent_id", "tenant", "dialect", "status", "interruption"),
     *("revision", "events", "digest", "hash", "external_id", "title"),
 )
@@ -42,7 +42,10 @@ OF_TURN: Final = ("run_id", "ordinal", "revision", "events", "external_id", "tit
 
 SCHEMA: Final = pa.schema(
     [
-        *(pa.field(name, pa.int64() if name in ("ordinal", "revision", "events") else pa.string()) for name in OWN),
+        *(
+            pa.field(name, pa.int64() if name in ("ordinal", "revision", "events") else pa.string())
+            for name in OWN_COLUMNS
+        ),
         pa.field("role", pa.string()),
         pa.field("started_at", TIME),
         pa.field("ended_at", TIME),

@@ -46,7 +46,7 @@ from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
-THREADS_AT_ONCE: Final = 50  # that documents() keeps in memory
+THREADS_BATCH: Final = 50  # that documents() keeps in memory
 
 
 class ThreadStore(
@@ -283,7 +283,7 @@ class ThreadStore(
         after = ("", "")
         while True:
             async with self._reading() as connection:
-                rows = (await connection.execute(list_statements.thread_names(after, THREADS_AT_ONCE, wanted))).all()
+                rows = (await connection.execute(list_statements.thread_names(after, THREADS_BATCH, wanted))).all()
             if not rows:
                 return
             yield {row.id: thread_of(row) for row in rows}

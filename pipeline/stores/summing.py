@@ -40,7 +40,7 @@ class SummedUsage(Connected):
                 if not await usage_sums.alone(connection):
                     return False
                 taken = await usage_sums.take_up(connection)
-                if taken == usage_sums.CHANGES_AT_ONCE:
+                if taken == usage_sums.CHANGES_BATCH:
                     return True
                 return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
 

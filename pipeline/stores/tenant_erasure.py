@@ -16,7 +16,7 @@ from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 
 VALUES, ARCHIVE, AUDIT = "large values", "objects of the archive", "objects of the archive's audit log"
-AT_ONCE: Final = 2_000  # threads that are marked and searched for in the archive together
+BATCH_SIZE: Final = 2_000  # threads that are marked and searched for in the archive together
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ async def _erase(
 
     async for key in _threads(settings, store, tenant):
         some.append(key)
-        if len(some) == AT_ONCE:
+        if len(some) == BATCH_SIZE:
             await erase_some()
     if some:
         await erase_some()

@@ -21,7 +21,7 @@ from pipeline.stores.unused_names import forget_names
 from pipeline.stores.versions import portions
 from topics.thread_key import ThreadKey
 
-AT_ONCE: Final = 200
+BATCH_SIZE: Final = 200
 
 
 class OfTenants(SummedUsage):
@@ -74,4 +74,4 @@ def threads_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
     """Return a query of name, updated_at and id of the next of a tenant's rows of `threads`."""
     order = threads.c.updated_at, threads.c.id
     query = select(*NAME, *order).where(*of_tenant(tenant))
-    return query.where(row_of(*order) > row_of(*after)).order_by(*order).limit(AT_ONCE)
+    return query.where(row_of(*order) > row_of(*after)).order_by(*order).limit(BATCH_SIZE)

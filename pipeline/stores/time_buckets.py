@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from turnmill.errors import CallerError
 
-MOST: Final = 2_000  # buckets of one report
+MAX_BUCKETS: Final = 2_000  # buckets of one report
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
 AGO: Final = re.compile(r"(\d{1,6})([mhdw])")
@@ -58,8 +58,10 @@ def edges(bucket: str, first: int, last: int, tz: tzinfo) -> list[int]:
             if start > last:
                 break
             found.append(start)
-            if len(found) > MOST:
-                raise CallerError(f"over {MOST:,} buckets of a {bucket}: ask for a shorter time, or for larger buckets")
+            if len(found) > MAX_BUCKETS:
+                raise CallerError(
+                    f"over {MAX_BUCKETS:,} buckets of a {bucket}: ask for a shorter time, or for larger buckets"
+                )
     except (OverflowError, ValueError, OSError):
         raise CallerError("the time is outside the calendar: ask for one between the years 1970 and 9999") from None
     return found

@@ -28,10 +28,10 @@ from pipeline.stores.usage_report import Figures, Judged, UsageQuery, UsageRow
 from pipeline.turns.column_text import column_text
 from topics.feedback import FeedbackRecord
 
-AT_ONCE: Final = 500  # records of feedback
+BATCH_SIZE: Final = 500  # records of feedback
 
-OTHERS: Final = "other"
-Place = Key | tuple[int | None, str]  # a row of the report; with `OTHERS` the row of all other groups
+OTHER: Final = "other"
+Place = Key | tuple[int | None, str]  # a row of the report; with `OTHER` the row of all other groups
 Sums = dict[str, Judged]  # by the name of the feedback
 
 
@@ -61,14 +61,14 @@ async def with_feedback(
                 of_row = places.get(about.get(number, 0))
                 if of_row is None:
                     continue
-                for of in (sums[of_row if of_row in rows else (of_row[0], OTHERS)], whole):
+                for of in (sums[of_row if of_row in rows else (of_row[0], OTHER)], whole):
                     of[name] = Judged(of[name].count + 1, of[name].total + float(one["value"] or 0))
     told = [replace(row, figures=replace(row.figures, feedback=sums[place])) for place, row in rows.items()]
     return told, replace(total, feedback=whole)
 
 
 def _place(row: UsageRow) -> Place:
-    return (row.bucket, OTHERS) if row.other else (row.bucket, tuple(row.group.values()))
+    return (row.bucket, OTHER) if row.other else (row.bucket, tuple(row.group.values()))
 
 
 async def _said(connection: AsyncConnection, name: str, tenants: Sequence[str]) -> AsyncIterator[list[FeedbackRecord]]:
@@ -79,7 +79,7 @@ async def _said(connection: AsyncConnection, name: str, tenants: Sequence[str]) 
     while True:
         query = select(feedback.c.thread_key, feedback.c.id, feedback.c.record)
         query = query.where(feedback.c.name == column_text(name), place > after, *of_tenants)
-        rows = (await connection.execute(query.order_by(feedback.c.thread_key, feedback.c.id).limit(AT_ONCE))).all()
+        rows = (await connection.execute(query.order_by(feedback.c.thread_key, feedback.c.id).limit(BATCH_SIZE))).all()
         if not rows:
             return
         yield [row.record for row in rows if not isinstance(row.record["value"], str)]

@@ -13,7 +13,7 @@ from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.usage_tallies import QUARTER, SPANS, WEEK
 
 GROUPS: Final = frozenset({"model", "provider", "agent", "tenant", "prompt", "origin"})  # that sums distinguish
-SMALL: Final = frozenset({"minute"})  # buckets that are smaller than any sum
+UNSUMMED: Final = frozenset({"minute"})  # buckets that are smaller than any sum
 LAST: Final = 2**62 // WEEK * WEEK  # after all times
 
 
@@ -60,7 +60,7 @@ class Plan:
 def fits(query: UsageQuery, edges: Sequence[int] = ()) -> bool:
     """Return True if sums can answer a query whose buckets have these edges."""
     names = {*query.group_by, *query.where}
-    return names <= GROUPS and query.bucket not in SMALL and all(edge % QUARTER == 0 for edge in edges[1:])
+    return names <= GROUPS and query.bucket not in UNSUMMED and all(edge % QUARTER == 0 for edge in edges[1:])
 
 
 def plan(query: UsageQuery, since: int) -> Plan:

@@ -47,7 +47,7 @@ GROUPS: Final[dict[str, ColumnElement[Any]]] = {
 TIMES: Final = ("ttft_ms", "duration_ms")
 PERCENTS: Final = (50, 95, 99)
 NO_PRICE: Final = and_(usage.c.cost_nano_usd.is_(None), usage.c.total_tokens > 0)
-NAMED: Final = 100  # models without a price that a report lists
+MAX_UNPRICED: Final = 100  # models without a price that a report lists
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
@@ -142,7 +142,7 @@ def unpriced_models(query: UsageQuery) -> Select[Any]:
     count = func.count().label("responses")
     model = usage_names.c.model
     found = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
-    return found.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(NAMED)
+    return found.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(MAX_UNPRICED)
 
 
 def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:

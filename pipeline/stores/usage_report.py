@@ -15,8 +15,8 @@ from turnmill.errors import CallerError
 
 GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "origin", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)
-MOST_GROUPS: Final = 10_000
-MOST_JUDGED: Final = 10  # names of feedback: each needs a look-up of its own
+MAX_GROUPS: Final = 10_000
+MAX_JUDGED: Final = 10  # names of feedback: each needs a look-up of its own
 OTHER: Final = "other"
 # Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'"; some
 # ignore leading spaces.
@@ -73,10 +73,10 @@ class UsageQuery:
         _one_of(self.order, ORDERS, "usage can't be ordered by {!r}: there are {}")
         if len(set(self.group_by)) != len(self.group_by):
             raise CallerError("usage is grouped twice by the same: name each group once")
-        if not 1 <= self.limit <= MOST_GROUPS:
-            raise CallerError(f"the limit must be from 1 to {MOST_GROUPS:,}")
-        if len(self.feedback) > MOST_JUDGED:
-            raise CallerError(f"a report has at most {MOST_JUDGED} names of feedback")
+        if not 1 <= self.limit <= MAX_GROUPS:
+            raise CallerError(f"the limit must be from 1 to {MAX_GROUPS:,}")
+        if len(self.feedback) > MAX_JUDGED:
+            raise CallerError(f"a report has at most {MAX_JUDGED} names of feedback")
         if self.start is not None and self.end is not None and self.start >= self.end:
             raise CallerError("the time asked for ends before it begins")
 

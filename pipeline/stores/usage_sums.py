@@ -38,9 +38,9 @@ from pipeline.stores.versions import portions
 from topics.thread_key import ThreadKey
 
 LOCK_KEY: Final = 0x74726E6D73756D  # of Postgres' advisory lock: "trnmsum"
-CHANGES_AT_ONCE: Final = 10_000
-ROWS_AT_ONCE: Final = 20_000  # from which one transaction builds sums
-KEYS_AT_ONCE: Final = 200
+CHANGES_BATCH: Final = 10_000
+ROWS_BATCH: Final = 20_000  # from which one transaction builds sums
+KEYS_BATCH: Final = 200
 ALL: Final = 0  # `since`, if the sums include every row
 NONE: Final = 2**62  # `since`, if they include none
 
@@ -107,7 +107,7 @@ async def keep_expired(connection: AsyncConnection, thread: ThreadKey) -> None:
         await connection.execute(insert(usage_changes).from_select(["sign", "expired", *CHANGED], rows))
 
 
-async def take_up(connection: AsyncConnection, most: int = CHANGES_AT_ONCE) -> int:
+async def take_up(connection: AsyncConnection, most: int = CHANGES_BATCH) -> int:
     """Apply the oldest changes to the sums; return how many there were."""
     oldest = select(usage_changes.c.id).order_by(usage_changes.c.id).limit(most).subquery()
     count, last = (await connection.execute(select(func.count(), func.max(oldest.c.id)))).one()
@@ -127,7 +127,7 @@ async def take_up(connection: AsyncConnection, most: int = CHANGES_AT_ONCE) -> i
     return int(count)
 
 
-async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
+async def build(connection: AsyncConnection, most: int = ROWS_BATCH) -> int:
     """Build the sums of about `most` older rows; return from when on the sums now include all rows."""
     end = await since(connection)
     if end == ALL or not await kept(connection):
@@ -211,7 +211,7 @@ async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict
     columns = usage_sums.c
     key = row_of(columns.span, columns.start, columns.expired, columns.names)
     found = {}
-    for some in portions(sorted(places), KEYS_AT_ONCE):
+    for some in portions(sorted(places), KEYS_BATCH):
         for row in (await connection.execute(select(usage_sums).where(key.in_(some)))).mappings():
             found[SumKey(*(row[name] for name in SumKey._fields))] = Tally.of_row(dict(row))
     return found
@@ -225,7 +225,7 @@ async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> Non
         else:
             rows.append(place._asdict() | tally.columns())
     columns = usage_sums.c
-    for some in portions(gone, KEYS_AT_ONCE):
+    for some in portions(gone, KEYS_BATCH):
         key_of = row_of(columns.span, columns.start, columns.expired, columns.names)
         await connection.execute(delete(usage_sums).where(key_of.in_(some)))
     if rows:

@@ -23,7 +23,7 @@ from pipeline.stores.usage_report import SUMMED, Figures, UsageQuery, UsageRow
 from pipeline.stores.usage_sums_statements import Shape
 from pipeline.stores.usage_tallies import SPANS, TIMES, times_in
 
-NAMED: Final = 100  # models without a price that a report lists
+MAX_UNPRICED: Final = 100  # models without a price that a report lists
 
 
 async def rows_of(
@@ -40,7 +40,7 @@ async def unpriced_models(connection: AsyncConnection, query: UsageQuery, since:
     found = await _added(_Asked(connection, by_model, times=False), plan(query, since), ())
     place = SUMMED.index("unpriced")
     counts = [(model, one.sums[place]) for (_, (model,)), one in found.items() if one.sums[place] > 0]
-    return sorted(counts, key=lambda one: (-one[1], one[0] is None, one[0] or ""))[:NAMED]
+    return sorted(counts, key=lambda one: (-one[1], one[0] is None, one[0] or ""))[:MAX_UNPRICED]
 
 
 async def first_and_last(connection: AsyncConnection, query: UsageQuery, since: int) -> tuple[int | None, int | None]:

@@ -20,7 +20,7 @@ from pipeline.stores.thread_rows import ThreadRow
 from pipeline.turns.event_coverage import Ranges, Verdict, Version, ranges_of
 from topics.thread_key import ThreadKey
 
-KEYS_AT_ONCE: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
+KEYS_BATCH: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
 
 Batch = Mapping[int, RecordRows]  # records of a batch by their index in it, ascending
 T = TypeVar("T")
@@ -100,6 +100,6 @@ async def _ranges(connection: AsyncConnection, ids: set[int]) -> dict[int, Range
     return found
 
 
-def portions(items: Sequence[T], size: int = KEYS_AT_ONCE) -> Iterator[Sequence[T]]:
+def portions(items: Sequence[T], size: int = KEYS_BATCH) -> Iterator[Sequence[T]]:
     """Yield the items in lists that fit into one statement."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from re import _compiler, _constants, _parser  # type: ignore[attr-defined]  # they have no public name
 from typing import Any, Final
 
-FEW: Final = 8  # rounds; a repetition of at most this number does not count as a loop
+MAX_ROUNDS: Final = 8  # rounds; a repetition of at most this number does not count as a loop
 SAMPLES: Final = "".join(map(chr, range(128))) + "\x85\xa0éßЖ中٣\u2028"
 REPEATS: Final = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
 COMMITTED: Final = (_constants.POSSESSIVE_REPEAT, _constants.ATOMIC_GROUP)  # they do not backtrack
@@ -95,7 +95,7 @@ class _Automaton:
 
     def _repeated(self, least: int, most: Any, body: Any, flags: int) -> Piece:
         inner = self.piece(body, flags)
-        loops = most > FEW or (most > 1 and inner.loops)
+        loops = most > MAX_ROUNDS or (most > 1 and inner.loops)
         if loops:
             self._connect(inner.last, inner.first)
         empty = min(inner.empty + (least == 0), 2)

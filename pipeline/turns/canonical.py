@@ -23,8 +23,8 @@ SKIPPED: Final = frozenset(
     {"usage", "total_usage", "timestamp", "started_at", "completed_at", "submitted_at", "interrupted_at", "dynamic_ref"}
 )
 MAX_EXACT: Final = 2**53
-SMALL: Final = 1e-4  # smaller floats have an exponent, which JavaScript writes differently
-MANY: Final = 32  # messages of a turn, or parts of a message
+MIN_PLAIN_FLOAT: Final = 1e-4  # smaller floats have an exponent, which JavaScript writes differently
+MIN_SPLIT: Final = 32  # messages of a turn, or parts of a message
 
 
 def turn_hash(turn: Fields) -> str:
@@ -39,11 +39,11 @@ def turn_hash(turn: Fields) -> str:
 
 def _is_short(said: Fields) -> bool:
     messages = said.get("messages") or ()
-    if len(messages) >= MANY:
+    if len(messages) >= MIN_SPLIT:
         return False
     for message in messages:  # a generator would cost more than the loop
         parts = message.get("parts")
-        if parts and len(parts) >= MANY:
+        if parts and len(parts) >= MIN_SPLIT:
             return False
     return True
 
@@ -122,7 +122,7 @@ def _plain(value: Any) -> bool:
     if kind is int:
         return bool(-MAX_EXACT < value < MAX_EXACT)
     if kind is float:
-        return SMALL <= abs(value) < MAX_EXACT and not value.is_integer()
+        return MIN_PLAIN_FLOAT <= abs(value) < MAX_EXACT and not value.is_integer()
     return False
 
 

@@ -23,13 +23,13 @@ from typing import Any, Final
 from pipeline.turns.media_kinds import URL_KINDS, url_kind
 from topics import json_text
 from topics.json_text import Fields
+from topics.part_kinds import RETURNS
 
-RETURNS: Final = frozenset({"tool-return", "builtin-tool-return"})
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 BINARY: Final = "application/octet-stream"
-LEVELS: Final = 4  # of a value that are searched for a long text
-LEAST: Final = 4096  # bytes of the smallest value that is moved from a turn that would be too large otherwise
+MAX_LEVELS: Final = 4  # of a value that are searched for a long text
+MIN_BYTES: Final = 4096  # of the smallest value that is moved from a turn that would be too large otherwise
 REFS: Final = "meta:refs"
 STAYING: Final = frozenset(  # fields that readers need, or whose values are handled elsewhere
     {
@@ -40,7 +40,7 @@ STAYING: Final = frozenset(  # fields that readers need, or whose values are han
     }
 )
 
-REF: Final = 400  # approximate bytes of a reference in a record
+REF_BYTES: Final = 400  # approximate bytes of a reference in a record
 
 Place = tuple[str | int, ...]  # path from the turn to the object that has the value, and gets the reference
 
@@ -103,10 +103,10 @@ def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
     chosen: list[Piece] = []
     for some, least in ((pieces, threshold), (others, sys.maxsize)):
         for piece in sorted(some(turn), key=lambda piece: -piece.size):
-            if piece.size < least and (size <= most or piece.size < LEAST):
+            if piece.size < least and (size <= most or piece.size < MIN_BYTES):
                 break
             chosen.append(piece)
-            size -= piece.size - REF  # it takes at least as much space in the record
+            size -= piece.size - REF_BYTES  # it takes at least as much space in the record
         if size <= most:
             break
     return chosen
@@ -118,7 +118,7 @@ def has_long_text(turn: Fields, least: int) -> bool:
     Then it has at least as many bytes. The check encodes nothing.
     """
     return any(
-        _is_long(holder.get("content" if holder.get("part_kind") in RETURNS else "data"), least, LEVELS)
+        _is_long(holder.get("content" if holder.get("part_kind") in RETURNS else "data"), least, MAX_LEVELS)
         for _, holder in _holders(turn)
     )
 

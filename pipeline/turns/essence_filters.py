@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from pipeline.turns.media_kinds import URL_KINDS
 from topics.json_text import Fields
+from topics.part_kinds import RESULTS
 
 Drop = Callable[[Fields], Fields]
 
-ANSWERS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
 FILE_KINDS: Final = URL_KINDS | {"binary"}
 FILE_TEXT: Final = "[File: "
 
@@ -85,7 +85,7 @@ def answers(change: Callable[[Fields], Fields]) -> Drop:
 
 def is_answer(part: Fields) -> bool:
     """Return True if the part is a tool's result. A retry prompt is one if it names a tool."""
-    return part["part_kind"] in ANSWERS and (part["part_kind"] != "retry-prompt" or bool(part.get("tool_name")))
+    return part["part_kind"] in RESULTS and (part["part_kind"] != "retry-prompt" or bool(part.get("tool_name")))
 
 
 def is_retry_without_tool(part: Fields) -> bool:

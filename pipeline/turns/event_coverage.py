@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from topics.turn_record import TurnRecord
 from turnmill.errors import InvalidRecord, Reason
 
-MOST: Final = 100  # ranges; a run with many holes may have many turns, and each of their records has the ranges
+MAX_RANGES: Final = 100  # ranges; a run with many holes may have many turns, and each of their records has the ranges
 
 Ranges = Sequence[Sequence[int]]  # [first, last] seq of each, ascending, with a hole between two
 
@@ -60,7 +60,7 @@ class Version(NamedTuple):
 def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
     """Return the ranges of a run of which `events` events arrived, and those in `missing` did not.
 
-    At most MOST: if there are more, the last one includes all that follow, and their holes.
+    At most MAX_RANGES: if there are more, the last one includes all that follow, and their holes.
     """
     if not missing:
         return [[0, events - 1]] if events > 0 else []
@@ -74,8 +74,8 @@ def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
         at = last + 1
     if left > 0:
         ranges.append([at, at + left - 1])
-    if len(ranges) > MOST:
-        ranges[MOST - 1 :] = [[ranges[MOST - 1][0], ranges[-1][1]]]
+    if len(ranges) > MAX_RANGES:
+        ranges[MAX_RANGES - 1 :] = [[ranges[MAX_RANGES - 1][0], ranges[-1][1]]]
     return ranges
 
 

@@ -30,8 +30,8 @@ AGENTS: Final = frozenset({"assistant", "ai", "model", "agent"})
 RESULTS: Final = frozenset({"tool_result", "tool-result"})
 SETTINGS: Final = frozenset({"system", "developer"})
 HEX_DIGITS: Final = 32  # of a hash
-LONGEST_ID: Final = 500  # characters
-CHECKPOINTS: Final = 100  # ids that are kept of a run: half of them the first, half the last
+MAX_ID_CHARACTERS: Final = 500
+MAX_CHECKPOINTS: Final = 100  # ids that are kept of a run: half of them the first, half the last
 
 Redacted = Callable[[str], str]
 
@@ -56,11 +56,11 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
     `redacted`: a function from a text to its stored form, so that a removed text can't be guessed from its hash.
     """
     said = {"continues": continues, "replaces": replaces, "follows": history.follows, "checkpoint": history.checkpoint}
-    found: Fields = {key: value for key, value in said.items() if value is not None and len(value) <= LONGEST_ID}
-    left = [one for one in history.checkpoints if len(one) <= LONGEST_ID]
+    found: Fields = {key: value for key, value in said.items() if value is not None and len(value) <= MAX_ID_CHARACTERS}
+    left = [one for one in history.checkpoints if len(one) <= MAX_ID_CHARACTERS]
     if left:
-        half = CHECKPOINTS // 2
-        found["checkpoints"] = left if len(left) <= CHECKPOINTS else [*left[:half], *left[-half:]]
+        half = MAX_CHECKPOINTS // 2
+        found["checkpoints"] = left if len(left) <= MAX_CHECKPOINTS else [*left[:half], *left[-half:]]
     messages = [message for message in history.messages if isinstance(message, dict) and _role(message) not in SETTINGS]
     old, new = _split(messages)
     earlier = _chained(_words(old, redacted), "")
@@ -75,7 +75,7 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
     if answer is not None:
         found["answer"] = text_hash(redacted(answer))
     asked = new[-1].get("id") if new else None
-    if isinstance(asked, str) and 0 < len(asked) <= LONGEST_ID:
+    if isinstance(asked, str) and 0 < len(asked) <= MAX_ID_CHARACTERS:
         found["asked"] = asked
     if history.again:
         found["again"] = True

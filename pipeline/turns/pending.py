@@ -19,10 +19,11 @@ from typing import Any, Final
 
 from topics import json_text
 from topics.json_text import Fields
+from topics.part_kinds import ANSWERS
 
-MOST: Final = 50  # questions that are listed of one turn
-ARGS: Final = 10_000  # characters of arguments that are kept
-TEXT: Final = 2_000  # characters of a message or a name
+MAX_QUESTIONS: Final = 50  # questions that are listed of one turn
+MAX_ARGS_CHARACTERS: Final = 10_000  # of arguments that are kept
+MAX_TEXT_CHARACTERS: Final = 2_000  # of a message or a name
 CONFIRMATION: Final = "adk_request_confirmation"
 
 Asked = dict[str, Any]
@@ -35,7 +36,8 @@ def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
     answer: that of the interrupt or the approval, if these have one.
 
     `kind`: `approval`, `input` (an answer to a question), or `result` (of a call, which may need an approval first).
-    Unknown fields are null, and so are arguments of more than ARGS characters. An interrupted turn has no questions.
+    Unknown fields are null, and so are arguments longer than MAX_ARGS_CHARACTERS. An interrupted turn has no
+    questions.
     """
     if turn is None or turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
         return []
@@ -50,7 +52,7 @@ def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
         if message.get("message_type") == "system":
             for asked in _of_event(message.get("event_type"), message.get("event_data")):
                 _merge(found, asked)
-    return found[:MOST]
+    return found[:MAX_QUESTIONS]
 
 
 def _parts(messages: Iterable[Fields]) -> Iterable[Fields]:
@@ -59,7 +61,7 @@ def _parts(messages: Iterable[Fields]) -> Iterable[Fields]:
 
 def _answered(messages: Iterable[Fields]) -> Iterable[str]:
     for part in _parts(messages):
-        if part.get("part_kind") in ("tool-return", "retry-prompt"):
+        if part.get("part_kind") in ANSWERS:
             yield str(part.get("tool_call_id"))
         elif part.get("part_kind") == "custom:mcp_approval_response":
             yield str(_fields(part.get("block")).get("approval_request_id"))
@@ -126,9 +128,9 @@ def _merge(found: list[Asked], asked: Asked) -> None:
 
 
 def _asked(kind: str, name: Any, call_id: Any, args: Any, message: Any = None, own_id: Any = None) -> Asked:
-    small = args is None or len(json_text.dumps(args)) <= ARGS
+    small = args is None or len(json_text.dumps(args)) <= MAX_ARGS_CHARACTERS
     texts = {"id": own_id or call_id, "tool_name": name, "tool_call_id": call_id, "message": message}
-    known = {key: value[:TEXT] if isinstance(value, str) else None for key, value in texts.items()}
+    known = {key: value[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else None for key, value in texts.items()}
     return {"kind": kind, **known, "args": args if small else None}
 
 

@@ -10,7 +10,7 @@ from topics.json_text import Fields
 
 Path = tuple[str, ...]
 
-LARGEST: Final = 2**63  # a larger number counts as this one
+MAX_NUMBER: Final = 2**63  # a larger number counts as this one
 
 
 class Reading:
@@ -44,7 +44,7 @@ class Reading:
             except ValueError:
                 value = None
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < below:
-            return min(value, LARGEST)
+            return min(value, MAX_NUMBER)
         self.malformed += 1
         return None
 

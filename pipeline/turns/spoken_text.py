@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from pipeline.turns.content import RETURNS
+from topics.part_kinds import CALLS
 
 Kind = Literal["said", "thinking", "results"]
 KINDS: Final[tuple[Kind, ...]] = ("said", "thinking", "results")
-CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
-DEEPEST: Final = 50  # levels of a tool's result that are read
+MAX_LEVELS: Final = 50  # levels of a tool's result that are read
 SEPARATOR: Final = "\n"
 
 Spoken = tuple[Kind, str]
@@ -54,7 +54,7 @@ def _part(part: dict[str, Any]) -> Iterator[Spoken]:
         if isinstance(part.get("tool_name"), str):
             yield "said", part["tool_name"]
     elif kind in RETURNS and "content_ref" not in part:
-        yield "results", SEPARATOR.join(_texts(content, DEEPEST))
+        yield "results", SEPARATOR.join(_texts(content, MAX_LEVELS))
 
 
 def _list(value: Any) -> list[dict[str, Any]]:

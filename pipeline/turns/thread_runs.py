@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipeline.turns.lineage import LONGEST_ID, text_hash
+from pipeline.turns.lineage import MAX_ID_CHARACTERS, text_hash
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
@@ -57,7 +57,7 @@ def _name(run_id: str) -> str:
 
     The marks of many other runs may repeat it, so a long one would be stored once, but returned a thousand times.
     """
-    return run_id if len(run_id) <= LONGEST_ID else text_hash(run_id)
+    return run_id if len(run_id) <= MAX_ID_CHARACTERS else text_hash(run_id)
 
 
 def _parent_run(record: TurnRecord) -> str | None:

@@ -9,7 +9,7 @@ from typing import Final
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 LAST_MS: Final = 253_402_300_799_999  # the end of year 9999
-USUAL: Final = 40  # characters; longer texts, with more digits of a second, are not cached
+CACHED_CHARACTERS: Final = 40  # longer texts, with more digits of a second, are not cached
 
 
 FRACTIONS: Final = tuple(f".{ms:03d}Z" for ms in range(1000))  # of a second
@@ -36,7 +36,7 @@ def _second(epoch: int) -> str:
 def epoch_ms(value: object) -> int | None:
     """Return epoch ms of ISO 8601 text or a number of epoch ms; None if it is neither. Naive times are UTC."""
     if isinstance(value, str):
-        return _remembered(value) if len(value) <= USUAL else _moment(value)
+        return _remembered(value) if len(value) <= CACHED_CHARACTERS else _moment(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return int(value) if 0 <= value <= LAST_MS else None
     return None

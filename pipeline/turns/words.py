@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 GRAM: Final = 3
-LONGEST: Final = 64  # characters; longer words are cut to this, in texts and in queries
+MAX_CHARACTERS: Final = 64  # longer words are cut to this, in texts and in queries
 
 _MARKS: Final = "".join(chr(code) for code in range(0x300, 0x1D00) if unicodedata.category(chr(code)).startswith("M"))
 _WORD: Final = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
     if text.isascii():
         found = text.lower().translate(_ASCII).split()
         longest = max(map(len, found), default=0)
-        return found if longest <= LONGEST else [word[:LONGEST] for word in found]
+        return found if longest <= MAX_CHARACTERS else [word[:MAX_CHARACTERS] for word in found]
     return [word for match in _WORD.finditer(text) for word in _of_run(match[0])]
 
 
@@ -44,7 +44,7 @@ def places(text: str) -> Iterator[tuple[int, int, str]]:
         start, end = match.span()
         for run, unspaced, at in _placed_runs(match[0]):
             if not unspaced:
-                yield start, end, run[:LONGEST]
+                yield start, end, run[:MAX_CHARACTERS]
             elif at is None:  # folding has changed its characters
                 yield from ((start, end, gram) for gram in _grams(run))
             else:
@@ -61,7 +61,7 @@ def asked(text: str) -> list[tuple[str, bool]]:
     result: list[tuple[str, bool]] = []
     for number, (run, unspaced) in enumerate(found):
         if not unspaced:
-            result.append((run[:LONGEST], False))
+            result.append((run[:MAX_CHARACTERS], False))
         elif number < len(found) - 1:
             result += [(gram, False) for gram in _grams(run)]
         else:
@@ -73,8 +73,10 @@ def asked(text: str) -> list[tuple[str, bool]]:
 @lru_cache(maxsize=16_384)
 def _of_run(run: str) -> tuple[str, ...]:
     if run.isascii():
-        return (run.lower()[:LONGEST],)
-    return tuple(word for part, unspaced in _runs(run) for word in (_grams(part) if unspaced else [part[:LONGEST]]))
+        return (run.lower()[:MAX_CHARACTERS],)
+    return tuple(
+        word for part, unspaced in _runs(run) for word in (_grams(part) if unspaced else [part[:MAX_CHARACTERS]])
+    )
 
 
 def _runs(run: str) -> list[tuple[str, bool]]:

@@ -47,9 +47,9 @@ from turnmill.errors import BrokerError
 
 log = logging.getLogger(__name__)
 
-UNCONFIRMED: Final = 16_777_216  # bytes of entries for the state topic that may wait for the next checkpoint
-BUILDING: Final = 1.0  # seconds of building parked runs at once; records of other partitions wait for so long
-MANY: Final = 1000  # records of a partition; compared to their cost, checking every open run costs little
+UNCONFIRMED_BYTES: Final = 16_777_216  # of entries for the state topic that may wait for the next checkpoint
+BUILD_SECONDS: Final = 1.0  # seconds of building parked runs at once; records of other partitions wait for so long
+CHECK_RECORDS: Final = 1000  # records of a partition; compared to their cost, checking every open run costs little
 
 
 @dataclass(slots=True)
@@ -152,14 +152,14 @@ class AssembleWork:
         held.core.feed(records)
         held.unseen += len(records)
         # With a lag, too much is read in a second to wait for the next tick.
-        much = much or held.unseen >= MANY or held.core.unspilled > self.limits.open_bytes
+        much = much or held.unseen >= CHECK_RECORDS or held.core.unspilled > self.limits.open_bytes
         if much:
             held.unseen = 0
             await self._spill(held)
         await self._send(partition, held)
         while self._waits_for_much(held) and self._goes_on(partition, held):
             await self._catch_up(partition, held)
-        if much and sum(len(entry.value or b"") for entry in self.waiting.segments) > UNCONFIRMED:
+        if much and sum(len(entry.value or b"") for entry in self.waiting.segments) > UNCONFIRMED_BYTES:
             await self.flush()
 
     async def tick(self, partition: int, idle_ms: int) -> None:
@@ -225,7 +225,7 @@ class AssembleWork:
         if not held.due:
             return False
         size = sum([due.parked.size for due in held.due.values()])
-        return size > self.limits.run_bytes or held.core.ends.awaited_bytes > UNCONFIRMED
+        return size > self.limits.run_bytes or held.core.ends.awaited_bytes > UNCONFIRMED_BYTES
 
     def _goes_on(self, number: int, held: AssignedPartition) -> bool:
         """Return False if the partition is revoked, or about to be; its next owner builds the due runs."""
@@ -239,12 +239,12 @@ class AssembleWork:
             await self._build_some(reading)
 
     async def _build_some(self, reading: Reading) -> None:
-        """Build the runs of a finished read, for at most BUILDING seconds. If that raises, it is tried again later.
+        """Build the runs of a finished read, for at most BUILD_SECONDS. If that raises, it is tried again later.
 
         They are built one after the other, so that only one such turn is in memory at a time.
         """
         number, held, clock = reading.partition, self.held[reading.partition], asyncio.get_running_loop().time
-        until = clock() + BUILDING
+        until = clock() + BUILD_SECONDS
         try:
             records = reading.task.result()
             while records:

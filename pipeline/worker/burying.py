@@ -18,7 +18,7 @@ from pipeline.settings import Settings
 from turnmill.envelope import batch_refusal
 from turnmill.errors import Reason
 
-PAUSE: Final = 0.5  # seconds before dead letters that were not delivered are sent again
+RETRY_DELAY: Final = 0.5  # seconds before dead letters that were not delivered are sent again
 
 
 def refusal(record: ConsumerRecord, reason: Reason, detail: str) -> Refused:
@@ -50,4 +50,4 @@ class Burying:
         while True:
             if await self._outbox.flush():
                 return
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_DELAY)

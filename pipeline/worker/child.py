@@ -22,8 +22,8 @@ START: Final = "start"  # answered once it has started; no other question comes 
 LIVE: Final = "livez"
 READY: Final = "readyz"
 METRICS: Final = "metrics"
-LENGTH: Final = 8  # bytes
-LOOP_WITHIN: Final = 3.0  # seconds for an answer of the event loop
+LENGTH_BYTES: Final = 8
+LOOP_TIMEOUT: Final = 3.0  # seconds for an answer of the event loop
 
 
 class Child:
@@ -66,17 +66,17 @@ class Child:
 
     def _reply(self, answer: Sequence[Any]) -> None:
         text = orjson.dumps(answer)
-        rest = memoryview(len(text).to_bytes(LENGTH, "big") + text)
+        rest = memoryview(len(text).to_bytes(LENGTH_BYTES, "big") + text)
         while rest:
             rest = rest[self._answers.write(rest) :]
 
     def _asked(self, probe: Probe) -> list[str]:
         asked = asyncio.run_coroutine_threadsafe(_awaited(probe), self._loop)
         try:
-            return asked.result(LOOP_WITHIN)
+            return asked.result(LOOP_TIMEOUT)
         except TimeoutError:
             asked.cancel()
-            return [f"its event loop has not answered for {LOOP_WITHIN:.0f} s"]
+            return [f"its event loop has not answered for {LOOP_TIMEOUT:.0f} s"]
         except Exception as error:  # a failing probe must be answered, too
             return [f"the probe itself failed: {type(error).__name__}: {error}"]
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.worker.child import LENGTH, START
+from pipeline.worker.child import LENGTH_BYTES, START
 from pipeline.worker.parts import Part
 
-ANSWER_WITHIN: Final = 5.0  # seconds; a child's limit for its own event loop is shorter
+ANSWER_TIMEOUT: Final = 5.0  # seconds; a child's limit for its own event loop is shorter
 BY_SIGNAL: Final = 128  # plus the signal's number: the exit status of a process ended by a signal
 
 
@@ -45,7 +45,7 @@ class ChildProcess:
 
     async def asked(self, question: str) -> Any:
         """Return its answer. Raises TimeoutError, or ConnectionError if it has ended."""
-        return await asyncio.wait_for(self._put(question), ANSWER_WITHIN)
+        return await asyncio.wait_for(self._put(question), ANSWER_TIMEOUT)
 
     def _put(self, question: str) -> asyncio.Future[Any]:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -60,7 +60,7 @@ class ChildProcess:
         answers = self._process.stdout
         try:
             while answers is not None:
-                size = int.from_bytes(await answers.readexactly(LENGTH), "big")
+                size = int.from_bytes(await answers.readexactly(LENGTH_BYTES), "big")
                 answer = orjson.loads(await answers.readexactly(size))
                 waiting = self._waiting.popleft()
                 if not waiting.done():  # the caller may have timed out

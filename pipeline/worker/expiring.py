@@ -16,10 +16,10 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.steps import Steps
 from turnmill.clock import now_ms
 
-AT_ONCE: Final = 5  # transactions in a row, so that a backlog shrinks although ticks are rare
+MAX_TRANSACTIONS: Final = 5  # transactions in a row, so that a backlog shrinks although ticks are rare
 PAUSE: Final = 0.1  # seconds between two of them, in which writers go on
-ROUND: Final = 600.0  # seconds between two rounds
-AGAIN: Final = 60.0  # seconds after a failure, or while another worker does it
+ROUND_INTERVAL: Final = 600.0  # seconds between two rounds
+RETRY_DELAY: Final = 60.0  # seconds after a failure, or while another worker does it
 LEASE_MS: Final = 900_000  # after which another worker takes over if this one has died
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Expiring:
         self._metrics = metrics
         self._holder = uuid.uuid4().hex
         self._expiry: Expiry | None = None
-        self.steps = Steps(self._step, AGAIN, log, "threads whose retention is over wait to expire")
+        self.steps = Steps(self._step, RETRY_DELAY, log, "threads whose retention is over wait to expire")
 
     def step(self) -> None:
         """Begin a step, if it is time to."""
@@ -46,12 +46,12 @@ class Expiring:
         self._expiry = self._expiry or Expiry(self._settings, store)
         now = now_ms()
         if not await store.lease_expiry(self._holder, now, now + LEASE_MS):
-            return AGAIN
-        for _ in range(AT_ONCE):
+            return RETRY_DELAY
+        for _ in range(MAX_TRANSACTIONS):
             gone, more = await self._expiry.step(now)
             count(self._metrics, gone)
             if not more:
-                return ROUND
+                return ROUND_INTERVAL
             await asyncio.sleep(PAUSE)
         return 0.0
 

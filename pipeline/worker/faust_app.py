@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import faust
 
-from pipeline.kafka.outbox import LARGEST_REQUEST
+from pipeline.kafka.outbox import MAX_REQUEST_BYTES
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.worker.group_work import AT_ONCE
+from pipeline.worker.group_work import GROUP_RECORDS
 from pipeline.worker.roles import Role
 from pipeline.worker.stage import Stage
 from pipeline.worker.transport import BatchTransport, batch_topic, credentials
@@ -45,7 +45,9 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
         stream_buffer_maxsize=2,
         stream_recovery_delay=0.0,
         table_standby_replicas=0,
-        broker_max_poll_records=min(settings.fetch_records, AT_ONCE) if role.topic is TURNS else settings.fetch_records,
+        broker_max_poll_records=min(settings.fetch_records, GROUP_RECORDS)
+        if role.topic is TURNS
+        else settings.fetch_records,
         broker_commit_interval=settings.checkpoint_interval,
         broker_session_timeout=settings.session_timeout,
         broker_heartbeat_interval=min(1.0, settings.session_timeout / 3),  # a rebalance waits for those of all members
@@ -56,7 +58,7 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
         producer_linger=0.005,
         producer_max_batch_size=262_144,
         producer_compression_type=None if settings.compression == "none" else settings.compression,
-        producer_max_request_size=LARGEST_REQUEST,
+        producer_max_request_size=MAX_REQUEST_BYTES,
         producer_request_timeout=120.0,
         worker_redirect_stdouts=False,
     )

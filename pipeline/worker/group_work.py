@@ -25,9 +25,9 @@ from pipeline.worker.work import Records
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 500  # records; a transaction must be shorter than the time for which a rebalance waits for it
-MOST: Final = 16_777_216  # bytes of a group, and of waiting records; a larger record is a group of its own
-PAUSE: Final = 0.5  # seconds before a retry of a group that failed for another reason than the store
+GROUP_RECORDS: Final = 500  # records; a transaction must be shorter than the time for which a rebalance waits for it
+GROUP_BYTES: Final = 16_777_216  # of a group, and of waiting records; a larger record is a group of its own
+RETRY_DELAY: Final = 0.5  # seconds before a retry of a group that failed for another reason than the store
 
 Group = Sequence[tuple[int, Records]]  # (partition, records); a partition may occur more than once
 
@@ -44,14 +44,14 @@ class Assignment:
     writing: asyncio.Task[None] | None = None
 
     def group(self) -> Group:
-        """Take the oldest waiting records, at most AT_ONCE and MOST bytes, in the order of each partition."""
+        """Take the oldest waiting records, at most GROUP_RECORDS and GROUP_BYTES, in the order of each partition."""
         group: list[tuple[int, Records]] = []
         count = size = 0
-        while self.waiting and count < AT_ONCE:
+        while self.waiting and count < GROUP_RECORDS:
             partition, records = self.waiting.popleft()
             sizes = list(accumulate((len(record.value or b"") for record in records), initial=size))[1:]
-            taken = max(bisect_right(sizes, MOST), not group)
-            some, rest = records[: min(taken, AT_ONCE - count)], records[min(taken, AT_ONCE - count) :]
+            taken = max(bisect_right(sizes, GROUP_BYTES), not group)
+            some, rest = records[: min(taken, GROUP_RECORDS - count)], records[min(taken, GROUP_RECORDS - count) :]
             if rest:
                 self.waiting.appendleft((partition, rest))
             if not some:
@@ -67,13 +67,13 @@ class Assignment:
 
     def full(self) -> bool:
         """Return True if as many records wait as one group takes."""
-        if sum(len(records) for _, records in self.waiting) >= AT_ONCE:
+        if sum(len(records) for _, records in self.waiting) >= GROUP_RECORDS:
             return True
-        return sum(len(record.value or b"") for _, records in self.waiting for record in records) >= MOST
+        return sum(len(record.value or b"") for _, records in self.waiting for record in records) >= GROUP_BYTES
 
 
 class GroupWork:
-    """The work of applying groups; `apply` takes a group of at most AT_ONCE records."""
+    """The work of applying groups; `apply` takes a group of at most GROUP_RECORDS."""
 
     def __init__(self, name: str, apply: Callable[[Group], Awaitable[None]], metrics: Metrics) -> None:
         self.name = name
@@ -135,7 +135,7 @@ class GroupWork:
             return await mine.retry.until_done(partial(self.apply, group))
         except Exception:  # retry with the same records: none may be skipped
             log.exception("%s: a group of %d records failed", self.name, sum(len(some) for _, some in group))
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_DELAY)
             return False
 
     def behind(self, partition: int) -> int:

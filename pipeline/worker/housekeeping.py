@@ -21,17 +21,17 @@ from pipeline.worker.steps import Steps
 from turnmill.clock import now_ms
 
 # Seconds between two steps.
-SUM_UP: Final = 5.0  # changes of the same sums in between are added together
-SUM_UP_MORE: Final = 0.1  # if there is more to do
-SUM_UP_AGAIN: Final = 10.0  # after a failure
-INDEX: Final = 60.0  # if nothing was left; other store roles may have the other setting
-INDEX_MORE: Final = 0.6
-INDEX_BUSY: Final = 0.2  # the length of a step, some transactions; others write in the pause after it
-AUDIT: Final = 3600.0
-AUDIT_MORE: Final = 0.6
-SPENT: Final = 30.0
-BUDGETS: Final = 10.0
-BUDGETS_NONE: Final = 600.0  # without budgets; data of earlier ones may be left
+SUM_INTERVAL: Final = 5.0  # changes of the same sums in between are added together
+SUM_MORE_INTERVAL: Final = 0.1  # if there is more to do
+SUM_RETRY_DELAY: Final = 10.0  # after a failure
+INDEX_INTERVAL: Final = 60.0  # if nothing was left; other store roles may have the other setting
+INDEX_MORE_INTERVAL: Final = 0.6
+INDEX_STEP_SECONDS: Final = 0.2  # the length of a step, some transactions; others write in the pause after it
+AUDIT_INTERVAL: Final = 3600.0
+AUDIT_MORE_INTERVAL: Final = 0.6
+SPENT_INTERVAL: Final = 30.0
+BUDGETS_INTERVAL: Final = 10.0
+NO_BUDGETS_INTERVAL: Final = 600.0  # without budgets; data of earlier ones may be left
 
 KNOWN_MS: Final = 86_400_000  # for which a notice stays known after its window
 
@@ -51,7 +51,7 @@ class Summing:
         self._wanted = wanted
         self._decided = False
         # No harm: readers add the waiting changes themselves.
-        self.steps = Steps(self._step, SUM_UP_AGAIN, log, "the sums of usage wait to be kept up")
+        self.steps = Steps(self._step, SUM_RETRY_DELAY, log, "the sums of usage wait to be kept up")
 
     def step(self) -> None:
         """Begin to add some changes, if it is time to."""
@@ -62,7 +62,7 @@ class Summing:
         if not self._decided:
             await store.keep_sums(wanted=self._wanted)
             self._decided = True
-        return SUM_UP_MORE if await store.sum_up() else SUM_UP
+        return SUM_MORE_INTERVAL if await store.sum_up() else SUM_INTERVAL
 
 
 class SearchBackfill:
@@ -70,7 +70,7 @@ class SearchBackfill:
 
     def __init__(self, store: Opened) -> None:
         self._store = store
-        self.steps = Steps(self._step, INDEX, log, "turns wait for their words to be searched")
+        self.steps = Steps(self._step, INDEX_INTERVAL, log, "turns wait for their words to be searched")
 
     def step(self) -> None:
         """Begin with some turns, if it is time to."""
@@ -78,11 +78,11 @@ class SearchBackfill:
 
     async def _step(self) -> float:
         loop = asyncio.get_running_loop()
-        end, done = loop.time() + INDEX_BUSY, 1
+        end, done = loop.time() + INDEX_STEP_SECONDS, 1
         store = await self._store()
         while done and loop.time() < end:
             done = await store.index_some()
-        return INDEX_MORE if done else INDEX
+        return INDEX_MORE_INTERVAL if done else INDEX_INTERVAL
 
 
 class AuditKeeping:
@@ -93,7 +93,9 @@ class AuditKeeping:
         self._archive = AuditArchive.of(settings)
         self._since: int | None = None  # entries from this time on (epoch ms) may not be in the archive yet
         self._ms = int(settings.audit_retention * 1000)
-        self.steps = Steps(self._step, AUDIT, log, "the audit log waits to be archived, and old entries to be deleted")
+        self.steps = Steps(
+            self._step, AUDIT_INTERVAL, log, "the audit log waits to be archived, and old entries to be deleted"
+        )
 
     def step(self) -> None:
         """Begin with some entries, if it is time to."""
@@ -104,10 +106,10 @@ class AuditKeeping:
         if self._archive is not None:
             await self._copy(self._archive, store, now)
         if await store.expire_audit(now - self._ms):
-            return AUDIT_MORE
+            return AUDIT_MORE_INTERVAL
         if self._archive is not None:
             await self._archive.expire(now - self._ms)
-        return AUDIT
+        return AUDIT_INTERVAL
 
     async def _copy(self, archive: AuditArchive, store: ThreadStore, now: int) -> None:
         since = await archive.newest() if self._since is None else self._since
@@ -130,7 +132,7 @@ class Spending:
         self.steps = self._begin()
 
     def _begin(self) -> Steps:
-        return Steps(self._step, SPENT, log, "what the last hour has cost is not known")
+        return Steps(self._step, SPENT_INTERVAL, log, "what the last hour has cost is not known")
 
     def step(self) -> None:
         """Look, if it is time to."""
@@ -146,7 +148,7 @@ class Spending:
         cost = await (await self._store()).spent(now_ms() - HOUR_MS)
         if self.steps is mine:
             self._metrics.set(m.COST_LAST_HOUR, cost / NANO)
-        return SPENT
+        return SPENT_INTERVAL
 
 
 class BudgetWatch:
@@ -160,7 +162,7 @@ class BudgetWatch:
         self._store = store
         self._metrics = metrics
         self._said: set[str] = set()
-        self.steps = Steps(self._step, BUDGETS, log, "what is used of the budgets is not known")
+        self.steps = Steps(self._step, BUDGETS_INTERVAL, log, "what is used of the budgets is not known")
 
     def step(self) -> None:
         """Look, if it is time to."""
@@ -176,4 +178,4 @@ class BudgetWatch:
                 await store.add_notices(new, keep_until=state.end + KNOWN_MS)
                 self._said |= {one["id"] for one in new}
         await store.forget_windows(now)
-        return BUDGETS if self._budgets else BUDGETS_NONE
+        return BUDGETS_INTERVAL if self._budgets else NO_BUDGETS_INTERVAL

@@ -21,9 +21,9 @@ from turnmill.clock import now_ms
 from turnmill.errors import BrokerError
 from turnmill.kafka.producer import connected
 
-EVERY: Final = 2.0  # seconds between two queries
-MORE: Final = 0.1  # the same, if there may be more
-AGAIN: Final = 10.0  # seconds after a failure
+QUERY_INTERVAL: Final = 2.0  # seconds between two queries
+MORE_INTERVAL: Final = 0.1  # the same, if there may be more
+RETRY_DELAY: Final = 10.0  # seconds after a failure
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Notifying:
         self._settings = settings
         self._store = store
         self._metrics = metrics
-        self.steps = Steps(self._step, AGAIN, log, "notices wait to be sent")
+        self.steps = Steps(self._step, RETRY_DELAY, log, "notices wait to be sent")
 
     def step(self) -> None:
         """Begin to send some, if it is time to."""
@@ -45,7 +45,7 @@ class Notifying:
         store = await self._store()
         some = await store.due_notices(now_ms())
         if not some:
-            return EVERY
+            return QUERY_INTERVAL
         try:
             await self._send(some)
         except (
@@ -55,11 +55,11 @@ class Notifying:
             TimeoutError,
         ) as error:  # the claim expires, and they are sent again
             log.warning("%d notices wait to be sent: %s", len(some), error)
-            return AGAIN
+            return RETRY_DELAY
         await store.notices_sent([one["id"] for one in some], now_ms())
         for one in some:
             self._metrics.add(m.NOTICES, type=one["type"])
-        return MORE
+        return MORE_INTERVAL
 
     async def _send(self, some: list[NoticeRecord]) -> None:
         """Send notices, and return once the topic has them. They are few, so the producer is made just for them."""

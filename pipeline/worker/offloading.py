@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from pipeline.assembly.results import Out
-from pipeline.kafka.outbox import LARGEST_REQUEST, Outgoing
+from pipeline.kafka.outbox import MAX_REQUEST_BYTES, Outgoing
 from pipeline.stores.errors import StoreError
 from pipeline.worker.retry import Retry
 from topics import json_text, turn_record
@@ -46,7 +46,7 @@ class Offload(Protocol):
 
 def fits_inline(record: TurnRecord) -> bool:
     """Return True if the turns topic takes a record with all values in it."""
-    most = LARGEST_REQUEST - OVERHEAD
+    most = MAX_REQUEST_BYTES - OVERHEAD
     return json_text.size_of(record) <= most and len(turn_record.encode(record)) <= most
 
 

@@ -20,9 +20,9 @@ from pipeline.settings import Settings
 from pipeline.worker.roles import ROLES
 from topics.catalog import EVENTS, STATE
 
-LEARN: Final = 3600.0  # seconds before the committed offset; their runs determine the usual silence
+LEARN_SECONDS: Final = 3600.0  # seconds before the committed offset; their runs determine the usual silence
 LEARN_RECORDS: Final = 3_000  # maximum per partition
-AT_ONCE: Final = 1_000  # records
+BATCH_SIZE: Final = 1_000  # records
 
 Places = dict[TopicPartition, int]
 
@@ -30,7 +30,7 @@ Places = dict[TopicPartition, int]
 async def open_runs(settings: Settings) -> RunList:
     """Return the runs that are open now. Raises BrokerError."""
     runs = no_runs(settings)
-    async with reader(settings, max_poll_records=AT_ONCE) as consumer:
+    async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
         starts = await beginnings(settings, consumer, runs.usual)
         ends = await bounds(settings, [EVENTS, STATE])
         async for place, records in read(consumer, {place: (start, ends[place][1]) for place, start in starts.items()}):
@@ -65,7 +65,7 @@ async def _learn(
     """Learn from the records before the committed offsets, which don't show which of their runs are open."""
     past = RunList(int(settings.reopen_window * 1000), usual)
     since = await offsets_at(
-        consumer, int((time.time() - LEARN) * 1000), {place: at for place, (_, at) in before.items()}
+        consumer, int((time.time() - LEARN_SECONDS) * 1000), {place: at for place, (_, at) in before.items()}
     )
     spans = {
         place: (max(begin, at - LEARN_RECORDS, min(since[place], at)), at) for place, (begin, at) in before.items()

@@ -12,7 +12,7 @@ import gc
 from typing import Any, Final
 
 M_ARENA_MAX: Final = -8  # of <malloc.h>
-GIVE_BACK_EVERY: Final = 10.0  # seconds
+GIVE_BACK_INTERVAL: Final = 10.0  # seconds
 
 
 def one_heap() -> None:
@@ -29,7 +29,7 @@ async def give_back() -> None:
     """
     trim = _of_glibc("malloc_trim")
     while trim is not None:
-        await asyncio.sleep(GIVE_BACK_EVERY)
+        await asyncio.sleep(GIVE_BACK_INTERVAL)
         trim(0)
 
 

@@ -27,9 +27,9 @@ from turnmill.clock import now_ms
 from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
 
-AT_ONCE: Final = 2000  # records
+BATCH_SIZE: Final = 2000  # records
 TICK_MS: Final = 1000  # of the broker's time between two checks of deadlines, as in a worker
-NAMED: Final = 20  # runs of which the names are kept
+MAX_NAMED: Final = 20  # runs of which the names are kept
 # A late event finds its run, however late it is; but the limit of bytes of interrupted runs applies.
 FOR_EVER: Final = 2**53  # ms
 REMEMBERED: Final = 1_000_000  # closed runs of a partition, 150 bytes each
@@ -90,7 +90,7 @@ async def replayed(
     `progress` is called with the number of records done, and the total, which may grow. `fits`: whether the turns topic
     takes a record, in the form in which a worker sends it.
     """
-    async with reader(settings, max_poll_records=AT_ONCE) as consumer:
+    async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
         spans = await _spans(settings, stretch, consumer, seen)
         total, done = sum(span.end - span.first for span in spans.values()), 0
         for place, span in spans.items():
@@ -224,7 +224,7 @@ def _is_within(record: TurnRecord, run: Sequence[TurnRecord]) -> bool:
 
 
 def _name(names: list[str], key: RunKey) -> None:
-    if len(names) < NAMED:
+    if len(names) < MAX_NAMED:
         names.append(f"{key.run_id} of thread {key.thread_id}" + (f" of {key.tenant}" if key.tenant else ""))
 
 

@@ -13,7 +13,7 @@ from pipeline.stores.errors import StoreError
 log = logging.getLogger(__name__)
 
 FIRST_DELAY: Final = 0.2
-LONGEST_DELAY: Final = 30.0
+MAX_DELAY: Final = 30.0
 
 
 class Retry:
@@ -40,7 +40,7 @@ class Retry:
                 try:
                     await asyncio.wait_for(self.given_up.wait(), delay * random.uniform(0.5, 1.5))  # noqa: S311  # jitter
                 except TimeoutError:
-                    delay = min(delay * 2, LONGEST_DELAY)
+                    delay = min(delay * 2, MAX_DELAY)
                 continue
             if self.trouble is not None:
                 log.info("%s: goes on", self.name)

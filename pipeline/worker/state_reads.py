@@ -27,7 +27,7 @@ from topics.catalog import STATE
 from topics.state import RunKey, Segment
 from turnmill.errors import InvalidRecord
 
-AT_ONCE: Final = 1000  # records; each is many small objects until it is taken
+BATCH_SIZE: Final = 1000  # records; each is many small objects until it is taken
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ async def read_entries(
     Raises BrokerError.
     """
     place = TopicPartition(STATE.full_name(settings.topic_prefix), partition)
-    async with reader(settings, max_poll_records=AT_ONCE) as consumer:
+    async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
         begins, ends = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
         async for _, records in read(consumer, {place: (begins[place], ends[place])}):
             for record in records:
@@ -133,7 +133,7 @@ async def read_state(
     if not mine:
         return {}
     states = {place: empty() for place in mine}
-    async with reader(settings, max_poll_records=AT_ONCE) as consumer:
+    async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
         begins, ends = await consumer.beginning_offsets(mine), await consumer.end_offsets(mine)
         async for place, records in read(consumer, {place: (begins[place], ends[place]) for place in mine}):
             for record in records:

@@ -27,7 +27,7 @@ from pipeline.policies.pools import DELIVERIES, LETTERS
 from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Webhook, networks
 from pipeline.settings import Settings
-from pipeline.stores.deliveries import EACH, Delivery, Due
+from pipeline.stores.deliveries import WEBHOOK_CONCURRENCY, Delivery, Due
 from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.webhook_sender import Sender
@@ -35,19 +35,19 @@ from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, Reason
 from turnmill.shares import Shares
 
-LOOK: Final = 0.5  # seconds between two queries of an empty queue
-AWAY: Final = 5.0  # seconds after a failure of the store, or of the broker
-FIRST_MS: Final = 5_000  # until the second attempt; each further wait is four times as long, up to
-LONGEST_MS: Final = 7_200_000
-COUNT_EVERY: Final = 15.0  # seconds
-LETTERS_KNOWN: Final = 1_000  # records whose dead letters are remembered
+POLL_INTERVAL: Final = 0.5  # seconds between two queries of an empty queue
+OUTAGE_DELAY: Final = 5.0  # seconds after a failure of the store, or of the broker
+FIRST_RETRY_MS: Final = 5_000  # until the second attempt; each further wait is four times as long, up to
+MAX_RETRY_MS: Final = 7_200_000
+COUNT_INTERVAL: Final = 15.0  # seconds
+LETTER_CACHE_SIZE: Final = 1_000  # records whose dead letters are remembered
 
 log = logging.getLogger(__name__)
 
 
 def delay(attempts: int, jitter: float) -> int:
     """Return the ms until the next attempt after `attempts` failed ones; `jitter` from 0 to 1."""
-    return int(min(FIRST_MS * 4.0 ** min(attempts - 1, 10), LONGEST_MS) * (0.8 + 0.4 * jitter))
+    return int(min(FIRST_RETRY_MS * 4.0 ** min(attempts - 1, 10), MAX_RETRY_MS) * (0.8 + 0.4 * jitter))
 
 
 class Known(Protocol):
@@ -92,17 +92,17 @@ class Deliverer:
         """Deliver until `stop`. Raises nothing; what fails is retried."""
         self._stopped = stopped = asyncio.Event()
         while not stopped.is_set():
-            pause = LOOK
+            pause = POLL_INTERVAL
             try:
                 if await self._begin():
                     pause = 0.0
                 await self._count()
             except StoreError as error:
                 self._warn("store", "webhooks wait for the store: %s", error)
-                pause = AWAY
+                pause = OUTAGE_DELAY
             except Exception:
                 log.exception("webhooks: looking at what waits failed")
-                pause = AWAY
+                pause = OUTAGE_DELAY
             if self._under_way:
                 full = len(self._under_way) >= DELIVERIES.size
                 await asyncio.wait(
@@ -127,11 +127,11 @@ class Deliverer:
         return bool(found)
 
     def _chosen(self, candidates: Sequence[Due]) -> list[int]:
-        """Return the numbers of those that may begin: at most EACH per webhook, and each owner's share."""
+        """Return the numbers of those that may begin: WEBHOOK_CONCURRENCY per webhook at most, each owner's share."""
         counts = Counter(due.webhook for due in self._under_way.values())
         shares, found = self._shares.copy(), list[int]()
         for due in candidates:
-            if counts[due.webhook] < EACH and shares.allows(due.owner, 1, DELIVERIES.size):
+            if counts[due.webhook] < WEBHOOK_CONCURRENCY and shares.allows(due.owner, 1, DELIVERIES.size):
                 counts[due.webhook] += 1
                 shares.add(due.owner, 1)
                 found.append(due.seq)
@@ -192,7 +192,7 @@ class Deliverer:
                 if first:
                     self._letters.pop(one.place, None)
                 raise
-        while len(self._letters) > LETTERS_KNOWN:
+        while len(self._letters) > LETTER_CACHE_SIZE:
             self._letters.popitem(last=False)
 
     async def _record(self, topic: str, partition: int, offset: int) -> Any:
@@ -207,7 +207,7 @@ class Deliverer:
 
     async def _count(self) -> None:
         if time.monotonic() >= self._counted:
-            self._counted = time.monotonic() + COUNT_EVERY
+            self._counted = time.monotonic() + COUNT_INTERVAL
             counts = await (await self._store()).waiting_deliveries()
             self._metrics.set(m.WEBHOOKS_WAITING, sum(counts.values()))
 

@@ -17,7 +17,7 @@ from topics.notice import NoticeRecord
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
-LARGEST_TURN: Final = 65_536  # bytes; larger turns are not included in their events
+MAX_TURN_BYTES: Final = 65_536  # larger turns are not included in their events
 NAMED: Final = ("tenant", "thread_id", "run_id", "turn_id", "agent_id", "dialect", "status", "revision", "events")
 
 
@@ -33,7 +33,7 @@ def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Even
     external = (record.get("thread") or {}).get("external_id")
     if external is not None:
         data["external_id"] = external
-    small = len(json_text.dumps(record["turn"])) <= LARGEST_TURN
+    small = len(json_text.dumps(record["turn"])) <= MAX_TURN_BYTES
     data["turn"] = record["turn"] if small else None
     tenant = record.get("tenant")
     version = (tenant, record["thread_id"], record["turn_id"], record["status"], record["events"], record["revision"])

@@ -29,7 +29,7 @@ from topics import catalog, feedback, notice, turn_record
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
 
-KNOWN_FOR = 5.0  # seconds for which the list of webhooks is reused for deliveries
+WEBHOOKS_TTL = 5.0  # seconds for which the list of webhooks is reused for deliveries
 
 MALFORMED: Final = (InvalidRecord, KeyError, TypeError, ValueError, AttributeError)  # for records of other programs
 
@@ -58,7 +58,7 @@ class Webhooks:
         if now or time.monotonic() >= self._until:
             found = await (await self.store()).webhooks(now_ms())
             self._known = (*self._fixed, *found)
-            self._until = time.monotonic() + KNOWN_FOR
+            self._until = time.monotonic() + WEBHOOKS_TTL
         return self._known
 
 

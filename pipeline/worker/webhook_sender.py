@@ -27,8 +27,8 @@ from pipeline.policies.pools import LOOKUPS
 from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Network, Webhook, reachable, signature
 
-WITHIN: Final = 15.0  # seconds for a whole attempt
-CONNECT_WITHIN: Final = 5.0
+ATTEMPT_TIMEOUT: Final = 15.0  # seconds for a whole attempt
+CONNECT_TIMEOUT: Final = 5.0
 GONE: Final = 410
 
 
@@ -71,10 +71,10 @@ class Sender:
     async def send(self, webhook: Webhook, event_id: str, body: bytes) -> Outcome:
         """Make one attempt. Raises nothing but cancellation."""
         try:
-            async with asyncio.timeout(WITHIN):
+            async with asyncio.timeout(ATTEMPT_TIMEOUT):
                 return await self._send(webhook, event_id, body)
         except TimeoutError:
-            return Outcome(taken=False, why=f"no answer within {WITHIN:.0f} s")
+            return Outcome(taken=False, why=f"no answer within {ATTEMPT_TIMEOUT:.0f} s")
         except _Refused as error:
             return Outcome(taken=False, why=str(error))
         except (aiohttp.ClientError, OSError, ValueError) as error:  # their messages may contain the URL
@@ -88,7 +88,7 @@ class Sender:
         if wrong or not addresses:
             raise _Refused(f"{host} has an address that {parts.scheme} webhooks are not delivered to")
         connector = aiohttp.TCPConnector(resolver=Checked(addresses, port), use_dns_cache=False, force_close=True)
-        timeout = aiohttp.ClientTimeout(total=WITHIN, sock_connect=CONNECT_WITHIN)
+        timeout = aiohttp.ClientTimeout(total=ATTEMPT_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
         options: dict[str, Any] = {"connector": connector, "timeout": timeout, "cookie_jar": aiohttp.DummyCookieJar()}
         now = int(time.time())
         headers = {

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from pipeline.gateway.security import made_token, new_secret
+from pipeline.gateway.token_table import made_token, new_secret
 from pipeline.policies.sign_in import SCOPES
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tokens import Session

@@ -18,7 +18,8 @@ from typing import Any, Final
 import httpx
 from pydantic import SecretStr
 
-from pipeline.gateway.security import Scope, new_token
+from pipeline.gateway.principal import Scope
+from pipeline.gateway.token_table import new_token
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.attack.bounded_memory import within_bound

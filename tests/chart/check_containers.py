@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
-from pipeline.gateway.security import new_token
+from pipeline.gateway.token_table import new_token
 from pipeline.kafka.admin import check_topics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore

@@ -15,10 +15,10 @@ import yaml
 from helm.generate import CHART, DASHBOARDS, files
 from helm.schema import ELSEWHERE, NOT_OFFERED, comments, values_schema
 from pipeline.__main__ import COMMANDS
-from pipeline.cli.gateway import STOP_DEADLINE as GATEWAY_DEADLINE
-from pipeline.cli.worker import STOP_DEADLINE
+from pipeline.cli.gateway import STOP_TIMEOUT as GATEWAY_DEADLINE
+from pipeline.cli.worker import STOP_TIMEOUT
 from pipeline.gateway.app import ROUTERS
-from pipeline.gateway.security import hashed, parse_tokens
+from pipeline.gateway.token_table import hashed, parse_tokens
 from pipeline.observability import metrics
 from pipeline.settings import Settings, load
 from pipeline.worker.roles import ROLES
@@ -143,7 +143,7 @@ def test_every_role_has_a_deployment() -> None:
 
 def test_a_worker_has_time_for_its_last_checkpoint() -> None:
     worker = yaml.safe_load(VALUES)["worker"]
-    assert worker["terminationGracePeriodSeconds"] >= worker["preStopSeconds"] + STOP_DEADLINE + 5
+    assert worker["terminationGracePeriodSeconds"] >= worker["preStopSeconds"] + STOP_TIMEOUT + 5
 
 
 def test_a_gateway_has_time_for_open_uploads() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.turns.pending import ARGS, MOST, pending
+from pipeline.turns.pending import MAX_ARGS_CHARACTERS, MAX_QUESTIONS, pending
 from tests.corpus.compare_wires import FOLDER, events, recordings, thread
 from tests.support.assembled import assembled
 
@@ -89,6 +89,6 @@ def test_what_waits_for_nothing() -> None:
 
 
 def test_what_is_large_is_left_out() -> None:
-    asked = pending(turn(*((str(n), "x" * ARGS if n == 0 else n) for n in range(2 * MOST))))
-    assert len(asked) == MOST
+    asked = pending(turn(*((str(n), "x" * MAX_ARGS_CHARACTERS if n == 0 else n) for n in range(2 * MAX_QUESTIONS))))
+    assert len(asked) == MAX_QUESTIONS
     assert (asked[0]["args"], asked[1]["args"]) == (None, 1)

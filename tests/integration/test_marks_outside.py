@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from pipeline.devbroker import local
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
-from pipeline.gateway.security import new_token
+from pipeline.gateway.token_table import new_token
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore

@@ -42,11 +42,11 @@ async def test_a_notice_whose_sender_died_comes_again_with_its_id(
                 await Notifying(settings, opened, Metrics())._step()
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**50 + CLAIMED_MS) * 1_000_000)
         away = settings.model_copy(update={"brokers": f"127.0.0.1:{free_ports(1)[0]}"})
-        monkeypatch.setattr("turnmill.kafka.producer.CONNECT_WITHIN", 1.0)
-        assert await Notifying(away, opened, Metrics())._step() == notifying.AGAIN
+        monkeypatch.setattr("turnmill.kafka.producer.CONNECT_TIMEOUT", 1.0)
+        assert await Notifying(away, opened, Metrics())._step() == notifying.RETRY_DELAY
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**51 + CLAIMED_MS) * 1_000_000)
-        assert await Notifying(settings, opened, Metrics())._step() == notifying.MORE
-        assert await Notifying(settings, opened, Metrics())._step() == notifying.EVERY
+        assert await Notifying(settings, opened, Metrics())._step() == notifying.MORE_INTERVAL
+        assert await Notifying(settings, opened, Metrics())._step() == notifying.QUERY_INTERVAL
 
         client = ClientSettings(brokers=settings.brokers, topic_prefix=settings.topic_prefix, home=settings.home)
         threads = set()

@@ -248,7 +248,7 @@ async def test_a_broker_that_goes_away_is_waited_for_and_then_reported(
 
                 await asyncio.to_thread(cluster.kill, 0)
                 await run.send(delta(50))
-                monkeypatch.setattr("turnmill.publisher.FLUSH_WITHIN", 1.0)
+                monkeypatch.setattr("turnmill.publisher.FLUSH_TIMEOUT", 1.0)
 
         with pytest.raises(BrokerError, match=f"{settings.brokers} has not confirmed 1 record, which"):
             await lose_the_broker_for_good()

@@ -37,10 +37,10 @@ def _quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, seconds in (("SPOOL_AFTER", 0.004), ("SYNC_AFTER", 0.003), ("FULL_RETRY", 0.003)):
             patch.setattr(spooling, name, seconds)
-        patch.setattr(sending, "FIRST_DELAY", 0.002)
-        patch.setattr(sending, "LONGEST_DELAY", 0.004)
+        patch.setattr(sending, "FIRST_RETRY_DELAY", 0.002)
+        patch.setattr(sending, "MAX_RETRY_DELAY", 0.004)
         patch.setattr(delivery_module, "UNCONFIRMED_BYTES", 200)
-        patch.setattr(gateway_producer, "PAUSE", 0.001)
+        patch.setattr(gateway_producer, "BATCH_INTERVAL", 0.001)
         patch.setattr(gateway_producer, "BATCH_BYTES", 100)
         patch.setattr(gateway_producer, "QUEUED_BYTES", 150)
         yield

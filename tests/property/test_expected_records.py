@@ -24,7 +24,7 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.bench.streams import STREAMS
 from topics import telemetry, turn_record
-from turnmill.envelope import LARGEST
+from turnmill.envelope import MAX_INTEGER
 from turnmill.micro_batch import MicroBatch
 
 Reader = Callable[[dict[bytes, Any], bytes], Any]
@@ -309,7 +309,7 @@ def test_what_is_read_is_what_any_reader_of_json_finds(reader: Reader) -> None:
         assert all(texts), value
         assert dt is None or len(dt) == len(texts), value
         assert {type(number) for number in (seq, ts, *(dt or []))} == {int}, value
-        assert max(seq, ts) <= LARGEST, value
+        assert max(seq, ts) <= MAX_INTEGER, value
     assert read > 200
 
 

@@ -32,7 +32,7 @@ REMOVE: Final = st.tuples(st.sampled_from(["remove", "oldest", "of_most", "packe
 def test_they_are_a_dictionary_in_order(steps: list[tuple[str, RunKey, Closed | None]], page: int) -> None:
     right: OrderedDict[RunKey, Closed] = OrderedDict()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marks_module, "PAGE", page)
+        patch.setattr(marks_module, "PAGE_BYTES", page)
         marks = Marks()
         for what, key, closed in steps:
             if what == "add":

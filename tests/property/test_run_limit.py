@@ -29,8 +29,8 @@ Results = tuple[dict[str, bytes], set[bytes]]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finishing_module, "LARGE", 0)
-    monkeypatch.setattr(oversized_module, "FIRST", 600)
+    monkeypatch.setattr(finishing_module, "LARGE_RUN_BYTES", 0)
+    monkeypatch.setattr(oversized_module, "FIRST_BYTES", 600)
 
 
 def weigh_all_but(monkeypatch: pytest.MonkeyPatch, small: int, light: int) -> None:

@@ -15,7 +15,7 @@ from tests.simulation.stores import BREAKS, REFUSED
 from tests.simulation.tenants import Run
 from tests.simulation.wire import mark
 from tests.simulation.worker import RAISES
-from turnmill.envelope import LARGEST, encode
+from turnmill.envelope import MAX_INTEGER, encode
 
 EVIL: Final = "evil"
 LATER: Final = 20.0  # seconds: longer than a run may be silent, and than a short memory
@@ -105,9 +105,9 @@ def gap(scene: Scene) -> Sent:
 def huge_seq(scene: Scene) -> Sent:
     """The last numbers that there are."""
     run = scene.own
-    yield 0.2, encode(run.envelope(LARGEST - 1, [scene.said(run, LARGEST - 1)], scene.at))
+    yield 0.2, encode(run.envelope(MAX_INTEGER - 1, [scene.said(run, MAX_INTEGER - 1)], scene.at))
     yield 0.2, encode(run.envelope(0, [scene.said(run, 0)], scene.at, end="complete"))
-    yield 0.2, encode(run.envelope(LARGEST, [scene.said(run, LARGEST)], LARGEST, dt=[0], end="complete"))
+    yield 0.2, encode(run.envelope(MAX_INTEGER, [scene.said(run, MAX_INTEGER)], MAX_INTEGER, dt=[0], end="complete"))
 
 
 def deep(scene: Scene) -> Sent:
@@ -135,13 +135,17 @@ def sums(scene: Scene) -> Sent:
     """Tokens whose sum is more than a column holds."""
     steps: list[dict[str, Any]] = []
     for _ in range(scene.rng.choice((3, 100))):
-        steps += [{"type": "text", "text": "x"}, {"type": "usage", "data": {"total_tokens": LARGEST}}, {"type": "step"}]
+        steps += [
+            {"type": "text", "text": "x"},
+            {"type": "usage", "data": {"total_tokens": MAX_INTEGER}},
+            {"type": "step"},
+        ]
     yield 0.5, scene.whole(scene.own, *steps)
 
 
 def sums_of_a_thread(scene: Scene) -> Sent:
     """Runs whose tokens are more than a column holds once they are summed."""
-    said = ({"type": "text", "text": "x"}, {"type": "usage", "data": {"total_tokens": LARGEST}}, {"type": "step"})
+    said = ({"type": "text", "text": "x"}, {"type": "usage", "data": {"total_tokens": MAX_INTEGER}}, {"type": "step"})
     for number in range(11):
         run = replace(scene.own, run_id=f"sums-{scene.number}-{number}")
         events = [scene.said(run, 0), *said * 100]

@@ -86,8 +86,8 @@ class WorkersTables:
         with pytest.MonkeyPatch.context() as patch:
             _failing(patch, faults.rng.randrange(3), *dies)
             # What is many here would be few elsewhere.
-            patch.setattr(lake_upkeep, "MANY", 4)
-            patch.setattr(lake_upkeep, "SNAPSHOTS", 4)
+            patch.setattr(lake_upkeep, "MIN_JOINED_FILES", 4)
+            patch.setattr(lake_upkeep, "MAX_SNAPSHOTS", 4)
             patch.setattr(lake_upkeep, "RECENT", -1.0)
             written = result_of(self.lake.write(topic, partition, begin, end, entries))
         self.tables.offsets.setdefault(partition, set()).update(entry.offset for entry in entries)

@@ -43,8 +43,8 @@ class Orders:
 def patch(world: World, patch: pytest.MonkeyPatch) -> None:
     """Put short times in place of long ones, and a real archive over simulated objects in that of a simulated one."""
     patch.setattr("pipeline.policies.retention.DAY_MS", DAY_MS)
-    patch.setattr(expiry, "AGAIN_MS", AGAIN_MS)
-    for name, value in {"PAUSE": 0.2, "ROUND": 1.0, "AGAIN": 1.0, "LEASE_MS": 4000}.items():
+    patch.setattr(expiry, "RECHECK_MS", AGAIN_MS)
+    for name, value in {"PAUSE": 0.2, "ROUND_INTERVAL": 1.0, "RETRY_DELAY": 1.0, "LEASE_MS": 4000}.items():
         patch.setattr(expiring, name, value)
     patch.setattr("pipeline.stores.archive.Objects", lambda: world.objects)
     patch.setattr(archive_role, "ThreadStore", world.database)

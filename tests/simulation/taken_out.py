@@ -136,7 +136,7 @@ def letters_without_bytes(patch: Patch) -> None:
 
 
 def again_without_pause(patch: Patch) -> None:
-    patch.setattr(group_work, "PAUSE", 0.0)
+    patch.setattr(group_work, "RETRY_DELAY", 0.0)
 
 
 def open_runs_unbounded(patch: Patch) -> None:
@@ -204,7 +204,7 @@ def runs_of_any_size(patch: Patch) -> None:
 
 
 def groups_count_records(patch: Patch) -> None:
-    patch.setattr(group_work, "MOST", 2**60)
+    patch.setattr(group_work, "GROUP_BYTES", 2**60)
 
 
 def telemetry_as_it_is(patch: Patch) -> None:

@@ -110,11 +110,11 @@ class World:
             patch.setattr(archive_role, "archive_of", self.archive.of)
         patch.setattr(content, "Objects", lambda: self.objects)
         # What is large here would be small elsewhere.
-        patch.setattr(offloading, "LARGEST_REQUEST", TURN_BYTES)
-        patch.setattr(group_work, "MOST", GROUP_BYTES)
-        patch.setattr(offload, "MOST", TURN_BYTES * 9 // 10)
+        patch.setattr(offloading, "MAX_REQUEST_BYTES", TURN_BYTES)
+        patch.setattr(group_work, "GROUP_BYTES", GROUP_BYTES)
+        patch.setattr(offload, "MAX_RECORD_BYTES", TURN_BYTES * 9 // 10)
         patch.setattr("pipeline.assembly.spilled_run.MAX_SEGMENT_BYTES", TURN_BYTES * 2 // 3)
-        patch.setattr(finishing_module, "LARGE", TURN_BYTES // 10)
+        patch.setattr(finishing_module, "LARGE_RUN_BYTES", TURN_BYTES // 10)
 
     # ---- who takes part
 

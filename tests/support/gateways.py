@@ -13,8 +13,9 @@ from typing import Any, Final
 import httpx
 
 from pipeline.gateway.app import create_app
-from pipeline.gateway.security import Scope, new_token
+from pipeline.gateway.principal import Scope
 from pipeline.gateway.server import Server, listen, url_of
+from pipeline.gateway.token_table import new_token
 from pipeline.settings import Settings
 from tests.support.waiting import PATIENCE
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from turnmill.capture.normal import ASSISTANT, NormalMessage, assistant_blocks, merged, model_parts, response_item
 
 Fields = dict[str, Any]
-LONGEST: Final = 4_194_304  # most characters of one answer that are kept
+MAX_CHARACTERS: Final = 4_194_304  # most characters of one answer that are kept
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +37,7 @@ class Answer:
         return found[0] if found else None
 
     def _text(self, text: Any) -> None:
-        if isinstance(text, str) and self._size < LONGEST:
+        if isinstance(text, str) and self._size < MAX_CHARACTERS:
             self._texts.append(text)
             self._size += len(text)
 

@@ -42,9 +42,9 @@ if TYPE_CHECKING:  # only loaded if calls can be stopped
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 
-PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each chunk
-HELD: Final = 0.005  # seconds for which one call may block the publisher's loop
-AGAIN_MS: Final = 2_000  # after a stop, an equal request within this time is another attempt, and is stopped, too
+BATCH_INTERVAL: Final = 0.01  # seconds that the queue may fill, so that a stream does not wake the loop for each chunk
+CALL_SECONDS: Final = 0.005  # seconds for which one call may block the publisher's loop
+RETRY_WINDOW_MS: Final = 2_000  # within it, an equal request after a stop is another attempt, and stopped, too
 
 log = logging.getLogger("turnmill.capture")
 
@@ -191,7 +191,7 @@ class Capture:
         while True:
             await self._more.wait()
             self._more.clear()
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(BATCH_INTERVAL)
             self._busy = bool(self._passing)
             self._passing.attend()
             while (note := self._passing.take()) is not None:
@@ -232,7 +232,7 @@ class Capture:
         began = time.monotonic()
         for event in events:
             await self._send(state.run, event, note.at)
-            if time.monotonic() - began > HELD:  # a small chunk may have many
+            if time.monotonic() - began > CALL_SECONDS:  # a small chunk may have many
                 await asyncio.sleep(0)
                 began = time.monotonic()
         if exchange.is_over and not was_over:  # the next request may come before the connection ends
@@ -298,7 +298,7 @@ class Capture:
         verdict, command = state.exchange.verdict("cancelled"), state.run.stopped.command
         if verdict.end == "aborted" and command is not None:
             self._stopped = {one: known for one, known in list(self._stopped.items()) if known[1] > note.at}
-            self._stopped[state.same] = command, note.at + AGAIN_MS
+            self._stopped[state.same] = command, note.at + RETRY_WINDOW_MS
             await state.run.acknowledge()
         self._remember(state)
         await self._over(note.call, verdict)

@@ -23,9 +23,9 @@ from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, merged
 from turnmill.capture.remembered import Remembered
 from turnmill.capture.request_names import RequestNames
 
-MOST: Final = 20_000  # answers that are remembered: about 10 MB
-ALIKE: Final = 8  # answers with the same history that are remembered
-FAILED: Final = 1_000  # failed calls that may be retried
+MAX_ANSWERS: Final = 20_000  # answers that are remembered: about 10 MB
+MAX_ALIKE: Final = 8  # answers with the same history that are remembered
+MAX_FAILED: Final = 1_000  # failed calls that may be retried
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Conversations:
     The oldest of the scope that has most of them is forgotten.
     """
 
-    most: int = MOST
+    most: int = MAX_ANSWERS
     _known: Remembered[bytes | str, list[_Answered]] = field(default_factory=Remembered)
     _failed: Remembered[object, deque[CallPlace]] = field(default_factory=Remembered)
     _named: Remembered[tuple[str, str], int] = field(default_factory=Remembered)
@@ -123,7 +123,7 @@ class Conversations:
             alike = self._known.pop(fact.scope, key) or []
             if not any(one.run == fact.run and one.thread == fact.thread for one in alike):
                 alike.append(_Answered(fact.thread, fact.run))
-                del alike[:-ALIKE]
+                del alike[:-MAX_ALIKE]
             self._known.put(fact.scope, key, alike, self.most)
         if fact.after is not None and self._followers.get(fact.scope, (fact.thread, fact.after)) is None:
             self._follow(fact.scope, fact.thread, fact.after, fact.run)
@@ -132,14 +132,14 @@ class Conversations:
         """Note a call that failed and may be retried: the next equal request belongs to its run."""
         failed = self._failed.pop(asked.scope, asked.attempt) or deque()
         failed.append(place)
-        self._failed.put(asked.scope, asked.attempt, failed, FAILED)
+        self._failed.put(asked.scope, asked.attempt, failed, MAX_FAILED)
 
     def given_up(self, place: CallPlace, asked: Asked) -> None:
         """Forget a failed call that was not retried."""
         failed = self._failed.pop(asked.scope, asked.attempt) or ()
         left = deque(one for one in failed if one.run != place.run or one.thread != place.thread)
         if left:
-            self._failed.put(asked.scope, asked.attempt, left, FAILED)
+            self._failed.put(asked.scope, asked.attempt, left, MAX_FAILED)
 
     def _before(self, asked: Asked) -> _Answered | None:
         """Return the call that this one follows."""

@@ -4,7 +4,7 @@ Answers are decoded piece by piece: gzip and deflate by Python itself, br and zs
 for them, since without one it would not have requested them. Requests are complete, and decoded by cramjam, a
 dependency of ours, which needs the whole body; Codex sends them as zstd.
 
-A few bytes may unpack to gigabytes. So no step makes more than PIECE bytes at a time if its library has such a limit;
+A few bytes may unpack to gigabytes. So no step makes more than CHUNK_BYTES at a time if its library has such a limit;
 otherwise it gets only some bytes at a time.
 """
 
@@ -21,10 +21,8 @@ from typing import Any, Final
 from turnmill.limits import ENCODINGS
 
 Decode = Callable[[bytes], Iterator[bytes]]
-PIECE: Final = 65_536  # bytes
-FED: Final = (
-    32  # bytes at a time for a library without a limit: a block of zstd has at least four, and unpacks to 128 KB
-)
+CHUNK_BYTES: Final = 65_536
+FED: Final = 32  # bytes at a time, without a limit in the library: a block of zstd is at least 4, and unpacks to 128 KB
 FIRST_ROOM: Final = 64  # times the size of a body is allocated first: few bodies unpack to more
 
 
@@ -142,9 +140,9 @@ def _deflate() -> Decode:
 def _inflating(name: str, decompressor: Any) -> Decode:
     def inflate(chunk: bytes) -> Iterator[bytes]:
         piece = b""
-        while chunk or len(piece) == PIECE:  # after a full piece there may be more output
+        while chunk or len(piece) == CHUNK_BYTES:  # after a full piece there may be more output
             try:
-                piece = decompressor.decompress(chunk, PIECE)
+                piece = decompressor.decompress(chunk, CHUNK_BYTES)
             except zlib.error as problem:
                 raise _not_so(name, problem) from problem
             chunk = decompressor.unconsumed_tail

@@ -26,11 +26,11 @@ from turnmill.wires import WIRES
 Fields = dict[str, Any]
 SMALL_BYTES: Final = 100_000  # an event of this size as received always fits into a record
 ERROR_BYTES: Final = 65_536  # most bytes of a server's refusal that are kept
-LONGEST_ERROR: Final = 1_000  # characters
-NOTES: Final = 20  # most `left_out` events of one exchange
-AGAIN: Final = frozenset({408, 409, 425, 429})  # statuses after which clients retry, besides all from 500
-AGAIN_WITHIN: Final = 30.0  # seconds within which a client retries, plus the time that the server asks it to wait
-LONGEST_WAIT: Final = 120.0
+ERROR_CHARACTERS: Final = 1_000
+MAX_NOTES: Final = 20  # most `left_out` events of one exchange
+RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429})  # statuses after which clients retry, besides all from 500
+RETRY_WINDOW: Final = 30.0  # seconds within which a client retries, plus the time that the server asks it to wait
+MAX_RETRY_AFTER: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Exchange:
         self._kind = WIRES[dialect].kind
         self._secrets = in_body | credentials(headers or {})
         self._status = 0
-        self._wait = AGAIN_WITHIN
+        self._wait = RETRY_WINDOW
         self._decode: Decode | None = None
         self._stream: Decoder | None = None
         self._whole: list[bytes] = []
@@ -70,7 +70,7 @@ class Exchange:
     def answered(self, status: int, headers: Mapping[str, str]) -> list[Fields]:
         """Note status and headers of the answer; names of headers are in lower case."""
         self._status = status
-        self._wait = AGAIN_WITHIN + _retry_after(headers)
+        self._wait = RETRY_WINDOW + _retry_after(headers)
         wire = WIRES[self._dialect]
         reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of one event
         if self._is_good and (reads_objects or _is_stream(headers.get("content-type", ""), asked=self._streams)):
@@ -123,7 +123,7 @@ class Exchange:
             yield from self._close()
         if not self.is_over:
             name = error.partition(":")[0]
-            message = without_secrets(without_addresses(error), self._secrets)[:LONGEST_ERROR]
+            message = without_secrets(without_addresses(error), self._secrets)[:ERROR_CHARACTERS]
             self._trouble = name
             yield self._event("error", body={"type": name, "message": message})
 
@@ -151,7 +151,7 @@ class Exchange:
         if self.is_over:
             return Verdict("complete")
         if self._status and not self._is_good:
-            again = self._status in AGAIN or self._status >= 500 or self._status < 400
+            again = self._status in RETRIED_STATUSES or self._status >= 500 or self._status < 400
             return Verdict("error", self._wait if again else 0.0)
         if how == "cancelled":
             return Verdict("aborted")
@@ -232,7 +232,7 @@ class Exchange:
 
     def _left_out(self, lost: int, why: str) -> list[Fields]:
         self._notes += 1
-        return [self._event("left_out", bytes=lost, reason=why)] if self._notes <= NOTES else []
+        return [self._event("left_out", bytes=lost, reason=why)] if self._notes <= MAX_NOTES else []
 
     def _event(self, kind: str, **fields: Any) -> Fields:
         return {self._kind: f"turnmill.{kind}", **fields}
@@ -261,5 +261,5 @@ def _retry_after(headers: Mapping[str, str]) -> float:
         else:
             seconds = float(headers.get("retry-after", 0))
     except ValueError:  # a date
-        return LONGEST_WAIT if headers.get("retry-after") else 0.0
-    return min(max(seconds, 0.0), LONGEST_WAIT)
+        return MAX_RETRY_AFTER if headers.get("retry-after") else 0.0
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER)

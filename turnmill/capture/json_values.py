@@ -6,7 +6,7 @@ from typing import Final
 
 from turnmill.limits import JSON_VALUES
 
-PART: Final = 1_048_576  # bytes that are counted at a time, so that counting stops early if there are far too many
+CHUNK_BYTES: Final = 1_048_576  # counted at a time, so that counting stops early if there are far too many
 
 
 def too_many_values(data: bytes) -> bool:
@@ -21,8 +21,8 @@ def too_many_values(data: bytes) -> bool:
 
 def _more(data: bytes) -> bool:
     found = quotes = 0
-    for at in range(0, len(data), PART):
-        part = data[at : at + PART]
+    for at in range(0, len(data), CHUNK_BYTES):
+        part = data[at : at + CHUNK_BYTES]
         found += part.count(b",") + part.count(b"[") + part.count(b"{")
         quotes += part.count(b'"')
         if found > JSON_VALUES or quotes > 4 * JSON_VALUES:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 SITE: Final = str(Path(__file__).parent / "site")
-HEAD: Final = 2_000  # bytes of a script, for the line that says what runs it
+HEAD_BYTES: Final = 2_000  # of a script, for the line that says what runs it
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -23,7 +23,7 @@ def is_python(program: Path) -> bool:
         return True
     try:
         with program.open("rb") as file:
-            first, second, *_ = [*file.read(HEAD).split(b"\n"), b"", b""]
+            first, second, *_ = [*file.read(HEAD_BYTES).split(b"\n"), b"", b""]
     except OSError:  # executable, but not readable
         return False
     # Installers use the second line if the path of Python is too long for the first.

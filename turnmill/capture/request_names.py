@@ -19,7 +19,7 @@ from typing import Any, Final
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 
-LONGEST: Final = 200  # characters of an id
+MAX_ID_CHARACTERS: Final = 200  # of an id
 IN_METADATA: Final = ("thread_id", "conversation_id", "session_id", "chat_id")
 HEADERS: Final = (
     "conversation_id",  # Codex
@@ -92,4 +92,4 @@ def _session(user_id: Any) -> str | None:
 
 
 def _id(value: Any) -> str | None:
-    return value if isinstance(value, str) and 0 < len(value) <= LONGEST else None
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_ID_CHARACTERS else None

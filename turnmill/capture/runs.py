@@ -31,8 +31,8 @@ from turnmill.sdk_objects import LEFT_OUT
 from turnmill.stopping import RunStopped
 from turnmill.wires import WIRES, Wire
 
-PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each event
-END_WITHIN: Final = 2.0  # seconds for publishing queued events at the end
+BATCH_INTERVAL: Final = 0.01  # seconds that the queue may fill, so that a stream does not wake the loop for each event
+END_TIMEOUT: Final = 2.0  # seconds for publishing queued events at the end
 LACKING: Final = "error"  # the end of a run that lacks events, so that it is never shown as complete
 
 log = logging.getLogger("turnmill.publisher")
@@ -139,14 +139,14 @@ class Runs:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        """Publish queued events, for at most END_WITHIN; open runs end as aborted, since their program ends."""
+        """Publish queued events, for at most END_TIMEOUT; open runs end as aborted, since their program ends."""
         self._ending = True
         self._more.set()
         if self._task is not None:
             try:
-                await asyncio.wait_for(self._task, END_WITHIN)
+                await asyncio.wait_for(self._task, END_TIMEOUT)
             except TimeoutError:
-                log.warning("%d events were not published within %.0f s, and are lost", len(self._passing), END_WITHIN)
+                log.warning("%d events were not published within %.0f s, and are lost", len(self._passing), END_TIMEOUT)
         for run in self._open.values():
             try:
                 await run.end("aborted")
@@ -160,7 +160,7 @@ class Runs:
             await self._more.wait()
             self._more.clear()
             is_last = self._ending
-            await asyncio.sleep(0 if is_last else PAUSE)
+            await asyncio.sleep(0 if is_last else BATCH_INTERVAL)
             self._busy = bool(self._passing)
             self._passing.attend()
             while (note := self._passing.take()) is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # loaded before the first call
     from turnmill.settings import ClientSettings
 
 LOADED: Final = ("turnmill.delivery", "turnmill.run_info", "turnmill.spool")  # modules that a publisher loads later
-END_WITHIN: Final = 6.0  # seconds for publishing when the program ends
+END_TIMEOUT: Final = 6.0  # seconds for publishing when the program ends
 KEEP_AFTER: Final = 2.0  # of these, seconds to wait for the broker; then the rest stays in the spool
 
 Result = TypeVar("Result")
@@ -168,7 +168,7 @@ class Runtime:
             self._begun.set()
             await self._ending.wait()
 
-    def stop(self, within: float = END_WITHIN) -> None:
+    def stop(self, within: float = END_TIMEOUT) -> None:
         """Publish everything so far, for at most `within` seconds, and end the thread. Later calls are not captured."""
         self._broken = True
         if self._thread is None or not self._thread.is_alive():
@@ -181,7 +181,7 @@ class Runtime:
                 return
             self._thread.join(within)
 
-    def flush(self, within: float = END_WITHIN) -> None:
+    def flush(self, within: float = END_TIMEOUT) -> None:
         """See the function `flush`."""
         if self._thread is None or not self._thread.is_alive():
             return
@@ -228,7 +228,7 @@ def runtime() -> Runtime:
     return _of_process[0]
 
 
-def flush(within: float = END_WITHIN) -> None:
+def flush(within: float = END_TIMEOUT) -> None:
     """Wait until the broker or the spool has everything captured so far, for at most `within` seconds.
 
     For a server that is about to end, and for a function that is frozen between two requests.

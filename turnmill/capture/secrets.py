@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 MASK: Final = "***"
-SHORTEST: Final = 8  # characters; a shorter value, such as the `EMPTY` of servers without keys, may be any word
+MIN_CHARACTERS: Final = 8  # a shorter value, such as the `EMPTY` of servers without keys, may be any word
 SECRET_NAME: Final = re.compile("auth|key|token|cookie|secret|pass|sig|cred|code", re.IGNORECASE)
 BETWEEN: Final = re.compile(r"[\s;,]+")
 ADDRESS: Final = re.compile(r"(?<=://)[^\s/@'\"]*@|\?[^\s'\"]*")  # user and query of URLs in a text
@@ -47,7 +47,7 @@ def credentials(headers: Mapping[str, str]) -> frozenset[str]:
         for name, value in headers.items()
         if SECRET_NAME.search(name)
         for piece in _pieces(value)
-        if len(piece) >= SHORTEST
+        if len(piece) >= MIN_CHARACTERS
     )
 
 
@@ -77,7 +77,7 @@ def masked_settings(dialect: str, body: Any) -> tuple[Any, frozenset[str]]:
         name: value if name in (history, "output") else _masked(name, value, found, is_tool=name in TOOLS)
         for name, value in body.items()
     }
-    return masked, frozenset(one for one in found if len(one) >= SHORTEST)
+    return masked, frozenset(one for one in found if len(one) >= MIN_CHARACTERS)
 
 
 def _pieces(value: str) -> Iterator[str]:

@@ -15,8 +15,8 @@ from turnmill.envelope import encode, loads
 from turnmill.errors import InvalidRecord
 
 HEADER: Final = "turnmill-answered"
-LONGEST: Final = 4_000  # bytes of the header
-KEYS: Final = 4
+MAX_HEADER_BYTES: Final = 4_000  # of the header
+MAX_KEYS: Final = 4
 
 
 def headers(fact: Fact) -> list[tuple[str, bytes]]:
@@ -25,18 +25,18 @@ def headers(fact: Fact) -> list[tuple[str, bytes]]:
     if not keys:
         return []
     value = encode({"thread": fact.thread, "run": fact.run, "keys": keys, "after": fact.after})
-    return [(HEADER, value)] if len(value) <= LONGEST else []
+    return [(HEADER, value)] if len(value) <= MAX_HEADER_BYTES else []
 
 
 def fact_of(found: Sequence[tuple[str, bytes | None]], scope: str) -> Fact | None:
     """Return the fact in a record's headers; None if there is none. `scope`: the tenant that the record names."""
     value = next((value for name, value in found if name == HEADER), None)
-    if value is None or len(value) > LONGEST:
+    if value is None or len(value) > MAX_HEADER_BYTES:
         return None
     try:
         said = loads(value)
         keys = tuple(
-            bytes.fromhex(key["hash"]) if "hash" in key else str(key["response"]) for key in said["keys"][:KEYS]
+            bytes.fromhex(key["hash"]) if "hash" in key else str(key["response"]) for key in said["keys"][:MAX_KEYS]
         )
         thread, run, after = said["thread"], said["run"], said.get("after")
     except (InvalidRecord, KeyError, TypeError, ValueError, AttributeError):

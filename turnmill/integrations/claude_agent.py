@@ -27,7 +27,7 @@ from turnmill.integrations.claude_input import ClaudeInput, alone
 from turnmill.stopping import RunStopped, Stopping
 
 AGENT = "claude-code"  # the default of `agent_id`: the SDK does not say which agent it runs
-INTERRUPTED_WITHIN = 2.0  # seconds for the SDK's program to end its answer; else the messages of a query end without it
+INTERRUPT_TIMEOUT = 2.0  # seconds for the SDK's program to end its answer; else the messages of a query end without it
 
 Client = TypeVar("Client")
 
@@ -197,7 +197,7 @@ class _Spoken:
             task.add_done_callback(self._interrupted.discard)
         elif self._input is not None and self._input.is_open:
             self._input.stopping.tell(command)
-            asyncio.get_running_loop().call_later(INTERRUPTED_WITHIN, self.stopping.tell, command)
+            asyncio.get_running_loop().call_later(INTERRUPT_TIMEOUT, self.stopping.tell, command)
         else:
             self.stopping.tell(command)
 

@@ -36,7 +36,7 @@ except ImportError:  # making a plugin then raises CallerError
 
 DIALECT: Final = "google-adk"
 USER: Final = "user"
-CLOSED_WITHIN: Final = 4.0  # seconds; ADK waits for 5
+CLOSE_TIMEOUT: Final = 4.0  # seconds; ADK waits for 5
 
 Callback = Callable[..., Awaitable[None]]
 
@@ -179,7 +179,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
 
     async def close(self) -> None:
         """Publish the rest when the runner is closed, as by a server that is ending by a signal."""
-        await asyncio.to_thread(runtime().flush, CLOSED_WITHIN)
+        await asyncio.to_thread(runtime().flush, CLOSE_TIMEOUT)
 
     @_quiet
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:

@@ -25,7 +25,7 @@ from turnmill.capture.runtime import runtime
 from turnmill.control_record import AFTER_TURN, Command
 from turnmill.errors import CallerError
 from turnmill.integrations.langchain_calls import (
-    TOLD,
+    WIRE_KEYS,
     Call,
     Fields,
     Root,
@@ -215,7 +215,7 @@ class _Publishing:
         else:
             root = parent.root
             root.thread_id = root.thread_id or thread_named(metadata) or thread_configured()
-        told = {key: metadata[key] for key in TOLD if key in metadata}
+        told = {key: metadata[key] for key in WIRE_KEYS if key in metadata}
         above = None if parent is None else str(parent_id)
         call = self._calls[run_id] = Call(root, name, above, told, inputs)
         return call

@@ -11,7 +11,7 @@ from turnmill.capture.runs import PassingRun
 
 NODE: Final = "langgraph_node"  # key in the metadata: the node of a graph
 TASK: Final = "langgraph_checkpoint_ns"  # key in the metadata: the node's task, with its graph
-TOLD: Final = (NODE, TASK, "langgraph_step", "langgraph_path", "checkpoint_id")  # keys that the wire reads
+WIRE_KEYS: Final = (NODE, TASK, "langgraph_step", "langgraph_path", "checkpoint_id")  # keys that the wire reads
 THREADS: Final = ("thread_id", "session_id", "conversation_id")  # by which LangSmith's metadata name a thread
 
 Fields = dict[str, Any]

@@ -11,8 +11,8 @@ from uuid import uuid4
 import orjson
 
 REQUEST_BYTES: Final = 256 * 1024  # most bytes of a request in a run's first record
-BESIDE_BYTES: Final = 4 * 1024  # most bytes of each other field besides the messages, if a request is too large
-MOST: Final = 20_000  # runs that are remembered
+FIELD_BYTES: Final = 4 * 1024  # most bytes of each other field besides the messages, if a request is too large
+MAX_RUNS: Final = 20_000  # runs that are remembered
 
 Scope = MutableMapping[str, Any]
 
@@ -59,7 +59,7 @@ class RunInputs:
     The newest 20,000 runs are remembered.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_RUNS) -> None:
         self._most = most
         self._named: OrderedDict[tuple[str | None, str, str], int] = OrderedDict()
 
@@ -93,5 +93,5 @@ def kept(body: Any) -> Any:
         return None
     answers = [n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
     newest = {"messages": messages[answers[-1] :] if answers else messages}
-    beside = {key: value for key, value in body.items() if len(orjson.dumps(value)) <= BESIDE_BYTES}
+    beside = {key: value for key, value in body.items() if len(orjson.dumps(value)) <= FIELD_BYTES}
     return next((one for one in ({**body, **newest}, beside | newest) if len(orjson.dumps(one)) <= REQUEST_BYTES), None)

@@ -24,7 +24,7 @@ LOGGERS: Final = (
 # to reach a collector.
 QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins", "opentelemetry")
 REPEAT_AFTER: Final = 60.0  # seconds
-REMEMBERED: Final = 1_000  # different lines; then all are forgotten
+MAX_LINES: Final = 1_000  # different lines; then all are forgotten
 AWAY: Final = (  # texts by which to recognize the lines about a broker that does not answer
     *("Unable connect", "Unable to update metadata", "Unable to request metadata", "NodeNotReady"),
     *("KafkaConnectionError", "Marking the coordinator dead"),
@@ -87,7 +87,7 @@ class Chatter(logging.Filter):
             return False
         away = not ours and any(words in text for words in AWAY)
         now, line = time.monotonic(), ("away", "") if away else (record.name, text if ours else str(record.msg))
-        if len(self._last) >= REMEMBERED:
+        if len(self._last) >= MAX_LINES:
             self._last.clear()
             self._dropped.clear()
         if now - self._last.get(line, -REPEAT_AFTER) < REPEAT_AFTER:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from io import BytesIO
 
 METADATA, VERSION = 3, 2
-MAX_ANSWER = 1 << 20
+MAX_ANSWER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def ask(address: str, timeout: float = 1.0) -> Answer | None:
             connection.sendall(struct.pack(">i", len(body)) + body)
             stream = connection.makefile("rb")
             (size,) = struct.unpack(">i", stream.read(4))
-            return _parse(stream.read(size)) if 0 < size <= MAX_ANSWER else None
+            return _parse(stream.read(size)) if 0 < size <= MAX_ANSWER_BYTES else None
     except (OSError, struct.error, UnicodeDecodeError):
         return None
 

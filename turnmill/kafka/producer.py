@@ -23,8 +23,8 @@ from turnmill.kafka.client_log import RARELY, client_log
 from turnmill.kafka.refusal import refusal
 from turnmill.settings import ClientSettings
 
-CONNECT_WITHIN: Final = 10.0  # seconds
-TOPIC_WITHIN: Final = 3.0  # seconds until the queried broker knows a topic that has just been created
+CONNECT_TIMEOUT: Final = 10.0  # seconds
+TOPIC_TIMEOUT: Final = 3.0  # seconds until the queried broker knows a topic that has just been created
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 512 * 1024  # of one partition's batch in a produce request
 REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # permanent: a retry would fail again
@@ -75,10 +75,10 @@ async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
     wrong = f"no Kafka broker answers at {brokers}: start one (`turnmill up`), or set TURNMILL_BROKERS"
     try:
         with client_log(RARELY):
-            async with asyncio.timeout(CONNECT_WITHIN):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
                 await producer.start()
         wrong = f"{brokers} has no topic {topic}: `turnmill topics apply` creates it"
-        async with asyncio.timeout(TOPIC_WITHIN):
+        async with asyncio.timeout(TOPIC_TIMEOUT):
             await producer.partitions_for(topic)
     except (KafkaError, OSError, TimeoutError) as error:
         await _disconnect(producer)

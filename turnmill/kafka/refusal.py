@@ -26,7 +26,7 @@ from turnmill.kafka.client import client_options
 from turnmill.kafka.probe import host_port
 from turnmill.settings import ClientSettings
 
-ANSWER: Final = 5.0  # seconds
+ANSWER_TIMEOUT: Final = 5.0  # seconds
 TLS_ALERT: Final = 0x1503  # the first bytes of a TLS alert, which a Kafka client takes for the length of a response
 # X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH, X509_V_ERR_CERT_HAS_EXPIRED
 OTHER_NAME: Final = (62, 64)
@@ -60,7 +60,7 @@ class _NoMetadata(Exception):
 async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
     """Return host:port of each broker of the cluster, by a connection just for this."""
     host, port = host_port(address)
-    connection = await create_conn(host, port, request_timeout_ms=int(ANSWER * 1000), **options)
+    connection = await create_conn(host, port, request_timeout_ms=int(ANSWER_TIMEOUT * 1000), **options)
     try:
         metadata = await connection.send(MetadataRequest([]))
         if not metadata.brokers:

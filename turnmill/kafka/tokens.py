@@ -22,10 +22,10 @@ from typing import Any, Final
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import AuthenticationFailedError
 
-ANSWER_WITHIN: Final = 10.0  # seconds
-MAX_ANSWER: Final = 1 << 20
-USED_OF_LIFE: Final = 0.8  # of a token's lifetime; then a new one is requested
-DEFAULT_LIFE: Final = 60.0  # seconds, if the endpoint does not say when the token expires
+ANSWER_TIMEOUT: Final = 10.0  # seconds
+MAX_ANSWER_BYTES: Final = 1 << 20
+REFRESH_AFTER: Final = 0.8  # of a token's lifetime; then a new one is requested
+DEFAULT_LIFETIME: Final = 60.0  # seconds, if the endpoint does not say when the token expires
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
@@ -77,7 +77,7 @@ class ClientCredentials:
                 asked = time.monotonic()
                 answer = self._ask()
                 self._token = str(answer["access_token"])
-                self._renew_at = asked + USED_OF_LIFE * _seconds(answer.get("expires_in"))
+                self._renew_at = asked + REFRESH_AFTER * _seconds(answer.get("expires_in"))
             return self._token
 
     def _ask(self) -> dict[str, Any]:
@@ -88,8 +88,8 @@ class ClientCredentials:
         request = urllib.request.Request(self.url, urllib.parse.urlencode(form).encode(), headers)  # noqa: S310  # the settings allow http and https only
         opener = urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=self.tls))
         try:
-            with opener.open(request, timeout=ANSWER_WITHIN) as response:
-                answer = json.loads(response.read(MAX_ANSWER))
+            with opener.open(request, timeout=ANSWER_TIMEOUT) as response:
+                answer = json.loads(response.read(MAX_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
             raise AuthenticationFailedError(
                 f"the token endpoint {self.url} answers {error.code} {error.reason}"
@@ -113,4 +113,4 @@ def _seconds(value: object) -> float:
     try:
         return max(0.0, float(str(value)))
     except ValueError:
-        return DEFAULT_LIFE
+        return DEFAULT_LIFETIME

@@ -26,7 +26,7 @@ from turnmill.wires import WIRES, box
 VERSION: Final = 1  # of a fixture
 DONE: Final = box("[DONE]")
 LEFT_OUT: Final = "turnmill.left_out"  # a capture could not keep a part of the answer
-OURS: Final = "turnmill."  # prefix of the types of our own events, which no provider sends
+OWN_PREFIX: Final = "turnmill."  # prefix of the types of our own events, which no provider sends
 BROKEN: Final = 500  # the status of a failure of unknown status, if the client asks for a whole answer
 
 Timed = tuple[int, Any]  # milliseconds since the request, and the event
@@ -140,7 +140,7 @@ def _timed(envelopes: Sequence[Fields]) -> list[Timed]:
 
 def _with_events(call: Call, events: Sequence[Timed]) -> Call:
     kind, begin = WIRES[call.dialect].kind, events[0][0]
-    heard = [(max(0, at - begin), event) for at, event in events if not str(event.get(kind)).startswith(OURS)]
+    heard = [(max(0, at - begin), event) for at, event in events if not str(event.get(kind)).startswith(OWN_PREFIX)]
     failures = [event for _, event in events if event.get(kind) == ERROR]
     left_out = any(event.get(kind) == LEFT_OUT for _, event in events)
     if left_out or not (heard or failures):

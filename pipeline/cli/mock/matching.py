@@ -22,7 +22,7 @@ from turnmill.capture.normal import NormalMessage, messages
 from turnmill.capture.secrets import masked_settings
 
 STREAMING: Final = frozenset({"stream", "stream_options"})  # not compared: an answer is available in either form
-SHOWN: Final = 160  # characters of a text that a message quotes
+EXCERPT_CHARACTERS: Final = 160  # of a text that a message quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,14 @@ def _differing(before: Fields, after: Fields) -> Any:
 def _apart(was: str, now: str) -> tuple[str, str]:
     """Return two texts, shortened to where they differ."""
     same = next((n for n, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
-    begin = max(0, same - SHOWN // 4)
+    begin = max(0, same - EXCERPT_CHARACTERS // 4)
     cut: Callable[[str], str] = partial(_cut, begin=begin)
     return cut(was), cut(now)
 
 
 def _cut(text: str, begin: int = 0) -> str:
-    shown = text[begin : begin + SHOWN]
-    return f"{'…' if begin else ''}{shown}{'…' if len(text) > begin + SHOWN else ''}"
+    shown = text[begin : begin + EXCERPT_CHARACTERS]
+    return f"{'…' if begin else ''}{shown}{'…' if len(text) > begin + EXCERPT_CHARACTERS else ''}"
 
 
 def _shown(one: NormalMessage) -> str:

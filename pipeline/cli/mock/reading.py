@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from pipeline.cli.mock.calls import Call, as_recorded, calls_of
-from pipeline.cli.threads import find_thread
+from pipeline.cli.stored_threads import find_thread
 from pipeline.kafka.reading import bounds_of, offsets_at, partition_of, read, reader
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore

@@ -22,7 +22,7 @@ from yarl import URL
 
 from pipeline.cli.programs.addresses import LOCAL
 from pipeline.gateway.proxy.client import reason, session
-from pipeline.gateway.proxy.passed_headers import HOP, OURS, of_call
+from pipeline.gateway.proxy.passed_headers import HOP, OWN_PREFIX, of_call
 from turnmill.capture import refusal
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.providers import APIS, Known, Providers
@@ -223,7 +223,7 @@ def _upward(request: web.BaseRequest) -> CIMultiDict[str]:
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()
-        if name.lower() not in named and not name.lower().startswith(OURS)
+        if name.lower() not in named and not name.lower().startswith(OWN_PREFIX)
     )
     if not request.content.at_eof() and "content-length" in request.headers:  # the body passes unchanged
         headers["Content-Length"] = request.headers["content-length"]

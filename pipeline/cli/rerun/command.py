@@ -16,7 +16,7 @@ import click
 
 from pipeline.cli.output import wide_console
 from pipeline.cli.rerun.comparing import Score, scored, scorer, side_by_side, summary
-from pipeline.cli.threads import FILTERS, filters, find_thread
+from pipeline.cli.stored_threads import FILTERS, filters, find_thread
 from pipeline.gateway.proxy.client import session
 from pipeline.gateway.rerun.answers import Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
@@ -29,7 +29,7 @@ from topics import json_text
 from turnmill.errors import CallerError
 from turnmill.publisher import Publisher
 
-AT_ONCE: Final = 4  # concurrent requests to a provider
+CONCURRENCY: Final = 4  # concurrent requests to a provider
 
 
 @click.command(short_help="Send the request of an answer again, with changes.")
@@ -135,7 +135,7 @@ async def _some(
 
 
 async def _asked(found: Sequence[Chosen], settings: Settings, score: Score | None, *, published: bool) -> list[Pair]:
-    room = asyncio.Semaphore(AT_ONCE)
+    room = asyncio.Semaphore(CONCURRENCY)
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(session(trust_env=True))
         publisher = await stack.enter_async_context(Publisher(settings)) if published else None

@@ -19,7 +19,7 @@ from topics.json_text import Fields
 from turnmill.errors import CallerError
 
 FUNCTION: Final = re.compile(r"[\w.]+:\w+")
-SCORED_WITHIN: Final = 120.0  # seconds
+SCORE_TIMEOUT: Final = 120.0  # seconds
 
 Score = Callable[[Fields], Any]
 
@@ -52,12 +52,12 @@ async def scored(score: Score, pair: Fields) -> float:
 async def _by_command(command: Sequence[str], given: Fields) -> str:
     try:
         child = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1)
-        out, _ = await asyncio.wait_for(child.communicate(json_text.dumps(given).encode()), SCORED_WITHIN)
+        out, _ = await asyncio.wait_for(child.communicate(json_text.dumps(given).encode()), SCORE_TIMEOUT)
     except OSError as error:
         raise CallerError(f"--scorer: {command[0]} can't be started: {error.strerror}") from None
     except TimeoutError:
         child.kill()
-        raise CallerError(f"--scorer: it said nothing for {SCORED_WITHIN:.0f} s") from None
+        raise CallerError(f"--scorer: it said nothing for {SCORE_TIMEOUT:.0f} s") from None
     if child.returncode:
         raise CallerError(f"--scorer: it ended with status {child.returncode}")
     return out.decode().strip()

@@ -20,7 +20,7 @@ from topics.json_text import Fields
 
 META: Final = "meta:ag_ui"  # of parts, prompts and turns: the wire's fields beyond ThreadProtocol, by its own names
 
-MANY: Final = 256  # deltas of one part that are joined: as separate short texts they take three times the memory
+JOIN_AFTER: Final = 256  # deltas of one part that are joined: as separate short texts they take three times the memory
 SNAKE: Final = {
     "messageId": "message_id",
     "toolCallId": "tool_call_id",

@@ -8,7 +8,17 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Stretch, Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.ag_ui.content import call_fields
-from pipeline.dialects.ag_ui.stream import MANY, SNAKE, Item, Stream, get, note, stream_of, text_of, unknown_fields
+from pipeline.dialects.ag_ui.stream import (
+    JOIN_AFTER,
+    SNAKE,
+    Item,
+    Stream,
+    get,
+    note,
+    stream_of,
+    text_of,
+    unknown_fields,
+)
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
@@ -264,5 +274,5 @@ def _thought_id(stream: Stream, event: Fields) -> str:
 
 def _append(part: Part, delta: str) -> None:
     part.chunks.append(delta)
-    if len(part.chunks) % MANY == 0:
+    if len(part.chunks) % JOIN_AFTER == 0:
         part.compact()

@@ -31,7 +31,7 @@ from typing import Final
 
 from pipeline.dialects.anthropic.copilot_message import answer, blocks, content, result
 from pipeline.dialects.model_calls import REQUEST
-from pipeline.dialects.transcript import HELD, MAIN, Homes, RunEvent, RunOpened, RunOver, Step
+from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -225,7 +225,7 @@ class Copilot:
         if chain.open and chain.asked is not None:
             yield from self._said(chain, event)
         else:
-            chain.later = [*chain.later, event][-HELD:]
+            chain.later = [*chain.later, event][-MAX_HELD_LINES:]
 
     def _said(self, chain: Chain, event: Fields, at: int | None = None, *, ends: bool = False) -> Iterator[Step]:
         if not chain.copied:

@@ -16,9 +16,9 @@ from pipeline.dialects.anthropic.keys import META
 from pipeline.dialects.exports import OwnIds, call_id, spoken, tool_name
 from topics import json_text
 from topics.json_text import Fields
+from topics.part_kinds import ANSWERS, CALLS
 
-RESULTS: Final = frozenset({"tool-return", "retry-prompt"})
-OWN: Final = "anthropic"
+PROVIDER: Final = "anthropic"
 # Source types of images and documents, and the key of each one's content.
 SOURCES: Final = {"base64": "data", "url": "url", "file": "file_id", "text": "data", "content": "content"}
 
@@ -32,7 +32,7 @@ def messages(document: Fields) -> list[Fields]:
             if kind == "asked":
                 _say(found, "user", _asked(parts))
                 continue
-            own = META in said or said.get("provider_name") == OWN
+            own = META in said or said.get("provider_name") == PROVIDER
             _say(found, "assistant", [block for part in parts for block in _answered(part, own=own)])
             _say(found, "user", [_result(part) for part in parts if _is_foreign_result(part)])
     paired = _apart(_paired(found))
@@ -59,7 +59,7 @@ def _asked(parts: Any) -> list[Fields]:
     found: list[Fields] = []
     for part in parts:
         kind = part.get("part_kind")
-        if kind in RESULTS and (kind == "tool-return" or part.get("tool_name")):
+        if kind in ANSWERS and (kind == "tool-return" or part.get("tool_name")):
             found.append(_result(part))
         elif kind in ("user-prompt", "retry-prompt"):
             found += _words(part)
@@ -87,7 +87,7 @@ def _answered(part: Fields, *, own: bool) -> Iterator[Fields]:
             yield {"type": "text", "text": part["content"], **meta}
     elif kind == "thinking":
         yield from _thought(part)
-    elif kind in ("tool-call", "builtin-tool-call"):
+    elif kind in CALLS:
         named = {
             "id": call_id(part.get("tool_call_id")),
             "name": tool_name(part.get("tool_name")),
@@ -102,7 +102,7 @@ def _answered(part: Fields, *, own: bool) -> Iterator[Fields]:
 
 def _thought(part: Fields) -> Iterator[Fields]:
     signature = part.get("signature")
-    if not signature or not (META in part or part.get("provider_name") == OWN):
+    if not signature or not (META in part or part.get("provider_name") == PROVIDER):
         return
     if part.get("thinking_id") == REDACTED:
         yield {"type": REDACTED, "data": signature}

@@ -17,7 +17,7 @@ FINISH_REASONS: Final = {
     "end_turn": "stop",
     "stop_sequence": "stop",
 }
-BESIDE: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
+READ_KEYS: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
 UNCACHED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -69,7 +69,7 @@ class Answer:
         """Apply `message_delta`: stop reason and usage; a null count leaves the previous one."""
         reason = delta.get("stop_reason")
         self.stop_reason = reason if isinstance(reason, str) else None
-        note(self.response.fields, {key: value for key, value in delta.items() if key not in BESIDE})
+        note(self.response.fields, {key: value for key, value in delta.items() if key not in READ_KEYS})
         if isinstance(usage, dict):
             self.usage |= {key: value for key, value in usage.items() if value is not None}
 

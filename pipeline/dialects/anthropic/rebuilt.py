@@ -9,6 +9,7 @@ from pipeline.dialects.anthropic.blocks import REDACTED
 from pipeline.dialects.anthropic.keys import META
 from pipeline.dialects.text_pieces import INVALID, args_text, pieces
 from topics.json_text import Fields
+from topics.part_kinds import CALLS
 
 REASONS: Final = {"length": "max_tokens", "content_filter": "refusal", "stop": "end_turn"}
 # Blocks whose text comes in deltas: type -> the key of the block, the type of the delta.
@@ -81,7 +82,7 @@ def _block(part: Fields) -> Fields:
         if part.get("thinking_id") == REDACTED:
             return {**meta, "type": REDACTED, "data": part.get("signature", "")}
         return {"type": "thinking", "thinking": content, "signature": part.get("signature", ""), **meta}
-    if kind in ("tool-call", "builtin-tool-call"):
+    if kind in CALLS:
         named = {"id": part["tool_call_id"], "name": part["tool_name"], "input": _input(part.get("args"))}
         return {"type": "tool_use" if kind == "tool-call" else "server_tool_use", **meta, **named}
     if kind == "builtin-tool-return":

@@ -35,7 +35,7 @@ from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.dialects.anthropic.keys import META as OF_BLOCK
 from pipeline.dialects.claude_code import lines, partials, prompts
 from pipeline.dialects.claude_code import session as sessions
-from pipeline.dialects.claude_code.session import OWN, Session, Thread
+from pipeline.dialects.claude_code.session import PREFIX, Session, Thread
 from pipeline.dialects.claude_code.usage import settle
 from topics.json_text import Fields
 
@@ -73,7 +73,7 @@ def system(builder: Builder, event: Fields) -> None:
             session.agents[call_id] = event["subagent_type"]
         if isinstance(event.get("status"), str):
             session.tasks[call_id] = event["status"]
-    builder.system(f"{OWN}{kind}", data)
+    builder.system(f"{PREFIX}{kind}", data)
 
 
 def result(builder: Builder, event: Fields) -> None:
@@ -94,7 +94,7 @@ def result(builder: Builder, event: Fields) -> None:
     texts = [part.fields["content"] for part in (last.parts if last else ()) if part.fields.get("part_kind") == "text"]
     if texts and data.get("result") in (texts[-1], "".join(texts)):
         del data["result"]  # it is the answer
-    builder.system(f"{OWN}result", {"subtype": kind, **data})
+    builder.system(f"{PREFIX}result", {"subtype": kind, **data})
     builder.ended = "complete" if kind == "success" and not failed else _failure(event)
     if builder.ended != "complete":
         told = [event.get("result"), *(event["errors"] if isinstance(event.get("errors"), list) else ())]
@@ -107,19 +107,19 @@ def control_request(builder: Builder, event: Fields) -> None:
     if asked["subtype"] in CONTROLS:
         session: Session = builder.scratch
         session.asked.add(name)
-        builder.system(f"{OWN}control_request", _said(event))
+        builder.system(f"{PREFIX}control_request", _said(event))
 
 
 def control_response(builder: Builder, event: Fields) -> None:
     """Keep the response to such a request."""
     session: Session = builder.scratch
     if event["response"]["request_id"] in session.asked:
-        builder.system(f"{OWN}control_response", _said(event))
+        builder.system(f"{PREFIX}control_response", _said(event))
 
 
 def beside(builder: Builder, event: Fields) -> None:
     """Add a line as a system message of its own type."""
-    builder.system(f"{OWN}{event['type']}", _said(event))
+    builder.system(f"{PREFIX}{event['type']}", _said(event))
 
 
 def title(builder: Builder, event: Fields) -> None:
@@ -217,7 +217,7 @@ def _init(builder: Builder, session: Session, event: Fields, data: Fields) -> No
         context.external_id = event["session_id"]
     if data != session.init:
         session.init = data
-        builder.system(f"{OWN}init", {**data, "session_id": event.get("session_id")})
+        builder.system(f"{PREFIX}init", {**data, "session_id": event.get("session_id")})
 
 
 def _failure(event: Fields) -> End:

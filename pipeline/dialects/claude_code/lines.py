@@ -10,10 +10,11 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.claude_code.blocks import part_of
 from pipeline.dialects.claude_code.prompts import prompts
-from pipeline.dialects.claude_code.session import META, OWN, Session, Thread, name_of, thread_of
+from pipeline.dialects.claude_code.session import META, PREFIX, Session, Thread, name_of, thread_of
 from pipeline.dialects.claude_code.usage import INPUT, normal
 from pipeline.dialects.notes import note_under
 from topics.json_text import Fields
+from topics.part_kinds import CALLS
 
 SYNTHETIC: Final = "<synthetic>"
 COMMANDS: Final = ("<local-command-", "<command-name>", "<command-message>", "<bash-")
@@ -85,7 +86,7 @@ def user(builder: Builder, event: Fields) -> None:
     if not said:
         return
     if event.get("isSynthetic") is True or (event.get("isMeta") is True) or _is_command(said):
-        thread.builder.system(f"{OWN}note", {"content": content, **beside})
+        thread.builder.system(f"{PREFIX}note", {"content": content, **beside})
     else:
         _ask(thread, said, beside, is_beside_results=bool(results))
 
@@ -153,7 +154,7 @@ def _place(thread: Thread, response: Message, fields: Fields) -> None:
         thread.awaited.remove(begun)
     begun.fields, begun.done = fields, True
     begun.chunks.clear()
-    if kind in ("tool-call", "builtin-tool-call"):
+    if kind in CALLS:
         thread.builder.calls[str(call_id)] = (response, begun)
     elif kind == "builtin-tool-return" and call_id in thread.builder.calls:
         fields["tool_name"] = thread.builder.calls[call_id][1].fields["tool_name"]

@@ -17,7 +17,7 @@ from topics.json_text import Fields
 from turnmill.identity import thread_uuid
 
 META: Final = "meta:claude-code"
-OWN: Final = "custom:claude-code."
+PREFIX: Final = "custom:claude-code."
 AGENT: Final = "agent"  # of a sub-agent whose type is on no line
 
 
@@ -138,5 +138,5 @@ def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thre
     child.links.append({"thread_id": parent_id, "relation": "spawned_from", "metadata": {"tool_call_id": name}})
     builder.children.append(child)
     holder.builder.at = builder.at
-    holder.builder.system(f"{OWN}subagent", {"tool_call_id": name, "thread_id": thread_id, "agent": kind})
+    holder.builder.system(f"{PREFIX}subagent", {"tool_call_id": name, "thread_id": thread_id, "agent": kind})
     return Thread(name, child)

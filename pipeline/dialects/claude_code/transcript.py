@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.dialects.claude_code.lines import ENDING
-from pipeline.dialects.transcript import HELD, MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
+from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -101,7 +101,7 @@ class Session:
         if chain.run is not None and not chain.copied:
             yield RunEvent(chain.name, event, self._at, _ends(line))
         elif chain.run is None or uuid is None:
-            chain.held = [*chain.held, event][-HELD:]
+            chain.held = [*chain.held, event][-MAX_HELD_LINES:]
 
     def _chain(self, line: Fields) -> Chain:
         """Return the conversation of a line; a sub-agent's in its session's file begins with a line of its own."""

@@ -10,9 +10,9 @@ from pipeline.dialects.claude_code.session import Thread
 from pipeline.turns import tokens
 from topics.json_text import Fields
 
-READ: Final = "cache_read_input_tokens"
+CACHE_READ: Final = "cache_read_input_tokens"
 WRITTEN: Final = "cache_creation_input_tokens"
-INPUT: Final = ("input_tokens", READ, WRITTEN)
+INPUT: Final = ("input_tokens", CACHE_READ, WRITTEN)
 
 
 def normal(usage: Any) -> Fields:
@@ -23,8 +23,8 @@ def normal(usage: Any) -> Fields:
     found: Fields = {"input_tokens": sum(known.values())} if known else {}
     if _is_count(usage.get("output_tokens")):
         found["output_tokens"] = usage["output_tokens"]
-    if known.get(READ):
-        found["cache_read_tokens"] = known[READ]
+    if known.get(CACHE_READ):
+        found["cache_read_tokens"] = known[CACHE_READ]
     if known.get(WRITTEN):
         found["cache_write_tokens"] = known[WRITTEN]
     match usage.get("output_tokens_details"):

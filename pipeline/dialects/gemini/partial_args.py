@@ -15,7 +15,7 @@ from topics.json_text import Fields
 
 STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
-MOST: Final = 10_000  # the largest list index: a path must not make us fill memory
+MAX_INDEX: Final = 10_000  # the largest list index: a path must not make us fill memory
 
 
 def put(args: Fields, piece: Fields) -> None:
@@ -48,7 +48,7 @@ def _steps(path: Any) -> list[str | int]:
     at = 1
     while at < len(path):
         match = STEP.match(path, at)
-        if match is None or (match[2] is not None and int(match[2][:6]) >= MOST):
+        if match is None or (match[2] is not None and int(match[2][:6]) >= MAX_INDEX):
             raise Violation(f"'jsonPath' is a path, got {path!r:.80}")
         name = next((group for group in (match[1], match[3], match[4]) if group is not None), "")
         found.append(int(match[2]) if match[2] is not None else name)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.dialects.model_calls import REQUEST
-from pipeline.dialects.transcript import HELD, MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
+from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -100,7 +100,7 @@ class Chat:
             if self._open:
                 yield from self._said(event)
             else:
-                self._later = [*self._later, event][-HELD:]
+                self._later = [*self._later, event][-MAX_HELD_LINES:]
 
     def _begin(self, run: str, parts: list[Fields]) -> Iterator[Step]:
         yield from self._end()

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from pipeline.dialects.google_adk.event import IDENTITY, USER
 from pipeline.dialects.google_adk.export_parts import call_fields, part_of, prompt_parts, return_part
-from pipeline.dialects.google_adk.facts import OWN
+from pipeline.dialects.google_adk.facts import PREFIX
 from pipeline.dialects.google_adk.parts import CODE, META
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
+from topics.part_kinds import ANSWERS
 
-ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
 # Fields of a response's `meta:adk` that an Event has; keys added by others are not exported.
 KEPT: Final = frozenset(
     {
@@ -113,8 +113,8 @@ def _act(found: list[Fields], message: Fields) -> None:
     data = message.get("event_data")
     if kind == "handoff" and isinstance(data, dict):
         action = {"transferToAgent": data.get("to")}
-    elif kind.startswith(OWN) and kind.removeprefix(OWN) in ACTIONS:
-        action = {kind.removeprefix(OWN): data}
+    elif kind.startswith(PREFIX) and kind.removeprefix(PREFIX) in ACTIONS:
+        action = {kind.removeprefix(PREFIX): data}
     else:
         return
     if not found or found[-1].get("id") != identity["id"]:

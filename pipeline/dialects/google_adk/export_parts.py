@@ -7,6 +7,7 @@ from typing import Any, Final
 from pipeline.dialects.google_adk.parts import CODE, META, SIGNATURE
 from topics import json_text
 from topics.json_text import Fields
+from topics.part_kinds import CALLS
 
 USAGE: Final = {
     "input_tokens": "promptTokenCount",
@@ -30,7 +31,7 @@ def part_of(part: Fields, *, is_own: bool) -> list[Fields]:
         return [
             _restored({"executableCode": {"id": part.get("tool_call_id"), **_object(part.get("args"))}, **signed}, part)
         ]
-    if kind in ("tool-call", "builtin-tool-call"):
+    if kind in CALLS:
         call = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "args": _object(part.get("args"))}
         meta = part.get(META) or {}
         call |= {key: meta[key] for key in ("willContinue",) if key in meta}

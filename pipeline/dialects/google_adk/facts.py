@@ -14,7 +14,7 @@ from pipeline.dialects.speakers import hand_off
 from topics import json_text
 from topics.json_text import Fields
 
-OWN: Final = "custom:google-adk."
+PREFIX: Final = "custom:google-adk."
 AUTH: Final = "requestedAuthConfigs"  # contains client secrets
 IN_RETURN: Final = frozenset({"skipSummarization", "setModelResponse"})  # repeated in the return, or without content
 
@@ -49,9 +49,9 @@ def _actions(event: Event) -> Iterator[tuple[str, Any]]:
         if name == "transferToAgent" and isinstance(value, str):
             yield "handoff", {"from": event.author, "to": value}
         elif name == AUTH:
-            yield OWN + name, {"tool_call_ids": sorted(value) if isinstance(value, dict) else []}
+            yield PREFIX + name, {"tool_call_ids": sorted(value) if isinstance(value, dict) else []}
         elif name not in IN_RETURN:
-            yield OWN + name, value
+            yield PREFIX + name, value
 
 
 def _sources(event: Event) -> Iterator[tuple[str, Any]]:
@@ -83,7 +83,7 @@ def _rest(event: Event) -> Iterator[tuple[str, Any]]:
     """Yield the facts of an event without parts; with parts, the message contains them."""
     rest = {key: value for key, value in event.said.items() if key not in SILENT and value not in ([], {})}
     if rest and not event.parts:
-        yield f"{OWN}event", rest
+        yield f"{PREFIX}event", rest
 
 
 def _error(event: Event, memory: Memory) -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ from pipeline.dialects.google_adk.spelling import spelled
 from pipeline.dialects.history import MessagePlace, exchanges
 from topics.json_text import Fields
 
-SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in JavaScript and Java milliseconds
+MAX_SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in JavaScript and Java milliseconds
 
 
 def split(messages: Messages) -> list[Messages]:
@@ -57,9 +57,9 @@ def _event(message: Fields) -> Fields:
 
 def _at(said: Fields) -> int | None:
     stamp: Any = said.get("timestamp")
-    if not isinstance(stamp, int | float) or isinstance(stamp, bool) or not 0 < stamp < SECONDS * 1000:
+    if not isinstance(stamp, int | float) or isinstance(stamp, bool) or not 0 < stamp < MAX_SECONDS * 1000:
         return None
-    return int(stamp * 1000 if stamp < SECONDS else stamp)
+    return int(stamp * 1000 if stamp < MAX_SECONDS else stamp)
 
 
 READER: Final = Reader(split, fill, time)

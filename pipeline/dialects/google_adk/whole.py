@@ -15,8 +15,8 @@ from pipeline.dialects.speakers import speaker
 from pipeline.turns import tokens
 from topics.json_text import Fields
 
-BESIDE: Final = frozenset({"content", "partial", "actions", "usageMetadata", "modelVersion"})
-WHO: Final = ("author", "branch")
+READ_KEYS: Final = frozenset({"content", "partial", "actions", "usageMetadata", "modelVersion"})
+AUTHOR_KEYS: Final = ("author", "branch")
 
 
 def say(builder: Builder, event: Event) -> None:
@@ -88,7 +88,7 @@ def spend(builder: Builder, event: Event) -> None:
 
 def _is_of(message: Message, event: Event) -> bool:
     said = message.fields.get(META)
-    return message.closed and said is not None and all(said.get(key) == event.said.get(key) for key in WHO)
+    return message.closed and said is not None and all(said.get(key) == event.said.get(key) for key in AUTHOR_KEYS)
 
 
 def _response_parts(memory: Memory, event: Event, parts: dict[int, Fields]) -> list[Fields]:
@@ -117,7 +117,7 @@ def _response_fields(builder: Builder, event: Event) -> Fields:
 
 def _beside(event: Event) -> Fields:
     """Return the other fields of an Event; empty lists and objects are left out."""
-    rest = {key: value for key, value in event.said.items() if key not in BESIDE}
+    rest = {key: value for key, value in event.said.items() if key not in READ_KEYS}
     return {key: value for key, value in rest.items() if value not in ([], {})}
 
 

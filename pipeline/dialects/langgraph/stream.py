@@ -15,9 +15,9 @@ from pipeline.dialects.langgraph.merge import added, is_run_id
 from pipeline.dialects.langgraph.shapes import message_of
 from topics.json_text import Fields
 
-MANY: Final = 256  # texts from which on they are joined
-EACH: Final = {"model_provider"}  # what every chunk repeats of the metadata
-BESIDE: Final = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
+JOIN_AFTER: Final = 256  # texts from which on they are joined
+REPEATED_KEYS: Final = {"model_provider"}  # what every chunk repeats of the metadata
+READ_KEYS: Final = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
 ALL: Final = "__remove_all__"
 TASK: Final = "langgraph_checkpoint_ns"  # in the metadata: the task of a message
 OF_TOOLS: Final = "tools:"
@@ -58,7 +58,7 @@ class Entry:
     def append(self, text: str) -> None:
         """Append to a message that consists of one text so far."""
         self.texts.append(text)
-        if len(self.texts) >= MANY:
+        if len(self.texts) >= JOIN_AFTER:
             self.texts[:] = ["".join(self.texts)]
 
     def settle(self) -> Fields:
@@ -214,10 +214,10 @@ def is_text(chunk: Fields) -> bool:
     """Return True if a chunk contains only text."""
     if chunk.get("content").__class__ is not str:
         return False
-    for key in BESIDE:
+    for key in READ_KEYS:
         if chunk.get(key):
             return False
-    return not set(chunk.get("response_metadata") or ()) - EACH
+    return not set(chunk.get("response_metadata") or ()) - REPEATED_KEYS
 
 
 def _same(one: Fields, other: Fields) -> bool:

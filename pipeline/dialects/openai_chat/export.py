@@ -17,9 +17,9 @@ from pipeline.dialects.openai_chat.tool_calls import CUSTOM
 from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields
+from topics.part_kinds import CALLS, RESULTS
 
 NAMES: Final = Names("role", "assistant", "tool", "tool_call_id", ("tool_calls",), ("content", "refusal"))
-RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
 
 
 def messages(document: Fields) -> list[Fields]:
@@ -55,7 +55,7 @@ def _answered(response: Fields) -> Iterator[Fields]:
     said = [part for part in parts if part.get("part_kind") == "text"]
     text = "".join(part.get("content") or "" for part in said if not part.get(REFUSAL))
     refusal = "".join(part.get("content") or "" for part in said if part.get(REFUSAL))
-    calls = [_call(part) for part in parts if part.get("part_kind") in ("tool-call", "builtin-tool-call")]
+    calls = [_call(part) for part in parts if part.get("part_kind") in CALLS]
     message: Fields = {"role": "assistant", "content": text or (None if calls or refusal else "")}
     if refusal:
         message["refusal"] = refusal

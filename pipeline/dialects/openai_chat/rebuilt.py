@@ -12,7 +12,7 @@ from pipeline.dialects.text_pieces import args_text, pieces
 from topics.json_text import Fields
 
 REASONS: Final = {"length", "content_filter", "error"}
-BESIDE: Final = {"audio", "logprobs", "finish_reason"}  # keys of META that belong to the choice, not to the answer
+CHOICE_KEYS: Final = {"audio", "logprobs", "finish_reason"}  # keys of META that belong to the choice, not to the answer
 COUNTS: Final = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
 TEXTS: Final = ("reasoning_content", "reasoning", "content", "refusal")
 
@@ -30,7 +30,7 @@ def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
         choice["logprobs"] = meta["logprobs"]
     found: Fields = {"id": response.get("provider_response_id") or "chatcmpl-0", "object": "chat.completion"}
     found |= {"created": 0, "model": response.get("model_name") or ""}
-    found |= {key: value for key, value in meta.items() if key not in BESIDE}
+    found |= {key: value for key, value in meta.items() if key not in CHOICE_KEYS}
     found["choices"] = [choice, *_others(beside)]
     if response.get("usage"):
         found["usage"] = {COUNTS.get(name, name): value for name, value in response["usage"].items()}

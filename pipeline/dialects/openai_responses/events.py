@@ -37,7 +37,7 @@ from topics.json_text import Fields
 
 CUT: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
 UNFINISHED: Final = ("queued", "in_progress")  # the first states of an answer in the background
-BESIDE: Final = frozenset(
+READ_KEYS: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
 )
 
@@ -197,7 +197,9 @@ def _describe(builder: Builder, response: Fields) -> None:
     for key, name in (("id", "provider_response_id"), ("model", "model_name")):
         if isinstance(response.get(key), str) and response[key]:
             fields[name] = response[key]
-    note(fields, {key: value for key, value in response.items() if key not in BESIDE and value not in (None, [], {})})
+    note(
+        fields, {key: value for key, value in response.items() if key not in READ_KEYS and value not in (None, [], {})}
+    )
 
 
 def _settle(builder: Builder) -> None:

@@ -17,8 +17,8 @@ from pipeline.dialects.openai_responses.keys import META, REFUSAL
 from pipeline.dialects.text_pieces import args_text
 from topics import json_text
 from topics.json_text import Fields
+from topics.part_kinds import ANSWERS, CALLS
 
-RESULTS: Final = frozenset({"tool-return", "retry-prompt"})
 # Items that are kept unchanged, and a key without which it is another wire's block of the same name.
 OWN_BLOCKS: Final = {
     "additional_tools": "tools",
@@ -47,7 +47,7 @@ def messages(document: Fields) -> list[Fields]:
 def _asked(parts: Any) -> Iterator[Fields]:
     for part in parts:
         kind = part.get("part_kind", "")
-        if kind in RESULTS and (kind == "tool-return" or part.get("tool_name")):
+        if kind in ANSWERS and (kind == "tool-return" or part.get("tool_name")):
             yield _result(part)
         elif kind in ("user-prompt", "retry-prompt"):
             content = part.get(META, {}).get("blocks") or _content(part.get("content"))
@@ -69,7 +69,7 @@ def _answered(parts: list[Fields]) -> Iterator[Fields]:
             yield reasoning(part, meta, parts[place + 1 :])
         elif "item" in meta and isinstance(meta["item"], dict):
             yield restored(meta["item"], parts[place + 1 :])
-        elif kind in ("tool-call", "builtin-tool-call"):
+        elif kind in CALLS:
             yield call(part, meta)
         elif kind == "builtin-tool-return" and (meta or not _has_item(part, parts)):
             yield _result(part)

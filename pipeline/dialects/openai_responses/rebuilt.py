@@ -9,11 +9,12 @@ from pipeline.dialects.openai_responses.export import call, reasoning, restored
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
 from pipeline.dialects.text_pieces import pieces
 from topics.json_text import Fields
+from topics.part_kinds import CALLS
 
 REASONS: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 # Fields that OpenAI's clients expect of every response.
 DEFAULTS: Final[Fields] = {"created_at": 0, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-OWN: Final = ("builtin-tool-return", "file")  # parts that the item of the server's own tool contains already
+SERVER_PARTS: Final = ("builtin-tool-return", "file")  # parts that the item of the server's own tool contains already
 # Texts of an item that come in deltas: type -> the name of its events, the key of the text.
 ARGUMENTS: Final = {
     "function_call": ("function_call_arguments", "arguments"),
@@ -59,7 +60,7 @@ def items(parts: Sequence[Fields]) -> Iterator[Fields]:
             own = part["tool_call_id"]
             while place < len(parts) and _is_of(parts[place], own):
                 place += 1
-        elif kind in ("tool-call", "builtin-tool-call"):
+        elif kind in CALLS:
             yield {**identity, "status": "completed", **meta, **call(part, meta), **_named(part)}
         elif kind == "builtin-tool-return":
             output = {"call_id": part["tool_call_id"], "output": part.get("content")}
@@ -139,4 +140,4 @@ def _goes_on(part: Fields) -> bool:
 
 
 def _is_of(part: Any, call_id: str) -> bool:
-    return part["part_kind"] in OWN and part.get("tool_call_id", call_id) == call_id
+    return part["part_kind"] in SERVER_PARTS and part.get("tool_call_id", call_id) == call_id

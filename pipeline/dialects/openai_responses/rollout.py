@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.openai_responses.request import is_own
-from pipeline.dialects.transcript import HELD, MAIN, Homes, RunEvent, RunOpened, RunOver, Step, texts
+from pipeline.dialects.transcript import MAIN, MAX_HELD_LINES, Homes, RunEvent, RunOpened, RunOver, Step, texts
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
@@ -220,7 +220,7 @@ class Rollout:
         if self._open and self._asked:
             yield from self._said(event)
         else:
-            self._later = [*self._later, event][-HELD:]
+            self._later = [*self._later, event][-MAX_HELD_LINES:]
 
     def _said(self, event: Fields, at: int | None = None) -> Iterator[Step]:
         if not self._copied:

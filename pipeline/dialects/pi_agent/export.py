@@ -14,6 +14,7 @@ from pipeline.dialects.javascript_numbers import readable
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from topics.json_text import Fields
+from topics.part_kinds import CALLS
 
 STOPS: Final = {"stop": "stop", "content_filter": "stop", "length": "length", "tool_call": "toolUse", "error": "error"}
 APIS: Final = {
@@ -145,7 +146,7 @@ def _block(part: Fields) -> Fields | None:
         if part.get("thinking_id") == REDACTED:
             thinking["redacted"] = True
         return _restored(thinking, part)
-    if kind in ("tool-call", "builtin-tool-call"):
+    if kind in CALLS:
         call: Fields = {
             "type": "toolCall",
             "id": part.get("tool_call_id", ""),

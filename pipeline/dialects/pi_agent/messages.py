@@ -33,7 +33,7 @@ USAGE: Final = {
     "totalTokens": "total_tokens",
 }
 COSTS: Final = ("input", "output", "cacheRead", "cacheWrite", "total")
-LARGEST: Final = 2**53  # up to which JavaScript's integers are exact; NaN and infinity are not below it
+MAX_INTEGER: Final = 2**53  # up to which JavaScript's integers are exact; NaN and infinity are not below it
 
 
 @dataclass(slots=True, eq=False)
@@ -189,4 +189,4 @@ def _total(spent: Sequence[Fields]) -> Fields | None:
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -LARGEST < value < LARGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MAX_INTEGER < value < MAX_INTEGER

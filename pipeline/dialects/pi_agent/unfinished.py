@@ -14,7 +14,7 @@ from pipeline.turns.text import join
 from topics.json_text import Fields
 
 KINDS: Final = {"text": "text", "thinking": "thinking", "toolcall": "toolCall"}  # kinds in events -> kinds of blocks
-MANY: Final = 256  # deltas of one block from which on they are joined
+JOIN_AFTER: Final = 256  # deltas of one block from which on they are joined
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,7 @@ class Growing:
             self.built[index] = Block({"type": KINDS[name], "id": said.get("id"), "name": said.get("toolName")})
         elif block is not None and step == "delta" and delta.__class__ is str:
             block.chunks.append(delta)
-            if len(block.chunks) >= MANY:
+            if len(block.chunks) >= JOIN_AFTER:
                 block.chunks[:] = ["".join(block.chunks)]
         elif block is not None and step == "end":
             block.ended = True

@@ -14,9 +14,9 @@ from pipeline.assembly.parts import Part
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_TEXT, EMPTY, INVALID
 from pipeline.dialects.pydantic_ai.messages import part
 from topics.json_text import Fields
+from topics.part_kinds import CALLS
 
 STREAMED: Final = frozenset({"text", "thinking", "tool-call", "builtin-tool-call"})  # kinds that get a part_end
-CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
 TEXTUAL: Final = frozenset({"text", "thinking"})  # kinds of deltas
 # Keys of the dialect's state (builder.scratch), about the newest response:
 LAST: Final = "last"  # the part that started last

@@ -14,10 +14,10 @@ from pipeline.dialects.pydantic_ai.keys import IMPLIED
 from pipeline.dialects.vercel_ai.export_parts import call_part, response_part, result_fields, side_part, user_parts
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields
+from topics.part_kinds import RESULTS
 
 PLACE: Final = "meta:after_part"
 ANSWER: Final = ("output", "errorText")
-RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
 
 
 def messages(document: Fields) -> list[Fields]:

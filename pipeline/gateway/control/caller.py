@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.control.commands import Commands, new_command
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.security import Controller, Principal
+from pipeline.gateway.security import Controller
 from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability.audit import about, audit
 from pipeline.stores.waiting import Waiting, WaitingWanted
@@ -20,7 +21,7 @@ from turnmill.control_record import ANSWER, BUDGET, NOW, STEER, STOP
 from turnmill.identity import thread_uuid
 from turnmill.limits import STEER_CHARACTERS
 
-WAITING_THREADS: Final = 100  # with the same name, of several tenants
+MAX_THREADS: Final = 100  # with the same name, of several tenants
 
 By = Annotated[
     str | None, Field(min_length=1, max_length=200, description="Who wants it; by default the token's name.")
@@ -99,7 +100,7 @@ class Caller:
     async def waiting(self) -> list[Waiting]:
         """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
         wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
-        stored = await (await self.gateway.store()).waiting(wanted, WAITING_THREADS)
+        stored = await (await self.gateway.store()).waiting(wanted, MAX_THREADS)
         return [*self.gateway.budgets.waiting(wanted), *stored]
 
     async def give(self, run_id: str, said: Wanted | Message) -> Given:

@@ -21,9 +21,9 @@ from pipeline.gateway.follower import Follower, Offsets
 from pipeline.kafka.reading import offsets_since
 from pipeline.policies.budget_answers import BudgetAnswers
 from pipeline.policies.command_states import (
+    ACKNOWLEDGE_TIMEOUT_MS,
     FINAL,
-    PATIENCE_MS,
-    TOLD,
+    PUBLISHED_STATES,
     CommandStatus,
     acknowledged,
     requested,
@@ -48,11 +48,11 @@ from turnmill.wires import WIRES
 
 EXPIRES_MS: Final = 600_000
 ANSWERS_MS: Final = 14 * 86_400_000  # as long as the topic retains them
-BACK: Final = 900.0  # seconds of events that are read at the start, for commands that have not expired
-READY_WITHIN: Final = 15.0
-KEEP_LOOKING: Final = 3_600.0
-WAITING: Final = 1_000  # commands that may be queued for one stream
-GRACE: Final = 5.0  # seconds after which a gateway reports the state of a command that another gateway gave
+LOOK_BACK: Final = 900.0  # seconds of events that are read at the start, for commands that have not expired
+READY_TIMEOUT: Final = 15.0
+IDLE_TIMEOUT: Final = 3_600.0
+MAX_WAITING: Final = 1_000  # commands that may be queued for one stream
+FOREIGN_DELAY: Final = 5.0  # seconds after which a gateway reports the state of a command that another gateway gave
 MARKS: Final = (EVENT.encode(), b'"end"')  # a record without them changes no command's state
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ Notify = Callable[[NoticeRecord], Awaitable[None]]
 @dataclass(slots=True, eq=False)
 class _Stream:
     tenant: str | None
-    waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(WAITING))
+    waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
 
 
 class Commands:
@@ -95,7 +95,7 @@ class Commands:
 
     async def ready(self) -> None:
         """Return once all earlier commands and states have been read. Raises BrokerError."""
-        await self._follower.ready(self, READY_WITHIN, "what was commanded before is still being read")
+        await self._follower.ready(self, READY_TIMEOUT, "what was commanded before is still being read")
 
     async def give(self, command: Command) -> None:
         """Publish a command. Raises BrokerError."""
@@ -146,7 +146,7 @@ class Commands:
 
     async def values(self) -> AsyncGenerator[bytes]:
         """Yield the records of commands to the runs that this process publishes for callers of its proxy."""
-        async for value in self.stream(None, KEEP_LOOKING):
+        async for value in self.stream(None, IDLE_TIMEOUT):
             if value is not None:
                 yield value
 
@@ -168,7 +168,7 @@ class Commands:
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
         """Return where to begin: at the oldest command kept, and at the events that may answer the latest ones."""
         commands = await offsets_since(self._settings, consumer, [CONTROL], ANSWERS_MS / 1000)
-        return {**commands, **await offsets_since(self._settings, consumer, [EVENTS], BACK)}
+        return {**commands, **await offsets_since(self._settings, consumer, [EVENTS], LOOK_BACK)}
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take commands and their states, and the events of their runs."""
@@ -216,7 +216,7 @@ class Commands:
             _offer(self._streams, command)
         age = (now_ms() - command.at) / 1000
         if age < EXPIRES_MS / 1000:
-            wait = PATIENCE_MS / 1000 + (1 if mine else GRACE) - age
+            wait = ACKNOWLEDGE_TIMEOUT_MS / 1000 + (1 if mine else FOREIGN_DELAY) - age
             asyncio.get_running_loop().call_later(max(1.0, wait), self.standing, command.id)
         return known
 
@@ -237,12 +237,12 @@ class Commands:
             self._claims.taken_up(known.command.id)
         if is_taken_up or to.state in FINAL:
             self._known.settle(known)
-        if to.state in TOLD and to.state != known.told:
-            delay = 0.0 if known.mine else GRACE  # another gateway gave it, and publishes at once unless it has stopped
+        if to.state in PUBLISHED_STATES and to.state != known.told:
+            delay = 0.0 if known.mine else FOREIGN_DELAY  # another gateway publishes at once, unless it has stopped
             asyncio.get_running_loop().call_later(delay, self._tell_soon, known)
 
     def _tell_soon(self, known: Known) -> None:
-        if known.standing.state in TOLD and known.standing.state != known.told:
+        if known.standing.state in PUBLISHED_STATES and known.standing.state != known.told:
             task = asyncio.ensure_future(self._tell(known, known.standing))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
@@ -260,7 +260,7 @@ class Commands:
     async def _publish(self, record: dict[str, Any]) -> None:
         publisher = await self._publisher()
         await publisher.put(record["thread_id"].encode(), encode(record))
-        await publisher.flush(READY_WITHIN)
+        await publisher.flush(READY_TIMEOUT)
 
 
 def _offer(streams: Collection[_Stream], command: Command) -> None:

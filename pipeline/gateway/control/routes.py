@@ -32,7 +32,7 @@ from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
 OF_THREAD: Final = ("unknown-thread", "forbidden")
-AGAIN: Final = {"Retry-After": str(RETRY_AFTER)}
+RETRY_HEADER: Final = {"Retry-After": str(RETRY_AFTER)}
 
 router = APIRouter(prefix="/v1", tags=["control"])
 
@@ -187,7 +187,7 @@ async def control_stream(gateway: TheGateway, commands: TheCommands, principal: 
     """Stream the commands to runs of the caller's tenant: first those that a run may still obey, then new ones."""
     await commands.ready()
     if not commands.has_room(principal.tenant):
-        raise Problem("rate-limited", "the tenant has its share of streams of commands", headers=AGAIN)
+        raise Problem("rate-limited", "the tenant has its share of streams of commands", headers=RETRY_HEADER)
     return EventStream(_frames(commands, principal.tenant, still), gateway.count_cut)
 
 

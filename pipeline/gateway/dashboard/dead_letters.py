@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.auditing import read_out
 from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Admin, Principal
+from pipeline.gateway.security import Admin
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
@@ -22,9 +23,9 @@ from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
 from turnmill.errors import BrokerError, InvalidRecord, Reason
 
-PREVIEW: Final = 4_000  # bytes of an original that a list shows
-FETCH: Final = 262_144  # bytes of one partition at a time
-WITHIN: Final = 10.0  # seconds for all reads of a request
+PREVIEW_BYTES: Final = 4_000  # of an original that a list shows
+FETCH_BYTES: Final = 262_144  # of one partition at a time
+READ_TIMEOUT: Final = 10.0  # seconds for all reads of a request
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["status"])
 
@@ -122,20 +123,20 @@ def _letter(record: Any) -> Letter | None:
         from_offset=letter.offset,
         time=letter.time,
         redriven=letter.redriven,
-        key=None if letter.key is None else letter.key[:PREVIEW].decode("utf-8", "replace"),
+        key=None if letter.key is None else letter.key[:PREVIEW_BYTES].decode("utf-8", "replace"),
         size=len(value),
-        preview=value[:PREVIEW].decode("utf-8", "replace"),
+        preview=value[:PREVIEW_BYTES].decode("utf-8", "replace"),
     )
 
 
 @asynccontextmanager
 async def _reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
-    """Yield a consumer for one request. Raises BrokerError where the block takes longer than WITHIN."""
+    """Yield a consumer for one request. Raises BrokerError where the block takes longer than READ_TIMEOUT."""
     try:
         async with (
-            asyncio.timeout(WITHIN),
-            reader(settings, max_partition_fetch_bytes=FETCH, fetch_max_wait_ms=100) as consumer,
+            asyncio.timeout(READ_TIMEOUT),
+            reader(settings, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_wait_ms=100) as consumer,
         ):
             yield consumer
     except TimeoutError:
-        raise BrokerError(f"dead letters could not be read within {WITHIN:.0f} s: ask for fewer") from None
+        raise BrokerError(f"dead letters could not be read within {READ_TIMEOUT:.0f} s: ask for fewer") from None

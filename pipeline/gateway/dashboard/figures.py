@@ -1,8 +1,8 @@
 """Figures of the last minutes, second by second, summed for each model, agent and tenant. Pure.
 
-Memory is bounded: a ring of seconds, each with SERIES series, and some more for tenants that have few. Further ones are
-summed in one series of their tenant, whose model and agent are `other`, so the many names of one tenant don't displace
-the figures of another.
+Memory is bounded: a ring of seconds, each with MAX_SERIES series, and some more for tenants that have few. Further ones
+are summed in one series of their tenant, whose model and agent are `other`, so the many names of one tenant don't
+displace the figures of another.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final, Literal, NamedTuple
 
 from pipeline.observability.metrics import OTHER
 
-WINDOW: Final = 900  # seconds in the ring
-SERIES: Final = 300  # of one second
-FEW: Final = 10  # a tenth of them is granted to each tenant, as long as there are fewer than twice as many
+WINDOW_SECONDS: Final = 900  # seconds in the ring
+MAX_SERIES: Final = 300  # of one second
+TENANT_SHARES: Final = 10  # a tenth of them is granted to each tenant, as long as there are fewer than twice as many
 FIELDS: Final = (
     "events",
     "input_tokens",
@@ -60,7 +60,7 @@ class _Second:
         """Return the series under which this one is summed."""
         if series in self.sums:
             return series
-        own = most if len(self.sums) < most else most // FEW if len(self.sums) < 2 * most else 0
+        own = most if len(self.sums) < most else most // TENANT_SHARES if len(self.sums) < 2 * most else 0
         if self.tenants[series.tenant] >= own:
             series = Series(OTHER, OTHER, series.tenant)
             if series not in self.sums and len(self.sums) >= 3 * most:
@@ -73,7 +73,7 @@ class _Second:
 class Figures:
     """The ring. Times are epoch seconds."""
 
-    def __init__(self, window: int = WINDOW, series: int = SERIES) -> None:
+    def __init__(self, window: int = WINDOW_SECONDS, series: int = MAX_SERIES) -> None:
         self._window = window
         self._series = series
         self._ring = [_Second() for _ in range(window)]

@@ -24,8 +24,8 @@ from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
 from turnmill.limits import NAME_CHARACTERS
 
-TURNS_KNOWN: Final = 20_000
-TAIL: Final = 160  # characters kept of a run's text, at its end
+MAX_TURNS: Final = 20_000
+TAIL_CHARACTERS: Final = 160  # characters kept of a run's text, at its end
 
 
 class Intake:
@@ -55,7 +55,7 @@ class Intake:
         envelope, run = record.envelope, record.run
         if envelope is not None and run is not None and not run.imported:
             if text := text_of(envelope["dialect"], envelope["events"]):
-                run.text = (run.text + text)[-TAIL:]
+                run.text = (run.text + text)[-TAIL_CHARACTERS:]
             series = Series(run.model, run.agent_id, run.key.tenant)
             self.figures.add(record.at // 1000, series, {"events": len(envelope["events"])})
 
@@ -83,7 +83,7 @@ class Intake:
         if turn in self._turns:  # a repetition or a revision
             return
         self._turns[turn] = None
-        if len(self._turns) > TURNS_KNOWN:
+        if len(self._turns) > MAX_TURNS:
             self._turns.popitem(last=False)
         for row in usage_rows(record, self._own):
             figures = {name: int(row[name] or 0) for name in ("turns", "interrupted", "errors", "cost_nano_usd")}

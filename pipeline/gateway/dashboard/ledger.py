@@ -16,7 +16,7 @@ from pipeline.worker.ledger import take_stock
 from topics.catalog import EVENTS
 from turnmill.clock import now_ms
 
-RECORDS: Final = 200_000  # on the events topic; beyond that, use `turnmill doctor --ledger`
+MAX_RECORDS: Final = 200_000  # on the events topic; beyond that, use `turnmill doctor --ledger`
 
 router = APIRouter(prefix="/v1/ledger", tags=["status"])
 one_at_a_time = asyncio.Semaphore(1)
@@ -39,7 +39,7 @@ async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
         raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
     settings = gateway.settings
     records = await record_count(settings, EVENTS)
-    if records > RECORDS:
+    if records > MAX_RECORDS:
         raise Problem("conflict", f"{records:,} records are too many to read here: use `turnmill doctor --ledger`")
     async with one_at_a_time:
         taken = await take_stock(settings, await gateway.store())

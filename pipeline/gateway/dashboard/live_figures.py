@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Response
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.connections import Gateway, TheGateway
-from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW, By, Reading, Series, like
+from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, Reading, Series, like
 from pipeline.gateway.dashboard.tail import Tail
 from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.problems import documented
@@ -21,11 +21,11 @@ from pipeline.gateway.security import Reader, Standing, Still
 from turnmill.clock import now_ms
 
 TICK: Final = 0.5  # seconds
-ASK_AGAIN: Final = 5.0  # seconds between two checks that the caller's token is still valid
-LASTS: Final = 3600.0  # seconds until a stream ends; the page opens it again
-CATCH_UP_WITHIN: Final = 5.0  # seconds for which `follow=false` waits for the tail to read older records
-AGAIN: Final = 5  # newest seconds that each message repeats, since their records may still arrive
-RUNS: Final = 50  # open runs that are named
+RECHECK_INTERVAL: Final = 5.0  # seconds between two checks that the caller's token is still valid
+STREAM_SECONDS: Final = 3600.0  # seconds until a stream ends; the page opens it again
+CATCH_UP_TIMEOUT: Final = 5.0  # seconds for which `follow=false` waits for the tail to read older records
+REPEATED_SECONDS: Final = 5  # newest seconds that each message repeats, since their records may still arrive
+MAX_RUNS: Final = 50  # open runs that are named
 
 router = APIRouter(prefix="/v1/figures", tags=["status"])
 
@@ -63,15 +63,15 @@ async def live(
 
 async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follow: bool) -> AsyncGenerator[bytes]:
     tail, whole = gateway.figures, True
-    asked, ends = time.monotonic(), time.monotonic() + LASTS
+    asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
     async with tail.watched():
-        left = 0 if follow else CATCH_UP_WITHIN
+        left = 0 if follow else CATCH_UP_TIMEOUT
         while tail.catching_up and left > 0:
             await asyncio.sleep(TICK)
             left -= TICK
         intake, reading = tail.intake, Reading(tail.intake.figures, by, only)
         while not gateway.live.stopping and time.monotonic() < ends:
-            if time.monotonic() - asked > ASK_AGAIN:
+            if time.monotonic() - asked > RECHECK_INTERVAL:
                 if not await still():
                     return
                 asked = time.monotonic()
@@ -79,7 +79,7 @@ async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follo
             if intake is not tail.intake or whole:
                 intake, reading, whole = tail.intake, Reading(tail.intake.figures, by, only), True
             found = [run for run in gateway.follower.runs if only == ANY or like(_series(run), only)]
-            runs = nsmallest(RUNS, found, key=lambda run: (-run.started_at, run.key[1:]))
+            runs = nsmallest(MAX_RUNS, found, key=lambda run: (-run.started_at, run.key[1:]))
             erased = await gateway.erased.among([run.thread for run in runs])
             shown = [_shown(run) for run in runs if run.thread not in erased]
             of_runs = {"open": len(found) - len(runs) + len(shown), "runs": shown}
@@ -100,7 +100,7 @@ def _shown(run: ListedRun) -> dict[str, Any]:
 
 
 def _frame(tail: Tail, reading: Reading, *, whole: bool) -> dict[str, Any]:
-    back = WINDOW if whole else AGAIN
+    back = WINDOW_SECONDS if whole else REPEATED_SECONDS
     now = now_ms()
     return {
         "now": now,

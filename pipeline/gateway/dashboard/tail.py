@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from pipeline.gateway.dashboard.figures import WINDOW
+from pipeline.gateway.dashboard.figures import WINDOW_SECONDS
 from pipeline.gateway.dashboard.intake import Intake
 from pipeline.gateway.follower import Follower, Offsets
 from pipeline.gateway.run_watch import RunWatch
@@ -19,9 +19,9 @@ from pipeline.settings import Settings
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 
 LINGER: Final = 60.0  # seconds for which it continues without readers
-BEGIN: Final = 3_000  # the most records of each partition that are read at the start
-BEHIND: Final = 50_000  # records of lag beyond which a partition's records are skipped
-LATE: Final = 5.0  # seconds: older records mean that the tail is still catching up
+FIRST_RECORDS: Final = 3_000  # the most records of each partition that are read at the start
+MAX_LAG: Final = 50_000  # records of lag beyond which a partition's records are skipped
+CATCHING_UP: Final = 5.0  # seconds: older records mean that the tail is still catching up
 
 
 class Tail:
@@ -81,16 +81,16 @@ class Tail:
         self.intake, self.skipped = Intake(self._settings.price_list), 0
         for run in self._follower.runs:
             run.text = ""
-        return await offsets_since(self._settings, consumer, self.topics, WINDOW, BEGIN)
+        return await offsets_since(self._settings, consumer, self.topics, WINDOW_SECONDS, FIRST_RECORDS)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Count records."""
-        if self._follower.lags.get(place, 0) > BEHIND:
+        if self._follower.lags.get(place, 0) > MAX_LAG:
             self.skipped += len(records)
         elif place.topic == EVENTS.full_name(self._settings.topic_prefix):
             for event in records:
                 self.intake.event(event)
-            if records and records[-1].at < (time.time() - LATE) * 1000:
+            if records and records[-1].at < (time.time() - CATCHING_UP) * 1000:
                 self._late = time.monotonic()
         else:
             for record in records:

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from turnmill.ending import ended
 
-SEND_WITHIN: Final = 30.0  # seconds in which a reader must take what was sent
+SEND_TIMEOUT: Final = 30.0  # seconds in which a reader must take what was sent
 HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-store, no-transform",
@@ -52,7 +52,7 @@ class EventStream(Response):
         async with aclosing(self._frames) as frames:
             async for frame in frames:
                 try:
-                    async with asyncio.timeout(SEND_WITHIN):
+                    async with asyncio.timeout(SEND_TIMEOUT):
                         await send({"type": "http.response.body", "body": frame, "more_body": True})
                 except TimeoutError:
                     self._cut()

@@ -11,7 +11,7 @@ from typing import Final
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.event_record import EventRecord
-from pipeline.gateway.follower import AT_ONCE
+from pipeline.gateway.follower import YIELD_RECORDS
 from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
@@ -22,8 +22,8 @@ from pipeline.observability.metrics import Metrics
 from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES
 
-LASTS: Final = 3600.0  # seconds until a stream ends, to be resumed
-ASK_AGAIN: Final = 5.0  # seconds between two checks that the reader may go on
+STREAM_SECONDS: Final = 3600.0  # seconds until a stream ends, to be resumed
+RECHECK_INTERVAL: Final = 5.0  # seconds between two checks that the reader may go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ class Live:
         Ends when the gateway stops, and when the reader may not go on.
         """
         recent, partition, position = self._tail.recent, following.partition, following.start
-        asked, ends = time.monotonic(), time.monotonic() + LASTS
+        asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
         self._count(1)
         try:
             async with self._tail.heard(following.thread) as news:
                 while not self._stopping and time.monotonic() < ends:
-                    if time.monotonic() - asked > ASK_AGAIN:
+                    if time.monotonic() - asked > RECHECK_INTERVAL:
                         if not await following.still():
                             return
                         asked = time.monotonic()
@@ -102,7 +102,7 @@ class Live:
                         found, position = await self._tail.page(
                             following.thread, partition, position, recent.position[partition]
                         )
-                    for number, some in enumerate(portions(found, AT_ONCE, DECODED_BYTES, attrgetter("size"))):
+                    for number, some in enumerate(portions(found, YIELD_RECORDS, DECODED_BYTES, attrgetter("size"))):
                         if number:  # the loop gets its turn, also where the reader is sent nothing of them
                             await asyncio.sleep(0)
                         yield some

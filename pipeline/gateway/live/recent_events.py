@@ -20,7 +20,7 @@ from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES
 
 PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
-FRESH: Final = 1_000  # newest records that are also kept decoded, for readers at the end of the topic
+DECODED_RECORDS: Final = 1_000  # newest records that are also kept decoded, for readers at the end of the topic
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -156,7 +156,7 @@ class Recent:
         self._order.append((thread, record))
         self._fresh.append(record)
         self._fresh_bytes += record.size
-        while len(self._fresh) > FRESH or self._fresh_bytes > DECODED_BYTES:
+        while len(self._fresh) > DECODED_RECORDS or self._fresh_bytes > DECODED_BYTES:
             oldest = self._fresh.popleft()
             self._fresh_bytes -= oldest.size
             oldest.pack()

@@ -31,9 +31,9 @@ from turnmill.integrations.stopped_streams import stopped_events
 
 KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent
 RETRY_MS: Final = 1000
-AT_ONCE: Final = 65_536  # bytes that are sent in one piece
-LAST: Final = 999_999_999  # an index after all events of a record
-EARLY: Final = 4_000_000  # bytes of a resumed stream's events that wait for earlier ones
+SEND_BYTES: Final = 65_536  # sent in one piece
+LAST_INDEX: Final = 999_999_999  # an index after all events of a record
+EARLY_BYTES: Final = 4_000_000  # of a resumed stream's events that wait for earlier ones
 RESUMABLE: Final = tuple(name for name, dialect in DIALECTS.items() if dialect.resume is not None)
 
 router = APIRouter(prefix="/v1/threads", tags=["live"])
@@ -108,7 +108,7 @@ async def live(
     behind = None
     if replay == "none" and after is None and following.stop > 0:
         # A reader that is cut off before its first event resumes after the events that it did not ask for.
-        behind = str(EventId(following.partition, following.stop - 1, LAST))
+        behind = str(EventId(following.partition, following.stop - 1, LAST_INDEX))
     return EventStream(_frames(gateway, following, behind, follow=follow, shows=shows), gateway.count_cut)
 
 
@@ -127,7 +127,7 @@ async def _frames(
             for event in events:
                 parts.append(_native(record, event, shows=shows))
                 size += len(parts[-1])
-            if size > AT_ONCE:
+            if size > SEND_BYTES:
                 yield b"".join(parts)
                 parts, size = [], 0
         if parts:
@@ -213,7 +213,7 @@ async def _frames_of_run(
     silence = min(KEEP_ALIVE, gateway.settings.terminal_grace)
     done = [frame(dialect.wire.done_marker.encode())] if dialect.wire.done_marker is not None else []
     finished, by = False, None
-    frames = InOrder(seq, EARLY)
+    frames = InOrder(seq, EARLY_BYTES)
     async for records in gateway.live.records(following, follow=True, silence=silence):
         if not records:
             if finished:

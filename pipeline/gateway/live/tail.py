@@ -18,7 +18,7 @@ from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.follower import Follower, Offsets
 from pipeline.gateway.live.recent_events import Recent
-from pipeline.kafka.reading import ANSWER_WITHIN, new_consumer, offsets_since, partition_of, read, stop
+from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, offsets_since, partition_of, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import READERS
@@ -28,10 +28,10 @@ from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
 from turnmill.errors import BrokerError
 
-SCAN: Final = 8_000_000  # bytes of the topic that are read for one page
-PAGE: Final = 2_000_000  # bytes of one reader's records in memory, before they are sent
-CAUGHT_UP_WITHIN: Final = 20.0  # seconds for which a reader waits for the tail
-RUN_BYTES: Final = 134_217_728  # bytes of memory for finished runs of the window
+SCAN_BYTES: Final = 8_000_000  # of the topic that are read for one page
+PAGE_BYTES: Final = 2_000_000  # of one reader's records in memory, before they are sent
+CATCH_UP_TIMEOUT: Final = 20.0  # seconds for which a reader waits for the tail
+RUN_BYTES: Final = 134_217_728  # of memory for finished runs of the window
 
 
 class EventTail:
@@ -56,7 +56,7 @@ class EventTail:
         """Return once the tail has reached the end of the topic. Raises BrokerError."""
         window = f"{self._settings.gateway_live_window:g} s"
         late = f"the events of the last {window} (TURNMILL_GATEWAY_LIVE_WINDOW) are still being read"
-        await self._follower.ready(self, CAUGHT_UP_WITHIN, late)
+        await self._follower.ready(self, CATCH_UP_TIMEOUT, late)
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
         """Return where the window begins."""
@@ -111,7 +111,7 @@ class EventTail:
     async def page(self, thread: ThreadKey, partition: int, start: int, stop: int) -> tuple[list[EventRecord], int]:
         """Return a page of a thread's records from the broker, and the next offset to read, at most `stop`.
 
-        A page ends after SCAN bytes of any threads, so that a reader of a thread with few records among many uses a
+        A page ends after SCAN_BYTES of any threads, so that a reader of a thread with few records among many uses a
         consumer no longer than others do. For its next page it queues again: tenants get consumers in turn.
         """
         key, place = thread.thread_id.encode(), TopicPartition(self._topic, partition)
@@ -123,7 +123,7 @@ class EventTail:
         ):
             async for _, records in batches:
                 for record in records:
-                    if size >= PAGE or scanned >= SCAN:
+                    if size >= PAGE_BYTES or scanned >= SCAN_BYTES:
                         return found, record.offset
                     scanned += len(record.value or b"")
                     if record.key != key:
@@ -153,13 +153,13 @@ class EventTail:
             consumer = new_consumer(self._settings) if fresh else self._idle.pop()
             try:
                 if fresh:
-                    async with asyncio.timeout(ANSWER_WITHIN):
+                    async with asyncio.timeout(ANSWER_TIMEOUT):
                         await consumer.start()
                 yield consumer
                 self._idle.append(consumer)
             except (KafkaError, OSError, TimeoutError) as error:
                 await stop(consumer)
-                what = str(error) or f"no answer for {ANSWER_WITHIN:.0f} s"
+                what = str(error) or f"no answer for {ANSWER_TIMEOUT:.0f} s"
                 raise BrokerError(f"Kafka at {self._settings.brokers}: {what}") from error
             except BaseException:
                 await stop(consumer)

@@ -19,8 +19,8 @@ from turnmill.shares import Room
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GRACE: Final = 10.0  # seconds after which the rate of a body is checked
-SLOWEST: Final = 16_384  # bytes a second, on average: a slower body would occupy memory for days
+GRACE_SECONDS: Final = 10.0  # seconds after which the rate of a body is checked
+MIN_RATE: Final = 16_384  # bytes a second, on average: a slower body would occupy memory for days
 
 
 @dataclass(slots=True)
@@ -64,14 +64,14 @@ async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[byte
 
 
 async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
-    """Return a body, at most PROXIED_BYTES long, and at least as fast as SLOWEST. Raises as `chunks` does."""
+    """Return a body, at most PROXIED_BYTES long, and at least as fast as MIN_RATE. Raises as `chunks` does."""
     found, began = [], monotonic()
     async for chunk in chunks(receive, idle, PROXIED_BYTES):
         taken.more(len(chunk))
         found.append(chunk)
         lasted = monotonic() - began
-        if lasted > GRACE and taken.bytes < SLOWEST * lasted:
-            raise Problem("too-slow", f"the body came at less than {SLOWEST:,} bytes a second")
+        if lasted > GRACE_SECONDS and taken.bytes < MIN_RATE * lasted:
+            raise Problem("too-slow", f"the body came at less than {MIN_RATE:,} bytes a second")
     return b"".join(found)
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import aiohttp
 from aiohttp import hdrs
 
-CONNECT_WITHIN = 10.0  # seconds, with TLS
-IDLE_CONNECTION = 15.0  # seconds for which an unused connection is kept: less than servers do
-HEADER_BYTES = 65_536  # bytes of one header of an answer
-HEADERS = 256
+CONNECT_TIMEOUT = 10.0  # seconds, with TLS
+IDLE_TIMEOUT = 15.0  # seconds for which an unused connection is kept: less than servers do
+HEADER_BYTES = 65_536  # of one header of an answer
+MAX_HEADERS = 256
 
 # Headers that aiohttp would add by itself.
 NOT_ADDED = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.USER_AGENT, hdrs.CONTENT_TYPE)
@@ -22,8 +22,8 @@ NOT_ADDED = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.USER_AGENT, hdrs.CONTENT_TY
 def session(*, trust_env: bool = False) -> aiohttp.ClientSession:
     """Return the pool. `trust_env`: use the proxies that environment variables name."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION, ttl_dns_cache=30),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN, sock_read=None),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_TIMEOUT, ttl_dns_cache=30),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=NOT_ADDED,
         auto_decompress=False,
@@ -31,7 +31,7 @@ def session(*, trust_env: bool = False) -> aiohttp.ClientSession:
         requote_redirect_url=False,
         max_line_size=HEADER_BYTES,
         max_field_size=HEADER_BYTES,
-        max_headers=HEADERS,
+        max_headers=MAX_HEADERS,
     )
 
 

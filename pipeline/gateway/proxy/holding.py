@@ -14,7 +14,7 @@ from pipeline.policies.budgets import Budget, Verdict
 from pipeline.policies.pools import HELD
 from turnmill.shares import Room
 
-LOOK_EVERY: Final = 0.25  # seconds
+POLL_INTERVAL: Final = 0.25  # seconds
 
 Leaving = Callable[[], Coroutine[Any, Any, None]]
 
@@ -38,7 +38,7 @@ class Holding:
         until, gone = time.monotonic() + self._within, asyncio.ensure_future(leaving())
         try:
             while verdict.asks and time.monotonic() < until:
-                await asyncio.wait((gone,), timeout=LOOK_EVERY)
+                await asyncio.wait((gone,), timeout=POLL_INTERVAL)
                 if gone.done():
                     raise ClientDisconnect
                 verdict = self._budgets.verdict(tenant, budgets)

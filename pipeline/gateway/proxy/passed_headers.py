@@ -15,8 +15,8 @@ HOP: Final = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
     | {"transfer-encoding", "upgrade", "http2-settings"}
 )
-READ: Final = frozenset({"gzip", "deflate", "identity"})  # encodings that can be decoded with any installation
-OURS: Final = "turnmill-"  # the gateway's token, and facts about the conversation
+READABLE_ENCODINGS: Final = frozenset({"gzip", "deflate", "identity"})  # which any installation can decode
+OWN_PREFIX: Final = "turnmill-"  # the gateway's token, and facts about the conversation
 # How the request came here is no concern of the upstream.
 WAY: Final = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port"}) | {
     *("x-forwarded-proto", "x-forwarded-prefix", "x-real-ip", "x-request-start")
@@ -68,7 +68,7 @@ def readable(headers: Headers) -> Headers:
 
 
 def _readable(accepted: str) -> str:
-    found = [one.strip() for one in accepted.split(",") if one.partition(";")[0].strip().lower() in READ]
+    found = [one.strip() for one in accepted.split(",") if one.partition(";")[0].strip().lower() in READABLE_ENCODINGS]
     return ", ".join(found) or "identity"
 
 
@@ -79,4 +79,4 @@ def _named(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
 
 
 def _stops(name: str, named: frozenset[str], never: frozenset[str]) -> bool:
-    return name in never or name in named or name.startswith(OURS)
+    return name in never or name in named or name.startswith(OWN_PREFIX)

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-import aiohttp
-from multidict import CIMultiDict
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
-from yarl import URL
 
-from pipeline.gateway.aside import SMALL
+from pipeline.gateway.aside import SMALL_BYTES
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem, unavailable
 from pipeline.gateway.proxy import bodies
-from pipeline.gateway.proxy.answering import Passing, refused
-from pipeline.gateway.proxy.client import reason, session
+from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
 from pipeline.gateway.proxy.holding import Holding, Leaving
-from pipeline.gateway.proxy.passed_headers import Headers, downward, of_call, readable, upward
+from pipeline.gateway.proxy.passed_headers import of_call, readable, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
-from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Followed, Publishing
+from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing
 from pipeline.gateway.proxy.sharing import Sharing
 from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
-from pipeline.gateway.security import PREFIX, Principal, admitted
+from pipeline.gateway.security import admitted
+from pipeline.gateway.token_table import PREFIX
 from pipeline.observability import metrics as m
 from pipeline.policies.budgets import Budget
 from pipeline.policies.pools import BODIES, CONVERSATIONS
@@ -37,34 +33,20 @@ from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading, read
 from turnmill.capture.secrets import hidden
-from turnmill.capture.stop import stopping
 from turnmill.clock import now_ms
 from turnmill.control import Control
 from turnmill.shares import Room
-from turnmill.stopping import RunStopped
 
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
     from pipeline.gateway.control.commands import Commands
 
 PATH: Final = "/proxy/{upstream}/{path:path}"
-BUDGETS_NAMED: Final = 10
+MAX_BUDGETS_SHOWN: Final = 10
 ASKED: Final = "nobody has answered yet whether more may be used: "
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 Budgets = tuple[Budget, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A request to an upstream. `read`: set once the client's body is read; then only its disconnect can follow."""
-
-    upstream: Upstream
-    method: str
-    url: str
-    headers: Headers
-    body: bytes | AsyncIterator[bytes] | None
-    read: asyncio.Event
 
 
 class Proxy:
@@ -83,7 +65,7 @@ class Proxy:
         self._enforces = any(one.enforce != "notice" for one in gateway.settings.budget_list)
         self._holding = Holding(gateway.budgets, gateway.settings.gateway_proxy_hold)
         self._room = Room(BODIES.size)
-        self._session: aiohttp.ClientSession | None = None
+        self._exchanges = Exchanges(gateway.settings, gateway.metrics)
         self._open = 0
         self.route = Route(PATH, self, methods=None, include_in_schema=False)
 
@@ -110,8 +92,7 @@ class Proxy:
     async def close(self) -> None:
         """Publish the rest of the captured calls, and disconnect."""
         await self._publishing.close()
-        if self._session is not None:
-            await self._session.close()
+        await self._exchanges.close()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         settings, headers = self._gateway.settings, scope["headers"]
@@ -123,7 +104,7 @@ class Proxy:
         except NoSuchPath as error:
             raise Problem("bad-request", str(error)) from None
         dialect, passed, read = upstream.dialect(scope["method"], path), upward(headers), asyncio.Event()
-        leaving = partial(_left, receive, read)
+        leaving = partial(left, receive, read)
         counting = self._enforces and scope["method"] == "POST"
         if dialect is None:
             if counting:  # its body isn't read, so its model is unknown
@@ -136,7 +117,7 @@ class Proxy:
             if not there:
                 read.set()
             going = Outgoing(upstream, scope["method"], url, passed, body, read)
-            await self._pass_on(going, NOT_FOLLOWED, receive, send)
+            await self._exchanges.pass_on(going, NOT_FOLLOWED, receive, send)
             return
         with bodies.taken(self._room, principal.tenant) as taken:
             asked = await bodies.whole(receive, settings.gateway_body_idle, taken)
@@ -153,7 +134,7 @@ class Proxy:
                 passed = readable(passed)
                 if followed.ended:
                     raise unavailable("a budget counts this call, and it can't be recorded now: it is not passed on")
-            await self._pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
+            await self._exchanges.pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
 
     async def _admitted(self, scope: Scope) -> Principal:
         """Return the caller. The gateway's token has a header of its own: `Authorization` is the provider's."""
@@ -177,7 +158,7 @@ class Proxy:
         return upstream, slash + rest
 
     async def _read(self, call: Call, principal: Principal) -> Reading:
-        if len(call.body) <= SMALL and "content-encoding" not in call.headers:
+        if len(call.body) <= SMALL_BYTES and "content-encoding" not in call.headers:
             return read(call)
         return await self._gateway.aside.run(principal.tenant, read, call)
 
@@ -203,12 +184,12 @@ class Proxy:
         verdict = await self._holding.verdict(principal.tenant, budgets, leaving)
         if not verdict.allowed:
             last = max(verdict.exhausted, key=lambda one: one.end)
-            names = ", ".join(one.budget.name for one in verdict.exhausted[:BUDGETS_NAMED])
+            names = ", ".join(one.budget.name for one in verdict.exhausted[:MAX_BUDGETS_SHOWN])
             raise Problem(
                 "budget-used-up",
                 f"used up until {iso(last.end)}: {names}; {ASKED if verdict.asks else ''}this call is not passed on",
                 headers={"x-should-retry": "false", "Retry-After": str(max(1, (last.end - now_ms()) // 1000 + 1))},
-                budgets=[one.budget.name for one in verdict.exhausted[:BUDGETS_NAMED]],
+                budgets=[one.budget.name for one in verdict.exhausted[:MAX_BUDGETS_SHOWN]],
                 resets=iso(last.end),
             )
 
@@ -218,100 +199,9 @@ class Proxy:
             yield chunk
         read.set()
 
-    async def _pass_on(self, going: Outgoing, followed: Followed, receive: Receive, send: Send) -> None:
-        """Exchange request and answer. If the client disconnects, close the upstream's connection, too."""
-        passing = asyncio.create_task(self._exchange(going, followed, send))
-        leaving = asyncio.create_task(_left(receive, going.read))
-        try:
-            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            leaving.cancel()
-            if not passing.done():
-                followed.cancelled()
-                passing.cancel()
-        try:
-            outcome = await passing
-        except asyncio.CancelledError:
-            outcome = "cancelled"
-        except Problem:
-            self._count_one(going, "failed")
-            raise
-        self._count_one(going, outcome)
-
-    async def _exchange(self, going: Outgoing, followed: Followed, send: Send) -> str:
-        """Send the request, pass the answer on, and return the outcome. Raises Problem if there is no answer at all."""
-        heard = stopping(followed.stop)
-        try:
-            answer = await heard.during(partial(self._asked, going, followed))
-        except RunStopped as stopped:
-            followed.stopped()
-            await refused(send, followed.dialect, str(stopped))
-            return "stopped"
-        names = _names(answer.raw_headers)
-        passing = Passing(answer.content, followed, send, self._gateway.settings.gateway_proxy_idle)
-        try:
-            followed.answered(answer.status, names)
-            await send(
-                {"type": "http.response.start", "status": answer.status, "headers": downward(answer.raw_headers)}
-            )
-            try:
-                while await heard.during(passing.piece):
-                    continue
-            except RunStopped as stopped:
-                answer.close()
-                followed.stopped()
-                await passing.stopped(str(stopped), names)
-                return "stopped"
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                # The client sees the same as without the proxy: an unfinished answer, and a closed connection.
-                followed.failed(reason(error))
-                return "broken"
-            finally:
-                self._gateway.metrics.add(m.PROXIED_BYTES, passing.size, upstream=going.upstream.name)
-            followed.finished()
-            await send({"type": "http.response.body", "body": b""})
-            return f"{answer.status // 100}xx"
-        finally:
-            if answer.content.at_eof():
-                answer.release()
-            else:
-                answer.close()
-
-    async def _asked(self, going: Outgoing, followed: Followed) -> aiohttp.ClientResponse:
-        """Return the head of the answer. Raises Problem."""
-        if self._session is None:
-            self._session = session()
-        within = self._gateway.settings.gateway_proxy_first_byte
-        try:
-            async with asyncio.timeout(within):
-                return await self._session.request(
-                    going.method,
-                    URL(going.url, encoded=True),
-                    headers=CIMultiDict(going.headers),
-                    data=going.body,
-                    allow_redirects=False,
-                )
-        except aiohttp.ConnectionTimeoutError as error:
-            kind, why = "upstream-failed", reason(error)
-        except TimeoutError:
-            kind, why = "upstream-silent", f"it did not begin to answer within {within:g} s"
-        except (Problem, ClientDisconnect):  # raised by the body that is passed on as it comes
-            followed.cancelled()
-            raise
-        except (aiohttp.ClientError, OSError) as error:
-            for cause in (error.__cause__, error.__context__):
-                if isinstance(cause, Problem | ClientDisconnect):
-                    raise cause from None
-            kind, why = "upstream-failed", reason(error)
-        followed.failed(why)
-        raise Problem(kind, f"{going.upstream.name}: {why}")
-
     def _count(self, more: int) -> None:
         self._open += more
         self._gateway.metrics.set(m.PROXY_OPEN, self._open)
-
-    def _count_one(self, going: Outgoing, outcome: str) -> None:
-        self._gateway.metrics.add(m.PROXIED, upstream=going.upstream.name, outcome=outcome)
 
 
 def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
@@ -324,14 +214,6 @@ def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
         )
     if method not in METHODS:
         raise Problem("method-not-allowed", "this method is not passed on", headers={"Allow": ", ".join(METHODS)})
-
-
-async def _left(receive: Receive, read: asyncio.Event) -> None:
-    """Return once the client has disconnected."""
-    await read.wait()
-    with suppress(ClientDisconnect):
-        while (await receive())["type"] != "http.disconnect":
-            continue
 
 
 def _path(url: str) -> str:
@@ -354,7 +236,3 @@ def _client(scope: Scope, principal: Principal) -> str:
     """Return the sender's name. A request that the same sender repeats is a retry; from another sender, it is not."""
     host = (scope.get("client") or ("",))[0]
     return f"{principal.tenant}\n{principal.name}\n{host}"
-
-
-def _names(headers: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}

@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # where calls can be stopped
     from turnmill.control import Control
 
 AGENT: Final = "proxy"  # the agent of calls that name none, if the caller has no name either
-OPEN_WITHIN: Final = 1.0  # seconds for which the first requests wait for the publisher
-PLACED_WITHIN: Final = 1.0  # seconds
-TOLD_EVERY: Final = 60.0  # seconds between two log lines of the same content
+OPEN_TIMEOUT: Final = 1.0  # seconds for which the first requests wait for the publisher
+PLACE_TIMEOUT: Final = 1.0  # seconds
+LOG_INTERVAL: Final = 60.0  # seconds between two log lines of the same content
 
 log = logging.getLogger(__name__)
 
@@ -103,16 +103,16 @@ class Publishing:
         self._control = control
         self._conversations = conversations
         self._capture = Opened(self._open)
-        self._told = -TOLD_EVERY
+        self._told = -LOG_INTERVAL
 
     async def begin(self, call: Call, reading: Reading, tenant: str | None) -> Followed:
         """Begin to publish a call. If that fails, log it; the call is passed on all the same."""
         try:
-            async with asyncio.timeout(OPEN_WITHIN):
+            async with asyncio.timeout(OPEN_TIMEOUT):
                 capture = await self._capture.get()
             return capture.begin(replace(call, body=b""), reading, tenant=tenant)
         except Exception:  # the program's call must not fail for any fault of ours
-            if time.monotonic() >= self._told + TOLD_EVERY:
+            if time.monotonic() >= self._told + LOG_INTERVAL:
                 self._told = time.monotonic()
                 log.exception("calls are passed on, and are not published")
             return NOT_FOLLOWED
@@ -120,7 +120,7 @@ class Publishing:
     async def placed(self) -> None:
         """Return once it is known to which runs the calls under way belong, or after a second."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PLACED_WITHIN):
+            async with asyncio.timeout(PLACE_TIMEOUT):
                 await (await self._capture.get()).read()
 
     async def close(self) -> None:

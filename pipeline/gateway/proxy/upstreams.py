@@ -27,7 +27,7 @@ BASES: Final = {
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 TOKEN: Final = "t"  # noqa: S105  # in `/proxy/t/TOKEN/…` it stands where a name could
 PLAIN: Final = re.compile(rb"[!-~]*")  # characters that a path or a query may have in a request line
-DEPTH: Final = 4  # how often a path is decoded in search of hidden segments
+MAX_DECODINGS: Final = 4  # how often a path is decoded in search of hidden segments
 
 
 class NoSuchPath(Exception):
@@ -95,7 +95,7 @@ def _base(name: str, url: str) -> str:
 
 def _leaves(path: bytes) -> bool:
     """Return True if a server may find `..` segments in this path, as it is or decoded once or more often."""
-    for _ in range(DEPTH):
+    for _ in range(MAX_DECODINGS):
         segments = re.split(rb"[/\\]", path)
         if any(segment.partition(b";")[0] in (b".", b"..") for segment in segments):
             return True

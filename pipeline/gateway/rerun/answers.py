@@ -14,7 +14,7 @@ from pipeline.turns.tokens import NANO
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
-SAID: Final = ("message", "detail", "error", "reason")  # members of an interruption, the most detailed first
+MESSAGE_MEMBERS: Final = ("message", "detail", "error", "reason")  # members of an interruption, the most detailed first
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +67,5 @@ def answer_of(record: TurnRecord, prices: Prices) -> Answer:
         output_tokens=usage.get("output_tokens"),
         cost_usd=None if cost is None else cost / NANO,
         duration_ms=timings[0].get("duration_ms"),
-        problem=next((one for name in SAID if isinstance(one := ended.get(name), str)), None),
+        problem=next((one for name in MESSAGE_MEMBERS if isinstance(one := ended.get(name), str)), None),
     )

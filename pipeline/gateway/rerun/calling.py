@@ -23,7 +23,7 @@ from turnmill.clock import now_ms
 from turnmill.envelope import VERSION
 from turnmill.publisher import Publisher
 
-WITHIN: Final = 600.0  # seconds that one answer may take
+ANSWER_TIMEOUT: Final = 600.0  # seconds that one answer may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ async def call(session: aiohttp.ClientSession, request: Request) -> ReadAnswer:
     headers = {**request.headers, "content-type": "application/json", "accept-encoding": "gzip, deflate"}
     how = "finished"
     try:
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(ANSWER_TIMEOUT):
             async with session.post(
                 request.url, data=json_text.dumps(request.body).encode(), headers=headers, allow_redirects=False
             ) as answer:

@@ -34,7 +34,7 @@ def use(gateway: Running, **used: int) -> None:
 
 
 async def test_each_tenant_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.gateway.budget_memory.EVERY", 3600.0)
+    monkeypatch.setattr("pipeline.gateway.budget_memory.QUERY_INTERVAL", 3600.0)
     tokens = Tokens()
     async with running(settings_of(tmp_path, tokens)) as gateway, client(gateway.url, tokens.acme) as acme:
         assert [one["name"] for one in (await acme.get("/v1/budgets")).json()["budgets"]] == ["acme-day"]
@@ -78,7 +78,7 @@ async def test_who_publishes_or_reads_may_ask(tmp_path: Path) -> None:
 
 
 async def test_asking_costs_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.gateway.budget_memory.EVERY", 3600.0)
+    monkeypatch.setattr("pipeline.gateway.budget_memory.QUERY_INTERVAL", 3600.0)
     tokens = Tokens()
     async with running(settings_of(tmp_path, tokens)) as gateway, client(gateway.url, tokens.operator) as http:
         await http.get("/v1/budgets/check")

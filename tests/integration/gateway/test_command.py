@@ -136,7 +136,7 @@ async def test_a_gateway_stops_in_order_and_tells_who_deleted(gateway_settings: 
     ],
 )
 async def test_wrong_settings_are_one_line(tmp_path: Path, changes: dict[str, str], said: str) -> None:
-    from pipeline.gateway.security import new_token
+    from pipeline.gateway.token_table import new_token
 
     good = new_token("x", ("read",), None)[1].model_dump_json(exclude_none=True)
     variables = {name: good if value == "GOOD" else value for name, value in changes.items()}

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from pipeline.gateway.security import new_token
+from pipeline.gateway.token_table import new_token
 from pipeline.kafka.reading import records_of
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore

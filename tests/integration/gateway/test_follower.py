@@ -142,7 +142,7 @@ async def test_after_a_failure_it_goes_on_where_it_was(
             yield batches
 
     monkeypatch.setattr(module, "follow", failing)
-    monkeypatch.setattr(module, "AGAIN", 0.1)
+    monkeypatch.setattr(module, "RETRY_DELAY", 0.1)
     follower, listener = Follower(applied_settings), Hearing(applied_settings, EVENTS)
     await publish(applied_settings, EVENTS, some(0))
     await follower.ready(listener, PATIENCE, "late")

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.gateway.security import new_token
+from pipeline.gateway.token_table import new_token
 from pipeline.settings import Settings
 from tests.support.gateways import ALL, Running, Tokens, client, running, sse, talk, words
 from tests.support.topic_records import read_all

@@ -318,7 +318,7 @@ async def test_a_stopped_run_ends_as_its_sdk_ends_one(
 async def test_what_never_comes_holds_up_no_ui_stream(
     gateway: Running, gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.gateway.live.routes.EARLY", 1200)  # bytes: three events
+    monkeypatch.setattr("pipeline.gateway.live.routes.EARLY_BYTES", 1200)  # bytes: three events
     events = talk(9)
     records = [
         {"v": 1, "thread_id": THREAD, "run_id": "r", "agent_id": "a", "dialect": "vercel-ai", "seq": seq, "ts": 5,
@@ -421,7 +421,7 @@ async def test_a_page_is_bounded_by_what_is_read(gateway_settings: Settings, mon
             await run.end("complete")
         await publisher.flush()
     await send(gateway_settings, events, 0, "complete")
-    monkeypatch.setattr(tail, "SCAN", 1000)
+    monkeypatch.setattr(tail, "SCAN_BYTES", 1000)
     narrow = gateway_settings.model_copy(update={"gateway_live_bytes": 2000})
     async with running(narrow) as gateway, client(gateway.url) as http:
         exact(await replayed(http, "chat-1"), events)
@@ -430,7 +430,7 @@ async def test_a_page_is_bounded_by_what_is_read(gateway_settings: Settings, mon
 async def test_a_stream_ends_when_its_token_is_revoked(
     gateway_settings: Settings, tokens: Tokens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(following, "RECHECK_INTERVAL", 0.0)
     file = tmp_path / "tokens.jsonl"
     file.write_text(tokens.setting)
     settings = gateway_settings.model_copy(update={"gateway_tokens": SecretStr(str(file))})

@@ -23,7 +23,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(
     gateway_settings: Settings, tokens: Tokens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by the review: a revoked token went on receiving the text of runs."""
-    monkeypatch.setattr(live_figures, "ASK_AGAIN", 0.1)
+    monkeypatch.setattr(live_figures, "RECHECK_INTERVAL", 0.1)
     file = tmp_path / "tokens.jsonl"
     file.write_text(tokens.setting)
     settings = gateway_settings.model_copy(update={"gateway_tokens": SecretStr(str(file))})
@@ -41,7 +41,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(
 async def test_runs_of_threads_that_were_deleted_are_left_out(
     gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "ERASED_HOLDS", 0.1)
+    monkeypatch.setattr(connections, "ERASED_TTL", 0.1)
     async with Publisher(gateway_settings) as publisher:
         runs = [publisher.run(thread_id=name, agent_id="a", dialect="vercel-ai") for name in ("one", "two")]
         for run in runs:

@@ -126,8 +126,8 @@ async def test_the_stream_of_a_thread_that_is_deleted_ends(
     """Found by the review: who followed a thread went on reading of it after it was deleted. Another tenant's thread
     with its id is another one.
     """
-    monkeypatch.setattr(following, "ASK_AGAIN", 0.1)
-    monkeypatch.setattr(connections, "ERASED_HOLDS", 0.1)
+    monkeypatch.setattr(following, "RECHECK_INTERVAL", 0.1)
+    monkeypatch.setattr(connections, "ERASED_TTL", 0.1)
     events = talk(40)
     await publish(gateway_settings, EVENTS, [record(0, events[:2], tenant) for tenant in ("acme", "globex")])
     store = await guarded.app.state.gateway.store()

@@ -153,7 +153,7 @@ async def test_a_fault_is_told_without_its_insides(gateway: Running, monkeypatch
 
 
 async def test_a_reader_that_takes_nothing_is_left(gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.gateway.server.TAKE_WITHIN", 0.5)
+    monkeypatch.setattr("pipeline.gateway.server.TAKE_TIMEOUT", 0.5)
     large = {"type": "data-x", "data": "x" * 800_000}
     async with running(gateway_settings) as gateway:
         gateway.app.add_api_route("/large", lambda: json.dumps([large] * 20), include_in_schema=False)

@@ -28,7 +28,7 @@ from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
-from turnmill.ending import AGAIN
+from turnmill.ending import CANCEL_INTERVAL
 from turnmill.identity import thread_uuid
 
 
@@ -200,7 +200,7 @@ async def test_threads_that_wait_say_for_what(gateway_settings: Settings, http: 
 async def test_runs_of_threads_that_were_deleted_are_left_out(
     gateway_settings: Settings, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "ERASED_HOLDS", 0.1)
+    monkeypatch.setattr(connections, "ERASED_TTL", 0.1)
     await upload(http, "gone", "r1")
     await upload(http, "stays", "r2")
     await until(lambda: are(http, ["r1", "r2"]))
@@ -210,7 +210,7 @@ async def test_runs_of_threads_that_were_deleted_are_left_out(
 
 
 async def test_without_a_broker_the_answer_says_so(gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.gateway.run_watch.READY_WITHIN", 1.0)
+    monkeypatch.setattr("pipeline.gateway.run_watch.READY_TIMEOUT", 1.0)
     settings = gateway_settings.model_copy(update={"brokers": "127.0.0.1:1"})
     async with running(settings) as gateway, client(gateway.url) as http:
         answer = await http.get("/v1/runs")
@@ -244,4 +244,4 @@ async def test_a_stop_while_a_client_is_being_stopped(
     await until(begun)
     began = time.monotonic()
     await asyncio.wait_for(closing[0], PATIENCE)
-    assert time.monotonic() - began < AGAIN, "the first cancellation is enough"
+    assert time.monotonic() - began < CANCEL_INTERVAL, "the first cancellation is enough"

@@ -19,7 +19,7 @@ from sqlalchemy import event, update
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.gateway import json_web_tokens
-from pipeline.gateway.security import SCOPES
+from pipeline.gateway.principal import SCOPES
 from pipeline.policies.sign_in import SCOPES as OF_ROLE
 from pipeline.settings import Settings
 from pipeline.stores.schema import tokens
@@ -266,7 +266,7 @@ async def test_signing_out_ends_it_everywhere(gateway: Running, provider: Provid
 async def test_the_provider_ends_it(
     gateway: Running, provider: Provider, meant: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_web_tokens, "AGAIN", 0.0)
+    monkeypatch.setattr(json_web_tokens, "REQUEST_INTERVAL", 0.0)
     async with signed_in(gateway, provider, "readers") as one, browser(gateway.url) as program:
         bad = [
             "",

@@ -179,8 +179,8 @@ async def test_while_the_store_is_away(tmp_path: Path, monkeypatch: pytest.Monke
             raise StoreError("away", transient=True)
 
         monkeypatch.setattr(ThreadStore, "tokens_stamp", away)
-        monkeypatch.setattr(token_memory, "FRESH", 0.0)
+        monkeypatch.setattr(token_memory, "FRESH_SECONDS", 0.0)
         assert await status(gateway.url, secret) == 200
-        monkeypatch.setattr(token_memory, "HELD", 0.0)
+        monkeypatch.setattr(token_memory, "STALE_SECONDS", 0.0)
         assert await status(gateway.url, secret) == 503
         assert (await http.get("/v1/threads")).status_code == 200, "those of the settings need no store"

@@ -12,7 +12,8 @@ import pytest
 from pydantic import SecretStr
 
 from pipeline.gateway import views
-from pipeline.gateway.security import Scope, new_token
+from pipeline.gateway.principal import Scope
+from pipeline.gateway.token_table import new_token
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.gateways import client, running

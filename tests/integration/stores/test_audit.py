@@ -18,7 +18,7 @@ from pipeline.stores.audit_archive import AuditArchive
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import AUDIT as ARCHIVED
 from pipeline.stores.tenant_erasure import erase_tenant, what_is_left
-from pipeline.worker.housekeeping import AUDIT, AuditKeeping
+from pipeline.worker.housekeeping import AUDIT_INTERVAL, AuditKeeping
 from turnmill.errors import CallerError
 
 
@@ -150,7 +150,7 @@ async def test_the_archive_has_a_copy_of_each_hour(
         return store
 
     async def step(keeping: AuditKeeping) -> None:
-        while await keeping._step() != AUDIT:
+        while await keeping._step() != AUDIT_INTERVAL:
             pass
 
     monkeypatch.setattr("pipeline.worker.housekeeping.now_ms", lambda: clock)

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.policies.webhooks import Event, Webhook, lane_of, secret_of
 from pipeline.stores import deliveries
-from pipeline.stores.deliveries import CLAIMED_MS, OF_ONE, Delivery, Due
+from pipeline.stores.deliveries import CLAIMED_MS, OWNER_CANDIDATES, Delivery, Due
 from pipeline.stores.sql import ThreadStore
 from tests.integration.stores.conftest import blocked
 from topics.thread_key import ThreadKey
@@ -95,7 +95,7 @@ async def test_one_with_many_webhooks_hides_nobody(store: ThreadStore) -> None:
     found = await store.claim(30, choose)
     assert {one.webhook for one in found} == {"evil0", "acme"}
     assert {one.due.owner for one in found} == {"evil", "acme"}
-    assert len(offered) == OF_ONE + 1
+    assert len(offered) == OWNER_CANDIDATES + 1
 
 
 async def test_an_event_that_comes_while_the_one_before_it_ends(store: ThreadStore) -> None:

@@ -27,7 +27,7 @@ from pipeline.stores.content import ContentStore, folder
 from pipeline.stores.erasure import erase
 from pipeline.stores.errors import StoreError
 from pipeline.stores.expired_threads import RoundPosition
-from pipeline.stores.expiry import AGAIN_MS, Expired, Expiry
+from pipeline.stores.expiry import RECHECK_MS, Expired, Expiry
 from pipeline.stores.schema import expired as expired_table
 from pipeline.stores.schema import threads, usage_state
 from pipeline.stores.sql import ThreadStore
@@ -127,7 +127,7 @@ async def test_a_replay_brings_nothing_back_and_counts_nothing_twice(
     old = [record("old", f"r{n}") for n in range(3)]
     await store.write(old)
     await round_of(Expiry(local_settings, store), AFTER_40_DAYS)
-    await round_of(Expiry(local_settings, store), AFTER_40_DAYS + AGAIN_MS)
+    await round_of(Expiry(local_settings, store), AFTER_40_DAYS + RECHECK_MS)
     await summed(store)
     before = await tables()
     assert await expired_remnants(store) == 0
@@ -218,7 +218,7 @@ async def test_large_values_go_but_for_those_of_turns_that_may_be_on_their_way(
     ]
     await store.write([newer])
     assert await expired_remnants(store) == 2
-    assert await round_of(expiry, now + 20 * DAY_MS - AGAIN_MS) == Expired(0, 0, 1, 15)
+    assert await round_of(expiry, now + 20 * DAY_MS - RECHECK_MS) == Expired(0, 0, 1, 15)
     assert await contents.get(key("old"), coming), "it has come"
     await round_of(expiry, now + 20 * DAY_MS)
     assert await expired_remnants(store) == 0
@@ -262,7 +262,7 @@ async def test_the_archive_loses_the_rows_of_expired_threads_and_gets_none_of_th
     assert (await archive.threads_of(""), await archive.holding("globex")) == (set(), tables)
     assert len(list((tmp_path / "archive").rglob("*.parquet"))) == tables, "an object without rows is deleted"
     assert await expired_remnants(store) == 1, "another look is to prove that nothing is left"
-    assert await round_of(expiry, AFTER_40_DAYS + AGAIN_MS) == Expired()
+    assert await round_of(expiry, AFTER_40_DAYS + RECHECK_MS) == Expired()
     assert await expired_remnants(store) == 0
 
     def expired(thread: ThreadKey, ended_at: int) -> bool:
@@ -306,8 +306,8 @@ async def test_an_archive_that_is_slower_than_the_expiry_leaves_nothing_behind(
     expiry, archive = Expiry(local_settings, store), archive_of(local_settings, store.erased)
     assert await round_of(expiry, AFTER_40_DAYS) == Expired(1, 1)
     await archive.write("turns", 0, 0, 1, [Entry(0, 0, turn_record.encode(record("old")))])
-    assert await round_of(expiry, AFTER_40_DAYS + AGAIN_MS) == Expired(archived=1)
-    assert await round_of(expiry, AFTER_40_DAYS + 2 * AGAIN_MS) == Expired()
+    assert await round_of(expiry, AFTER_40_DAYS + RECHECK_MS) == Expired(archived=1)
+    assert await round_of(expiry, AFTER_40_DAYS + 2 * RECHECK_MS) == Expired()
     assert await expired_remnants(store) == 0
 
 
@@ -331,8 +331,8 @@ async def test_one_that_dies_in_the_middle_leaves_nothing_behind(
         await round_of(first, AFTER_40_DAYS)
     assert await stored(store) == set()
     assert await archive.holding("umbrella") > 0
-    assert (await round_of(Expiry(archived_settings, store), AFTER_40_DAYS + AGAIN_MS)).archived == 1
-    await round_of(Expiry(archived_settings, store), AFTER_40_DAYS + 2 * AGAIN_MS)
+    assert (await round_of(Expiry(archived_settings, store), AFTER_40_DAYS + RECHECK_MS)).archived == 1
+    await round_of(Expiry(archived_settings, store), AFTER_40_DAYS + 2 * RECHECK_MS)
     assert (await archive.holding("umbrella"), await contents.objects_of(key("old", "umbrella"))) == (0, [])
     assert await expired_remnants(store) == 0
 

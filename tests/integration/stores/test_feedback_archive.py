@@ -16,7 +16,7 @@ from pipeline.policies.retention import DAY_MS
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archives import archive_of, feedback_archive_of
 from pipeline.stores.erasure import erase
-from pipeline.stores.expiry import AGAIN_MS, Expiry
+from pipeline.stores.expiry import RECHECK_MS, Expiry
 from pipeline.stores.feedback import ReceivedFeedback, thread_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import ARCHIVE, erase_tenant, what_is_left
@@ -137,7 +137,7 @@ async def test_it_expires_with_its_thread(archived: Settings, store: ThreadStore
         await expiry.step(now)
     assert chat not in await archive.threads_of("")
     assert await archive.threads_of("acme"), "that is another thread"
-    now += AGAIN_MS
+    now += RECHECK_MS
     for _ in range(20):
         await expiry.step(now)
     assert await store.expired_remnants(now + 10 * DAY_MS) == []

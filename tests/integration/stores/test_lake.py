@@ -160,7 +160,7 @@ async def test_workers_that_commit_at_the_same_time_lose_and_double_nothing(
     here: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has a lake of its own; two have the same partition, as where one has lost it without knowing."""
-    monkeypatch.setattr(lake_schema, "PAUSE", 0.05)
+    monkeypatch.setattr(lake_schema, "MAX_RETRY_DELAY", 0.05)
     records = some_records()
 
     async def worker(number: int, partition: int) -> None:
@@ -290,7 +290,7 @@ async def test_usage_of_a_record_that_ranks_lower_does_not_come_back(here: Setti
 
 
 async def test_neither_files_nor_snapshots_become_many(here: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("MANY", 4), ("SNAPSHOTS", 3), ("RECENT", -1.0)):
+    for name, value in (("MIN_JOINED_FILES", 4), ("MAX_SNAPSHOTS", 3), ("RECENT", -1.0)):
         monkeypatch.setattr(lake_upkeep, name, value)
     records = some_records()
     lake = lake_of(here, nobody)
@@ -307,7 +307,7 @@ async def test_neither_files_nor_snapshots_become_many(here: Settings, monkeypat
 async def test_many_files_are_cleared_of_a_thread_by_some_commits(
     here: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake_table, "AT_ONCE", 1)
+    monkeypatch.setattr(lake_table, "COMMIT_BYTES", 1)
     records = some_records()
     lake = lake_of(here, nobody)
     for begin in range(0, len(records), 24):

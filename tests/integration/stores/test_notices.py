@@ -14,7 +14,7 @@ from pipeline.stores import notices
 from pipeline.stores.erasure import erase
 from pipeline.stores.errors import StoreError
 from pipeline.stores.expired_threads import RoundPosition
-from pipeline.stores.notices import AT_ONCE, CLAIMED_MS, deleted
+from pipeline.stores.notices import BATCH_SIZE, CLAIMED_MS, deleted
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import erase_tenant
 from topics.thread_key import ThreadKey
@@ -82,12 +82,12 @@ async def test_a_deletion_that_is_rolled_back_leaves_none(
 
 
 async def test_what_is_claimed_comes_again_until_it_was_sent(store: ThreadStore) -> None:
-    many = [deleted(key(f"t{n}"), "deleted", n) for n in range(AT_ONCE + 20)]
+    many = [deleted(key(f"t{n}"), "deleted", n) for n in range(BATCH_SIZE + 20)]
     await store.add_notices(many, keep_until=0)
     first = await store.due_notices(10_000)
     second = await store.due_notices(10_000)  # another worker's
-    assert [n["at"] for n in first] == list(range(AT_ONCE))
-    assert [n["at"] for n in second] == list(range(AT_ONCE, AT_ONCE + 20))
+    assert [n["at"] for n in first] == list(range(BATCH_SIZE))
+    assert [n["at"] for n in second] == list(range(BATCH_SIZE, BATCH_SIZE + 20))
     assert await store.due_notices(10_000) == []
     await store.notices_sent([n["id"] for n in second], 10_000)
     again = await store.due_notices(10_000 + CLAIMED_MS)  # whoever had the first ones died
@@ -105,4 +105,4 @@ async def test_an_id_that_is_to_stay_known_is_taken_once(store: ThreadStore) -> 
     await store.notices_sent([], 5_000)
     await store.add_notices([one], keep_until=0)
     assert len(await store.due_notices(10**9)) == 1
-    assert notices.AT_ONCE == AT_ONCE
+    assert notices.BATCH_SIZE == BATCH_SIZE

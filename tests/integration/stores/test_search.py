@@ -167,7 +167,7 @@ async def test_postgres_and_sqlite_look_further_where_the_newest_turns_do_not_ha
 ) -> None:
     monkeypatch.setattr(search, "CANDIDATES", 4)
     monkeypatch.setattr(search, "PROBES", (3, 8))
-    monkeypatch.setattr(search, "ENOUGH", 1)
+    monkeypatch.setattr(search, "FULL_PROBE", 1)
     await store.write([record(run=f"r{n}", seconds=n, text="odd" if n % 2 else "even") for n in range(20)])
     await store.write([record(run="rare", seconds=0, text="needle")])
     assert len(await found(store, "needle")) == 1
@@ -212,7 +212,7 @@ async def test_a_search_that_takes_too_long_is_stopped(
         "WITH RECURSIVE n(id, words) AS (SELECT 1, 2 UNION ALL SELECT id + 1, 2 FROM n WHERE id < 1000000000) "
         "SELECT count(*), 1 FROM n"
     )
-    monkeypatch.setattr(search, "SECONDS", 1)
+    monkeypatch.setattr(search, "STATEMENT_TIMEOUT", 1)
     monkeypatch.setattr(search.statements, "sqlite_candidates", lambda *_: text(slow))
     monkeypatch.setattr(search.statements, "postgres_candidates", lambda *_: text(slow))
     with pytest.raises(CallerError, match="took longer than 1 s"):

@@ -42,7 +42,7 @@ async def test_it_is_that_of_the_store_whoever_looks(
     async def opened() -> ThreadStore:
         return store
 
-    monkeypatch.setattr(housekeeping, "SPENT", 0.0)
+    monkeypatch.setattr(housekeeping, "SPENT_INTERVAL", 0.0)
     await store.write([costing(record, "r0", 5, 1.5), costing(record, "r1", 50, None), costing(record, "r2", 70, 9.0)])
     first, again = Metrics(), Metrics()
     one = Spending(opened, first)

@@ -104,7 +104,7 @@ async def test_one_that_was_stopped_goes_on(
     store: ThreadStore, local_settings: Settings, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(store, local_settings, record)
-    monkeypatch.setattr(tenant_erasure, "AT_ONCE", 2)
+    monkeypatch.setattr(tenant_erasure, "BATCH_SIZE", 2)
     for broken in ("delete_thread", "mark_erased", "sub_agents"):
         calls = 0
         real = getattr(ThreadStore, broken)

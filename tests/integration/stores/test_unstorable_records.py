@@ -108,7 +108,7 @@ async def test_a_store_that_is_away_leaves_out_nothing(
 async def test_a_dead_letter_is_sent_until_it_is_delivered(
     writer: TurnWriter, letters: Letters, record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(burying, "PAUSE", 0.001)
+    monkeypatch.setattr(burying, "RETRY_DELAY", 0.001)
     letters.lost = 5
     await writer.apply([(0, batch([record(status=None)]))])
     assert list(letters.found()) == [0]
@@ -118,7 +118,7 @@ async def test_between_two_attempts_there_is_a_pause(
     writer: TurnWriter, letters: Letters, record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by the review: while no dead letter could be delivered, it was sent again without an end and a pause."""
-    monkeypatch.setattr(burying, "PAUSE", 3600.0)
+    monkeypatch.setattr(burying, "RETRY_DELAY", 3600.0)
     letters.lost = 10**6
     applying = asyncio.create_task(writer.apply([(0, batch([record(status=None)]))]))
 

@@ -136,7 +136,7 @@ async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
     store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(usage_sums, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(usage_sums, "ROWS_BATCH", 2)
 
     async def step(name: str, records: Sequence[Any], chat: str, expired: Counter[Any]) -> None:
         key = ThreadKey(thread_uuid(chat)[0])

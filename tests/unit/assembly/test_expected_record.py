@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.assembly import partition as partition_module
 from pipeline.assembly import run as run_module
-from pipeline.assembly.expected_record import MARK, MOST_BYTES, expected_after
+from pipeline.assembly.expected_record import MARK, MAX_BYTES, expected_after
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
@@ -64,9 +64,9 @@ def test_a_text_may_lie_deep_and_the_event_is_a_copy() -> None:
         envelope(events=[{**DELTA, "delta": None}]),
         envelope(events=["no object"]),
         envelope(events=[{**DELTA, "id": MARK}]),
-        envelope(events=[{**DELTA, "providerMetadata": {"x": "y" * MOST_BYTES}}]),
-        envelope(run_id="r" * MOST_BYTES),
-        envelope(tenant="t" * MOST_BYTES),
+        envelope(events=[{**DELTA, "providerMetadata": {"x": "y" * MAX_BYTES}}]),
+        envelope(run_id="r" * MAX_BYTES),
+        envelope(tenant="t" * MAX_BYTES),
         envelope(events=[{**DELTA, "id": "\ud800"}]),
         {"seq": 3, "v": 1, "ts": 7, "events": [DELTA]},
         {"seq": 3, "ts": 7, "events": [DELTA]},

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.assembly import run_list
 from pipeline.assembly.run_list import RunList, kind_of
-from pipeline.assembly.usual_silence import FEWEST, UsualSilence
+from pipeline.assembly.usual_silence import MIN_RUNS, UsualSilence
 from topics import state
 from topics.state import Clocks, Closed, RunKey, Segment
 from topics.thread_key import ThreadKey
@@ -213,7 +213,7 @@ def test_of_too_many_runs_the_longest_silent_ones_stay_and_no_tenant_loses_any_t
 def test_runs_that_were_seen_whole_tell_what_is_usual() -> None:
     usual = UsualSilence()
     runs = RunList(REOPEN, usual)
-    for n in range(FEWEST):
+    for n in range(MIN_RUNS):
         runs.take_event(record(0, run=f"r{n}"), 10 * n, 0)
         runs.take_event(record(1, run=f"r{n}"), 10 * n + 1, 40_000)
         runs.take_event(record(2, 0, run=f"r{n}", end="complete"), 10 * n + 2, 41_000)

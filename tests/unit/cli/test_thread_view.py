@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pipeline.cli.thread_view import MAX_VALUE, nested, plain, short_time, usage_line, value_text, view
+from pipeline.cli.thread_view import MAX_VALUE_CHARACTERS, nested, plain, short_time, usage_line, value_text, view
 
 
 def rendered(document: dict[str, Any]) -> list[str]:
@@ -96,7 +96,7 @@ def test_stored_text_can_not_drive_the_terminal() -> None:
 def test_values_are_one_line_and_bounded() -> None:
     assert value_text("as it is") == "as it is"
     assert value_text(None) == "null"
-    assert value_text("x" * 5000).startswith("x" * MAX_VALUE + "… (5,000 characters)")
+    assert value_text("x" * 5000).startswith("x" * MAX_VALUE_CHARACTERS + "… (5,000 characters)")
 
 
 def test_small_facts() -> None:

@@ -21,7 +21,7 @@ FIRST = "org/x/0/x-0.jar"
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pinned_files, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(pinned_files, "FIRST_RETRY_DELAY", 0.001)
 
 
 def pins(files: dict[str, bytes]) -> list[Pinned]:

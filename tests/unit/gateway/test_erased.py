@@ -38,7 +38,7 @@ async def test_each_thread_is_asked_for_now_and_then(monkeypatch: pytest.MonkeyP
     assert await erased.among([A, B]) == {B}
     assert await erased.among([A, B, C]) == {B}
     assert store.asked == [[A, B], [C]]
-    monkeypatch.setattr(connections, "ERASED_HOLDS", 0.0)
+    monkeypatch.setattr(connections, "ERASED_TTL", 0.0)
     store.gone.add(A)
     assert await erased.among([A, B, C]) == {A, B}, "who is deleted stays so, others may be by now"
     assert store.asked[2] == [A, C]

@@ -122,7 +122,7 @@ async def test_keys_are_rolled_and_made_up_ones_do_not_flood_the_issuer(
     for n in range(20):
         assert await refusal(mine, token(key=FOREIGN, kid=f"made-up-{n}")) == "unauthorized"
     assert issuer.asked == 1
-    monkeypatch.setattr("pipeline.gateway.json_web_tokens.AGAIN", 0.0)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.REQUEST_INTERVAL", 0.0)
     assert await mine.verify(token(key=ROLLED, kid="two"))
     assert issuer.asked == 2
 
@@ -131,21 +131,21 @@ async def test_an_issuer_that_is_away_is_no_fault_of_the_caller(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     issuer.broken = True
-    monkeypatch.setattr("pipeline.gateway.json_web_tokens.RETRY", 3600.0)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.RETRY_INTERVAL", 3600.0)
     mine = verifier(issuer)
     for _ in range(5):
         assert await refusal(mine, token()) == "unavailable"
     assert issuer.asked == 1, "who is away is not asked by every caller"
     issuer.broken = False
-    monkeypatch.setattr("pipeline.gateway.json_web_tokens.RETRY", 0.0)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.RETRY_INTERVAL", 0.0)
     assert await mine.verify(token())
     issuer.broken = True
-    monkeypatch.setattr("pipeline.gateway.json_web_tokens.FRESH", 0.0)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.FRESH_SECONDS", 0.0)
     assert await mine.verify(token()), "known keys still hold"
     assert mine._asking is not None
     await mine._asking
     assert issuer.asked == 3
-    monkeypatch.setattr("pipeline.gateway.json_web_tokens.HELD", 0.0)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.OUTAGE_SECONDS", 0.0)
     await mine._refresh()
     assert await refusal(mine, token()) == "unavailable", "an issuer that is away for a day may have revoked them"
 
@@ -177,8 +177,8 @@ async def test_who_makes_up_key_ids_holds_nobody_up(issuer: Issuer, monkeypatch:
     mine = verifier(issuer)
     await mine.verify(token())
     issuer.silent = asyncio.Event()
-    monkeypatch.setattr("pipeline.gateway.json_web_tokens.AGAIN", 0.0)
-    monkeypatch.setattr("pipeline.gateway.json_web_tokens.WITHIN", 2 * PATIENCE)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.REQUEST_INTERVAL", 0.0)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.REQUEST_TIMEOUT", 2 * PATIENCE)
     made_up = [asyncio.create_task(refusal(mine, token(key=FOREIGN, kid=f"made-up-{n}"))) for n in range(20)]
 
     async def asked() -> bool:
@@ -187,7 +187,7 @@ async def test_who_makes_up_key_ids_holds_nobody_up(issuer: Issuer, monkeypatch:
     await until(asked)
     async with asyncio.timeout(PATIENCE):
         assert await mine.verify(token())
-    monkeypatch.setattr("pipeline.gateway.json_web_tokens.FRESH", 0.0)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.FRESH_SECONDS", 0.0)
     async with asyncio.timeout(PATIENCE):
         assert await mine.verify(token()), "a known key holds while the issuer is asked anew"
     issuer.silent.set()

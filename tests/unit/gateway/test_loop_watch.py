@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pipeline.gateway.loop_watch import LEAST, LoopWatch
+from pipeline.gateway.loop_watch import MIN_BLOCK, LoopWatch
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from tests.support.waiting import until
@@ -23,4 +23,4 @@ async def test_a_hold_is_observed() -> None:
     watch.stop()
     longest = metrics.registry.get_sample_value(f"{m.LOOP_HELD.name}_sum")
     assert longest is not None
-    assert longest > 0.2 > LEAST
+    assert longest > 0.2 > MIN_BLOCK

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.records import read
-from pipeline.gateway.security import Principal
 from turnmill.limits import PUBLISHED_LINE_BYTES, REFUSALS
 
 EVIL = Principal("evil", frozenset({"publish"}), "evil")

@@ -8,18 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.gateway.authenticator import Authenticator
+from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.security import (
-    Authenticator,
-    Principal,
-    TokenTable,
-    hashed,
-    is_within,
-    networks,
-    new_token,
-    parse_tokens,
-)
 from pipeline.gateway.token_memory import TokenMemory
+from pipeline.gateway.token_table import TokenTable, hashed, is_within, networks, new_token, parse_tokens
 from pipeline.settings import Settings
 from turnmill.errors import CallerError
 

@@ -78,7 +78,7 @@ def test_lines_that_differ_are_not_remembered_without_end(monkeypatch: pytest.Mo
     for n in range(10_000):
         assert chatter.filter(logging.LogRecord("pipeline", logging.WARNING, "", 1, "line %d", (n,), None))
         now += 0.1
-    assert len(chatter._last) <= client_log.REMEMBERED
+    assert len(chatter._last) <= client_log.MAX_LINES
 
 
 def test_json_lines_hold_the_error(capsys: pytest.CaptureFixture[str]) -> None:

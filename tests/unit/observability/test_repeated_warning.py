@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from pipeline.observability.repeated_warning import EVERY, RepeatedWarning
+from pipeline.observability.repeated_warning import INTERVAL, RepeatedWarning
 
 
 def test_each_kind_is_logged_at_once_and_then_now_and_then(
@@ -18,11 +18,11 @@ def test_each_kind_is_logged_at_once_and_then_now_and_then(
     for number in range(50):
         warn("a", "a %d", number)
         warn("b", "b %d", number)
-    now += EVERY / 2
+    now += INTERVAL / 2
     warn("a", "a %d", 50)
-    now += EVERY / 2
+    now += INTERVAL / 2
     warn("a", "a %d", 51)
-    now += EVERY
+    now += INTERVAL
     warn("a", "a %d", 52)
     assert [record.getMessage() for record in caplog.records] == [
         "a 0",
@@ -38,7 +38,7 @@ def test_some_of_each_kind_and_how_many_more(monkeypatch: pytest.MonkeyPatch, ca
     warn = RepeatedWarning(logging.getLogger("test"), 2)
     for number in range(5):
         warn("a", "a %d", number, extra=lambda number=number: {"thread_id": f"t{number}"})  # type: ignore[misc]  # a loop's
-    now += EVERY
+    now += INTERVAL
     warn("a", "a %d", 5)
     assert [record.getMessage() for record in caplog.records] == [
         "a 0",

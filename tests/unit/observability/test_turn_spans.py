@@ -157,7 +157,7 @@ def test_the_collector_gets_them_whatever_else_there_is() -> None:
 
 
 def test_a_collector_that_is_away_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.observability.turn_traces.END_WITHIN", 0.2)
+    monkeypatch.setattr("pipeline.observability.turn_traces.END_TIMEOUT", 0.2)
     metrics = Metrics()
     traces = TurnTraces(f"http://127.0.0.1:{free_ports(1)[0]}", "events", metrics)
     traces(turns() * 3000, 0)  # more than wait

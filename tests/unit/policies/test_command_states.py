@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.policies.command_states import (
+    ACKNOWLEDGE_TIMEOUT_MS,
     FINAL,
-    PATIENCE_MS,
     CommandStatus,
     acknowledged,
     requested,
@@ -44,8 +44,8 @@ def test_a_run_that_was_over_first_has_won_the_race() -> None:
 
 
 def test_nobody_answers_until_somebody_does() -> None:
-    assert waited(NEW, 1_000 + PATIENCE_MS - 1) == NEW
-    silent = waited(NEW, 1_000 + PATIENCE_MS)
+    assert waited(NEW, 1_000 + ACKNOWLEDGE_TIMEOUT_MS - 1) == NEW
+    silent = waited(NEW, 1_000 + ACKNOWLEDGE_TIMEOUT_MS)
     assert silent.state == "unanswered"
     assert acknowledged(silent, "acknowledged", 99_000).state == "acknowledged"
     heard = acknowledged(NEW, "acknowledged", 2_000)

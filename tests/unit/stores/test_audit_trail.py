@@ -28,7 +28,7 @@ class Store:
 
     async def add_audit(self, entries: Sequence[Entry], *, told: bool) -> None:
         assert told
-        assert len(entries) <= audit_trail.AT_ONCE
+        assert len(entries) <= audit_trail.BATCH_SIZE
         self.entries += entries
 
 
@@ -36,21 +36,21 @@ async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> N
     store, lost = Store(), list[int]()
     trail = AuditTrail(store, lost.append, told=True)
     store.away = True
-    for _ in range(audit_trail.MOST + 3):
+    for _ in range(audit_trail.MAX_BUFFERED + 3):
         trail.keep(ENTRY)
     await trail.close()
-    assert lost == [1, 1, 1, audit_trail.MOST]
+    assert lost == [1, 1, 1, audit_trail.MAX_BUFFERED]
     store.away = False
     await trail.close()
-    assert len(store.entries) == audit_trail.MOST
+    assert len(store.entries) == audit_trail.MAX_BUFFERED
 
 
 def test_the_same_counts_once_a_minute_and_a_thousand_at_most() -> None:
     lost = list[int]()
     trail = AuditTrail(Store(), lost.append, told=True)
     assert [trail.is_new(at, "x") for at in (0, 59_999, 60_000, 60_001)] == [True, False, True, False]
-    assert sum(trail.is_new(120_000, number) for number in range(5_000)) == audit_trail.REPEATED
-    assert sum(lost) == 5_000 - audit_trail.REPEATED
+    assert sum(trail.is_new(120_000, number) for number in range(5_000)) == audit_trail.MAX_COUNTED
+    assert sum(lost) == 5_000 - audit_trail.MAX_COUNTED
 
 
 def test_a_line_that_names_an_action_is_an_entry_of_who_acts() -> None:

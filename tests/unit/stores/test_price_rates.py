@@ -99,7 +99,7 @@ def test_a_model_is_looked_up_once_and_so_is_one_that_is_not_known(monkeypatch: 
         row = row_of("openai", name, BEGIN + timedelta(days=900), counts)
         assert (cost_nano_usd(row) is None) == (name == "house-model")
     assert [names[0] for names in asked] == ["gpt-5", "house-model"]
-    assert prices._model.cache_info().maxsize == prices.MODELS
+    assert prices._model.cache_info().maxsize == prices.CACHE_SIZE
 
 
 def test_a_price_is_asked_a_few_times_in_all(monkeypatch: pytest.MonkeyPatch) -> None:

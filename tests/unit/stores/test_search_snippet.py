@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.stores.search_query import parsed
-from pipeline.stores.search_rows import MOST, row_words, tsvector
+from pipeline.stores.search_rows import MAX_CHARACTERS, row_words, tsvector
 from pipeline.stores.search_snippet import LENGTH, score_of, snippet_of
 from pipeline.turns.spoken_text import KINDS
 from turnmill.errors import CallerError
@@ -71,8 +71,8 @@ def test_a_turn_that_says_it_more_often_scores_higher() -> None:
 
 
 def test_only_the_beginning_of_a_long_turn_is_searched() -> None:
-    words = row_words(turn("a " * MOST, "late"), SAID)
-    assert (len(words), set(words)) == (MOST // 2, {"a"})
+    words = row_words(turn("a " * MAX_CHARACTERS, "late"), SAID)
+    assert (len(words), set(words)) == (MAX_CHARACTERS // 2, {"a"})
 
 
 def test_a_tsvector_has_the_places_of_words_and_none_of_borders() -> None:

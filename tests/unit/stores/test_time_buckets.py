@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.stores.time_buckets import HOUR, MINUTE, MOST, edges, label, moment, zone
+from pipeline.stores.time_buckets import HOUR, MAX_BUCKETS, MINUTE, edges, label, moment, zone
 from turnmill.errors import CallerError
 
 BERLIN, NEW_YORK, KATHMANDU = zone("Europe/Berlin"), zone("America/New_York"), zone("Asia/Kathmandu")
@@ -109,7 +109,7 @@ def test_what_is_no_zone_is_refused(name: str) -> None:
 
 def test_too_many_buckets_and_times_outside_the_calendar_are_refused() -> None:
     with pytest.raises(CallerError, match="shorter time"):
-        edges("minute", 0, (MOST + 1) * MINUTE, UTC)
+        edges("minute", 0, (MAX_BUCKETS + 1) * MINUTE, UTC)
     with pytest.raises(CallerError, match="outside the calendar"):
         edges("month", ms("9999-12-01T00:00:00+00:00"), 2**60, UTC)
     with pytest.raises(CallerError, match="no bucket 'year'"):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topics.dead_letter import MAX_DETAIL, PREFIX, DeadLetter, from_record
+from topics.dead_letter import MAX_DETAIL_CHARACTERS, PREFIX, DeadLetter, from_record
 from turnmill.errors import Reason
 
 BYTES = st.none() | st.binary()
@@ -13,7 +13,7 @@ COUNT = st.integers(0, 2**62)
 
 @given(
     st.sampled_from(Reason),
-    st.text(max_size=MAX_DETAIL),
+    st.text(max_size=MAX_DETAIL_CHARACTERS),
     st.integers(0, 99),
     COUNT,
     COUNT,
@@ -37,7 +37,7 @@ def test_there_and_back(
 
 def test_a_long_detail_is_cut_and_half_a_pair_is_written_somehow() -> None:
     headers = dict(DeadLetter(Reason.TOO_LARGE, "\ud800" + "x" * 5000, "t", 0, 0, 0, None, None).headers())
-    assert headers[f"{PREFIX}detail"] == b"?" + b"x" * (MAX_DETAIL - 1)
+    assert headers[f"{PREFIX}detail"] == b"?" + b"x" * (MAX_DETAIL_CHARACTERS - 1)
 
 
 def test_headers_of_others_are_left_alone() -> None:

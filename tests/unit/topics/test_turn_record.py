@@ -61,7 +61,7 @@ def test_requests_that_were_read_before_are_the_same_objects() -> None:
     assert first == record
     assert second == {**record, "run_id": "s", "turn": {"text": ',"requests":{}}'}}
     assert second["requests"] is first["requests"]
-    for number in range(turn_record.SHARED + 1):
+    for number in range(turn_record.CACHE_SIZE + 1):
         other = {**RECORD, "requests": {f"{number:064x}": {"model": number}}}
         assert turn_record.decode(turn_record.encode(other)) == other
     assert turn_record.decode(turn_record.encode(record)) == record

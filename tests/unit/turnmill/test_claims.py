@@ -7,7 +7,7 @@ from typing import Any
 
 from turnmill.claims import Claims, answer_id, open_answers
 from turnmill.control_record import ANSWER, NOW, STEER, Command, command_of
-from turnmill.steering import DEEP, NO_STEERING, TOO_MANY, Inbox
+from turnmill.steering import MAX_WAITING, NO_STEERING, TOO_MANY, Inbox
 
 THREAD = "8e06a734-32f3-584c-a380-4e57c9b39f3f"
 LATER = 2_000_000_000_000
@@ -72,7 +72,7 @@ def test_messages_are_taken_up_once() -> None:
     assert [one.id for one in inbox.messages()] == ["a", "b"]
     assert inbox.put(steering("a")) is None
     assert inbox.messages() == []
-    assert [inbox.put(steering(str(n))) for n in range(DEEP + 1)] == [None] * DEEP + [TOO_MANY]
+    assert [inbox.put(steering(str(n))) for n in range(MAX_WAITING + 1)] == [None] * MAX_WAITING + [TOO_MANY]
 
 
 def test_a_program_that_takes_none_says_so_once() -> None:

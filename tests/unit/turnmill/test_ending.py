@@ -20,7 +20,7 @@ async def deaf(times: int) -> None:
 
 
 async def test_a_task_that_loses_a_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "AGAIN", 0.01)
+    monkeypatch.setattr(ending, "CANCEL_INTERVAL", 0.01)
     task = asyncio.create_task(deaf(3))
     await asyncio.sleep(0)
     assert await ended(task)
@@ -29,7 +29,7 @@ async def test_a_task_that_loses_a_cancellation_is_cancelled_again(monkeypatch: 
 async def test_nothing_is_waited_for_without_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ending, "AGAIN", 0.01)
+    monkeypatch.setattr(ending, "CANCEL_INTERVAL", 0.01)
     task = asyncio.create_task(deaf(1000), name="deaf")
     await asyncio.sleep(0)
     assert not await ended(task, 0.05)
@@ -72,7 +72,7 @@ async def test_a_client_that_does_not_stop_is_left() -> None:
     began = time.monotonic()
     hanging = asyncio.create_task(asyncio.Event().wait())
     await stopped(_none(hanging), 0.01)
-    assert time.monotonic() - began < ending.END_WITHIN
+    assert time.monotonic() - began < ending.END_TIMEOUT
     hanging.cancel()
 
 

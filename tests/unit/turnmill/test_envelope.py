@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from topics import json_text
 from topics.agent_event import explain
-from turnmill.envelope import LARGEST, NAMES, decode, encode, loads
+from turnmill.envelope import MAX_INTEGER, NAMES, decode, encode, loads
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import NAMED_CHARACTERS
 from turnmill.run_info import RunInfo
@@ -44,7 +44,7 @@ GOOD: dict[str, Any] = {
         {"unknown": {"kept": True}},
         {"events": []},
         {"seq": 0},
-        {"seq": LARGEST, "ts": LARGEST},
+        {"seq": MAX_INTEGER, "ts": MAX_INTEGER},
         {"run_id": "__proto__"},
     ],
 )
@@ -66,7 +66,7 @@ def test_good_ones(more: dict[str, Any]) -> None:
         {"seq": -1},
         {"seq": True},
         {"seq": 1.0},
-        {"seq": LARGEST + 1},
+        {"seq": MAX_INTEGER + 1},
         {"ts": -1},
         {"ts": "now"},
         {"events": {}},

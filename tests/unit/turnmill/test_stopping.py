@@ -18,7 +18,7 @@ from turnmill.clock import now_ms
 from turnmill.control import Control
 from turnmill.control_record import AFTER_TURN, EVENT, NOW, Command, command_of, record_of
 from turnmill.errors import InvalidRecord
-from turnmill.published_run import BLOCKED
+from turnmill.published_run import BLOCKED_SECONDS
 from turnmill.stopping import Stopping
 
 START = {"type": "start"}
@@ -87,7 +87,7 @@ async def test_a_stream_that_blocks_lets_the_loop_read_what_has_come_meanwhile(t
 
     def blocking() -> Iterator[Any]:
         while True:
-            time.sleep(1.2 * BLOCKED)  # a synchronous SDK blocks the loop like this while it waits for a token
+            time.sleep(1.2 * BLOCKED_SECONDS)  # a synchronous SDK blocks the loop like this while it waits for a token
             yield START
 
     async def arrive(run: PublishedRun) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.turns.event_coverage import (
-    MOST,
+    MAX_RANGES,
     Ranges,
     Verdict,
     Version,
@@ -66,19 +66,19 @@ def test_a_version_is_replaced_by_one_that_holds_all_of_it(one: set[int], two: s
 
 
 def test_many_ranges_are_cut_to_one_that_reaches_over_the_rest() -> None:
-    held = {*range(0, 4 * MOST, 2)}
+    held = {*range(0, 4 * MAX_RANGES, 2)}
     ranges = held_ranges(len(held), ranges_over({*range(max(held))} - held))
-    assert len(ranges) == MOST
-    assert ranges[:-1] == ranges_over(held)[: MOST - 1]
-    assert ranges[-1] == [2 * MOST - 2, max(held)]
+    assert len(ranges) == MAX_RANGES
+    assert ranges[:-1] == ranges_over(held)[: MAX_RANGES - 1]
+    assert ranges[-1] == [2 * MAX_RANGES - 2, max(held)]
     cut = Version(ranges, (len(held), 0))
     more = Version(ranges, (len(held) + 1, 0))
     assert more.beside(cut) is REPLACES  # the run went on
     assert cut.beside(more) is KNOWN
     assert version(held | {1}).beside(cut) is LATE  # what the cut one holds can't be known
-    assert version({*range(4 * MOST)}).beside(cut) is REPLACES
+    assert version({*range(4 * MAX_RANGES)}).beside(cut) is REPLACES
     assert Version(ranges, (len(held), 1)).beside(cut) is REPLACES
-    assert version({0, 2, 2 * MOST + 1}).beside(cut) is KNOWN
+    assert version({0, 2, 2 * MAX_RANGES + 1}).beside(cut) is KNOWN
     assert version({1}).beside(cut) is LATE
 
 

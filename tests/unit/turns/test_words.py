@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.turns.words import GRAM, LONGEST, asked, places, words
+from pipeline.turns.words import GRAM, MAX_CHARACTERS, asked, places, words
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from pipeline.turns.words import GRAM, LONGEST, asked, places, words
         ("हिन्दी", ["हिन्दी"]),
         ("привет Ёлка", ["привет", "елка"]),
         ("a\0b\ud800c", ["a", "b", "c"]),
-        ("x" * 100, ["x" * LONGEST]),
+        ("x" * 100, ["x" * MAX_CHARACTERS]),
         ("", []),
         ("… — !", []),
     ],
@@ -62,7 +62,7 @@ def test_places_are_those_of_the_same_words(text: str) -> None:
 def test_words_can_be_stored_and_are_stable(text: str) -> None:
     for word in words(text):
         assert word
-        assert len(word) <= LONGEST
+        assert len(word) <= MAX_CHARACTERS
         assert not set(word) & set("\0'\"\\ ¶§‹›*")
         word.encode()
 

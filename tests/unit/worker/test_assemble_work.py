@@ -22,7 +22,7 @@ from pipeline.turns.redaction import Redaction, TextRule
 from pipeline.worker import assemble_work as assemble_work_module
 from pipeline.worker import offloading, outgoing_results
 from pipeline.worker import state_reads as state_reads_module
-from pipeline.worker.assemble_work import MANY, AssembleWork
+from pipeline.worker.assemble_work import CHECK_RECORDS, AssembleWork
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from tests.support.toy import START, THREAD, TOYS, Log, envelope, text
@@ -115,12 +115,12 @@ async def test_results_then_segments_then_marks_then_tombstones(work: AssembleWo
 
 async def test_behind_a_lag_open_runs_are_spilled_with_the_batch_that_is_too_much(work: AssembleWork) -> None:
     log, most = Log(), work.limits.open_bytes
-    for number in range(MANY):
-        log.add(envelope(0, text("x" * (2 * most // MANY)), run_id=str(number)))
+    for number in range(CHECK_RECORDS):
+        log.add(envelope(0, text("x" * (2 * most // CHECK_RECORDS)), run_id=str(number)))
     await feed(work, log)
     core = work.held[0].core
     assert 0 < sum(run.size for run in core.runs.open.values()) <= most
-    assert len(work.waiting.segments) == MANY - len(core.runs.open) == work.floor(0)
+    assert len(work.waiting.segments) == CHECK_RECORDS - len(core.runs.open) == work.floor(0)
 
 
 async def test_the_floor_holds_until_the_producer_has_all(work: AssembleWork, producer: Producer) -> None:
@@ -406,8 +406,8 @@ async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
 async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_equal(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offloading, "LARGEST_REQUEST", 5000)
-    monkeypatch.setattr(finishing_module, "LARGE", 1000)
+    monkeypatch.setattr(offloading, "MAX_REQUEST_BYTES", 5000)
+    monkeypatch.setattr(finishing_module, "LARGE_RUN_BYTES", 1000)
     log = Log()
     log.add(envelope(0, text("x" * 6000), tenant="acme", end="complete"))
     log.add(envelope(0, text("y" * 1500), tenant="evil", end="complete"))
@@ -419,8 +419,8 @@ async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_eq
 async def test_a_turn_that_is_too_large_is_cut_off_and_leaves_the_other_records_of_its_run(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offloading, "LARGEST_REQUEST", 5000)
-    monkeypatch.setattr(finishing_module, "LARGE", 1000)
+    monkeypatch.setattr(offloading, "MAX_REQUEST_BYTES", 5000)
+    monkeypatch.setattr(finishing_module, "LARGE_RUN_BYTES", 1000)
     log = Log()
     log.add(envelope(0, text("x" * 3000), run_id="large"))
     work.held[0].core.feed(log.records)

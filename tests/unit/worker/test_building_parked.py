@@ -258,7 +258,7 @@ async def test_where_the_disk_was_full_one_run_is_read_alone(
 async def test_what_waits_for_runs_that_are_over_is_bounded(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assemble_work_module, "UNCONFIRMED", 1000)
+    monkeypatch.setattr(assemble_work_module, "UNCONFIRMED_BYTES", 1000)
     log = await parked(work, "r")
     log.add(envelope(1, text("b"), end="aborted"))
     log.add(envelope(2, text("c")))
@@ -295,8 +295,8 @@ async def test_the_floor_waits_for_what_came_for_a_run_that_was_built_before_ano
 async def test_a_run_that_was_read_is_not_read_again_to_be_cut_off(
     work: AssembleWork, producer: Producer, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offloading, "LARGEST_REQUEST", 5000)
-    monkeypatch.setattr(finishing_module, "LARGE", 1000)
+    monkeypatch.setattr(offloading, "MAX_REQUEST_BYTES", 5000)
+    monkeypatch.setattr(finishing_module, "LARGE_RUN_BYTES", 1000)
     log = await parked(work, "r")
     log.add(envelope(1, text("x" * 9000), end="complete"))
     await feed(work, log)

@@ -12,7 +12,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.stores.errors import StoreError
 from pipeline.worker import group_work as group_work_module
 from pipeline.worker import retry
-from pipeline.worker.group_work import AT_ONCE, Group, GroupWork
+from pipeline.worker.group_work import GROUP_RECORDS, Group, GroupWork
 
 
 class Store:
@@ -60,7 +60,7 @@ def store() -> Store:
 @pytest.fixture
 async def sink(store: Store, monkeypatch: pytest.MonkeyPatch) -> GroupWork:
     monkeypatch.setattr(retry, "FIRST_DELAY", 0.001)
-    monkeypatch.setattr(group_work_module, "PAUSE", 0.001)
+    monkeypatch.setattr(group_work_module, "RETRY_DELAY", 0.001)
     sink = GroupWork("store", store.apply, Metrics(10))
     await sink.assign({0: 5, 1: 0, 2: 0})
     return sink
@@ -91,21 +91,21 @@ async def test_what_gathers_meanwhile_is_one_group(sink: GroupWork, store: Store
 
 async def test_a_group_is_bound_and_so_is_what_waits(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
-    full = asyncio.ensure_future(hand_in(sink, 1, 0, 2 * AT_ONCE + 7))
+    full = asyncio.ensure_future(hand_in(sink, 1, 0, 2 * GROUP_RECORDS + 7))
     for _ in range(1_000):  # of the loop: it would be done after a few
         await asyncio.sleep(0)
     assert not full.done()
     store.hold.set()
     await full
     await settled(sink)
-    assert [len(group) for group in store.groups] == [AT_ONCE, AT_ONCE, 7]
-    assert store.offsets(1) == list(range(2 * AT_ONCE + 7))
+    assert [len(group) for group in store.groups] == [GROUP_RECORDS, GROUP_RECORDS, 7]
+    assert store.offsets(1) == list(range(2 * GROUP_RECORDS + 7))
 
 
 async def test_a_group_is_bound_in_bytes_and_takes_a_larger_record_alone(
     sink: GroupWork, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_work_module, "MOST", 100)
+    monkeypatch.setattr(group_work_module, "GROUP_BYTES", 100)
     store.hold.clear()
     await hand_in(sink, 0, 5, 6)
     sizes = (40, 60, 1, 500, 30, 30, 30, 30)
@@ -153,7 +153,7 @@ async def test_quiescence_waits_for_the_group_under_way_and_gives_up_the_rest(si
     store.hold.clear()
     await hand_in(sink, 0, 5, 7)
     await asyncio.sleep(0)
-    full = asyncio.ensure_future(hand_in(sink, 1, 0, 3 * AT_ONCE))
+    full = asyncio.ensure_future(hand_in(sink, 1, 0, 3 * GROUP_RECORDS))
     quiet = asyncio.ensure_future(sink.interrupt())
     await asyncio.sleep(0.01)
     assert (full.done(), quiet.done()) == (True, False)
@@ -180,7 +180,7 @@ async def test_a_group_of_an_earlier_assignment_does_not_touch_this_one(sink: Gr
 
 async def test_a_sink_that_waits_for_room_lets_go_when_it_is_dropped(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
-    full = asyncio.ensure_future(hand_in(sink, 0, 5, 5 + 2 * AT_ONCE))
+    full = asyncio.ensure_future(hand_in(sink, 0, 5, 5 + 2 * GROUP_RECORDS))
     await asyncio.sleep(0.01)
     assert not full.done()
     writing = sink.mine.writing
@@ -189,5 +189,5 @@ async def test_a_sink_that_waits_for_room_lets_go_when_it_is_dropped(sink: Group
     store.hold.set()
     assert writing is not None
     await asyncio.wait_for(writing, 60)
-    assert store.offsets() == list(range(5, 5 + AT_ONCE)), "the group under way ends, and what waited is given up"
+    assert store.offsets() == list(range(5, 5 + GROUP_RECORDS)), "the group under way ends, and what waited is given up"
     assert (sink.floor(0), sink.mine.writing) == (None, None)

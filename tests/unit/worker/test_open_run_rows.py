@@ -4,7 +4,7 @@ from typing import Any
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.run_list import RunList
-from pipeline.assembly.usual_silence import FEWEST, FLOOR, UsualSilence
+from pipeline.assembly.usual_silence import MIN_MS, MIN_RUNS, UsualSilence
 from pipeline.worker.open_run_rows import OpenRunRow, Wanted, rows, silent
 from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
@@ -62,14 +62,14 @@ def test_runs_by_tenant_agent_and_thread() -> None:
 
 def test_a_run_is_silent_beyond_what_is_usual_and_never_where_nothing_is_known() -> None:
     usual = UsualSilence()
-    for _ in range(FEWEST):
+    for _ in range(MIN_RUNS):
         usual.add((None, "a"), 100)
     runs = RunList(1000, usual)
     take(runs, "known", 1000)
     take(runs, "not known", 1000, agent_id="b")
-    at = 1000 + FLOOR
+    at = 1000 + MIN_MS
     assert [(row.run_id, row.silent, row.usual_silence_ms) for row in listed(runs, at)] == [
-        ("known", False, FLOOR),
+        ("known", False, MIN_MS),
         ("not known", None, None),
     ]
     assert (silent(runs, at), listed(runs, at, silent=True)) == (0, [])

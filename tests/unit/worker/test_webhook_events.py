@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.worker.webhook_delivery import FIRST_MS, LONGEST_MS, delay
-from pipeline.worker.webhook_events import LARGEST_TURN, feedback_event, notice_event, turn_event
+from pipeline.worker.webhook_delivery import FIRST_RETRY_MS, MAX_RETRY_MS, delay
+from pipeline.worker.webhook_events import MAX_TURN_BYTES, feedback_event, notice_event, turn_event
 from tests.support.turn_records import make_record
 from topics.thread_key import ThreadKey
 
@@ -43,7 +43,7 @@ def test_the_same_record_has_the_same_id_and_a_better_one_another() -> None:
 
 
 def test_a_large_turn_stays_at_home() -> None:
-    event, body = heard(text="x" * LARGEST_TURN)
+    event, body = heard(text="x" * MAX_TURN_BYTES)
     assert body["data"]["turn"] is None
     assert len(event.payload) < 2000
 
@@ -73,8 +73,8 @@ def test_notices() -> None:
 def test_delays_grow_to_two_hours(jitter: float) -> None:
     found = [delay(n, jitter) for n in range(1, 30)]
     assert found == sorted(found)
-    assert 0.8 * FIRST_MS <= found[0] <= 1.2 * FIRST_MS
-    assert 0.8 * LONGEST_MS <= found[-1] <= 1.2 * LONGEST_MS
+    assert 0.8 * FIRST_RETRY_MS <= found[0] <= 1.2 * FIRST_RETRY_MS
+    assert 0.8 * MAX_RETRY_MS <= found[-1] <= 1.2 * MAX_RETRY_MS
 
 
 def test_feedback() -> None:

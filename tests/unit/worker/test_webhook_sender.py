@@ -30,14 +30,14 @@ async def test_names_that_never_resolve_hold_up_nobody_else(monkeypatch: pytest.
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 443))]
 
     monkeypatch.setattr(socket, "getaddrinfo", look)
-    monkeypatch.setattr(webhook_sender, "WITHIN", 0.05)
+    monkeypatch.setattr(webhook_sender, "ATTEMPT_TIMEOUT", 0.05)
     sender = Sender(())
     try:
         outcomes = await asyncio.gather(*(sender.send(webhook(f"evil{n}", "evil"), "e", b"{}") for n in range(40)))
         assert {one.why for one in outcomes} == {"no answer within 0 s"}
         assert len(asked) < LOOKUPS.size, "a thread is held until its look-up ends, and some stay free"
         assert sender.slots.waiting("evil") == 0
-        monkeypatch.setattr(webhook_sender, "WITHIN", 60.0)
+        monkeypatch.setattr(webhook_sender, "ATTEMPT_TIMEOUT", 60.0)
         outcome = await sender.send(webhook("crm", "acme"), "e", b"{}")
         assert "has an address" in outcome.why
     finally:

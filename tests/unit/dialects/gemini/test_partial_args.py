@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.dialect import Violation
-from pipeline.dialects.gemini.partial_args import MOST, put
+from pipeline.dialects.gemini.partial_args import MAX_INDEX, put
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_values_at_their_places(pieces: list[tuple[str, str, Any]], args: dict[s
     assert found == args
 
 
-@pytest.mark.parametrize("path", [None, 5, "a", "$a", "$.a[x]", f"$.a[{MOST}]", "$.a[99999999999999999999]"])
+@pytest.mark.parametrize("path", [None, 5, "a", "$a", "$.a[x]", f"$.a[{MAX_INDEX}]", "$.a[99999999999999999999]"])
 def test_what_is_no_path_is_refused(path: Any) -> None:
     found: dict[str, Any] = {}
     with pytest.raises(Violation):

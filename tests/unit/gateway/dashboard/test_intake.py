@@ -11,7 +11,7 @@ import pytest
 from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import UsualSilence
 from pipeline.gateway.dashboard.figures import FIELDS, Reading, Series
-from pipeline.gateway.dashboard.intake import TAIL, Intake
+from pipeline.gateway.dashboard.intake import TAIL_CHARACTERS, Intake
 from pipeline.gateway.event_record import EventRecord
 from tests.support.assembled import THREAD_ID, assembled
 from tests.support.gateways import talk
@@ -123,7 +123,7 @@ def test_only_the_end_of_a_text_is_held_and_of_the_own_run_alone() -> None:
         intake.event(one)
     assert mine.run is not None
     assert theirs.run is not None
-    assert mine.run.text == "x" * (TAIL - 4) + " end"
+    assert mine.run.text == "x" * (TAIL_CHARACTERS - 4) + " end"
     assert theirs.run.text == "theirs"
 
 

@@ -143,7 +143,7 @@ def test_a_reader_that_breaks_off_goes_on_exactly(rng: random.Random, records: i
 
 
 def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_events, "FRESH", 2)
+    monkeypatch.setattr(recent_events, "DECODED_RECORDS", 2)
     recent = Recent(1_000_000)
     recent.begin(0, 0)
     for n in range(4):

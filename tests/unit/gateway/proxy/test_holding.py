@@ -18,7 +18,7 @@ ASKS, DENIED, FREE = Verdict(allowed=False, asks=True), Verdict(allowed=False), 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.gateway.proxy.holding.LOOK_EVERY", 0.01)
+    monkeypatch.setattr("pipeline.gateway.proxy.holding.POLL_INTERVAL", 0.01)
 
 
 async def stays() -> None:

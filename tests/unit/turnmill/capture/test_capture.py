@@ -145,7 +145,7 @@ def test_calls_that_fail(ends: Callable[[CapturedCall], None], end: str, tmp_pat
 
 
 def test_a_failed_call_that_nobody_tries_again_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnmill.capture.exchange.AGAIN_WITHIN", 0.05)
+    monkeypatch.setattr("turnmill.capture.exchange.RETRY_WINDOW", 0.05)
 
     async def program(capture: Capture) -> None:
         refuse(capture.begin(asked("hello")), 500)

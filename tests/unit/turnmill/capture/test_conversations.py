@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmill.capture.conversations import ALIKE, Asked, CallPlace, Conversations
+from turnmill.capture.conversations import MAX_ALIKE, Asked, CallPlace, Conversations
 from turnmill.capture.normal import NormalMessage, merged
 from turnmill.capture.request_names import RequestNames
 
@@ -163,7 +163,7 @@ def test_memory_is_bounded_and_every_call_has_a_place(steps: Sequence[tuple[str,
             history = (*request.said, model(answer))
         assert len(known) <= 5
         assert len(known._named) <= 5
-        assert all(len(alike) <= ALIKE for alike in known._known._of.get("", {}).values())
+        assert all(len(alike) <= MAX_ALIKE for alike in known._known._of.get("", {}).values())
 
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=8), st.integers(1, 4))

@@ -9,7 +9,7 @@ import zlib
 import cramjam
 import pytest
 
-from turnmill.capture.encodings import PIECE, Unreadable, decoded, decoding
+from turnmill.capture.encodings import CHUNK_BYTES, Unreadable, decoded, decoding
 
 TEXT = b"It rains in Paris. " * 1_000
 
@@ -31,7 +31,7 @@ ENCODED = {
 
 
 @pytest.mark.parametrize("name", ENCODED)
-@pytest.mark.parametrize("size", [1, 7, PIECE])
+@pytest.mark.parametrize("size", [1, 7, CHUNK_BYTES])
 def test_decoded(name: str, size: int) -> None:
     decode, data = decoding(name), ENCODED[name]
     pieces = [piece for at in range(0, len(data), size) for piece in decode(data[at : at + size])]
@@ -122,4 +122,4 @@ def test_an_answer_that_stands_for_far_more_comes_in_small_pieces() -> None:
         pieces = decoding(name)(small)
         assert max(len(next(pieces)) for _ in range(20)) <= 2_000_000
     twice = decoding("gzip, gzip")(gzip.compress(gzip.compress(bytes(50_000_000))))
-    assert max(map(len, twice)) == PIECE
+    assert max(map(len, twice)) == CHUNK_BYTES

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmill.capture.exchange import AGAIN_WITHIN, NOTES, Exchange, Verdict
+from turnmill.capture.exchange import MAX_NOTES, RETRY_WINDOW, Exchange, Verdict
 from turnmill.capture.fitting import BODY_BYTES, EVENT_BYTES
 from turnmill.envelope import encode
 from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_EVENTS
@@ -83,7 +83,7 @@ def test_a_stream_that_breaks_anywhere(at: int) -> None:
         assert verdict == Verdict("complete"), "the model had ended its answer"
         assert events == said
     else:
-        assert verdict == Verdict("disconnected", AGAIN_WITHIN)
+        assert verdict == Verdict("disconnected", RETRY_WINDOW)
         assert events[-1] == {
             "object": "turnmill.error",
             "body": {"type": "ReadError", "message": "ReadError: broken"},
@@ -109,12 +109,12 @@ def test_a_stream_under_another_name() -> None:
 @pytest.mark.parametrize(
     ("status", "headers", "again"),
     [
-        (429, {}, AGAIN_WITHIN),
-        (429, {"retry-after": "20"}, AGAIN_WITHIN + 20),
-        (429, {"retry-after-ms": "1500"}, AGAIN_WITHIN + 1.5),
-        (503, {"retry-after": "Mon, 23 Nov 2026 04:00:00 GMT"}, AGAIN_WITHIN + 120),
-        (500, {}, AGAIN_WITHIN),
-        (307, {}, AGAIN_WITHIN),
+        (429, {}, RETRY_WINDOW),
+        (429, {"retry-after": "20"}, RETRY_WINDOW + 20),
+        (429, {"retry-after-ms": "1500"}, RETRY_WINDOW + 1.5),
+        (503, {"retry-after": "Mon, 23 Nov 2026 04:00:00 GMT"}, RETRY_WINDOW + 120),
+        (500, {}, RETRY_WINDOW),
+        (307, {}, RETRY_WINDOW),
         (400, {}, 0),
         (401, {"retry-after": "20"}, 0),
     ],
@@ -130,7 +130,7 @@ def test_a_refusal_that_nobody_reads() -> None:
     exchange = Exchange("openai-chat", json.loads(ASKED))
     exchange.answered(503, {**JSON, "retry-after": "2"})
     assert list(exchange.cancelled()) == [{"object": "turnmill.error", "status": 503, "body": ""}]
-    assert exchange.verdict("cancelled") == Verdict("error", AGAIN_WITHIN + 2)
+    assert exchange.verdict("cancelled") == Verdict("error", RETRY_WINDOW + 2)
 
 
 def test_a_refusal_that_repeats_the_key() -> None:
@@ -164,7 +164,7 @@ def test_no_query_in_what_a_failure_says() -> None:
         "ConnectError: https://api.example/v1?key=AIza-other and AIza-secret, https://me:word@a/b"
     )
     assert event["body"]["message"] == "ConnectError: https://api.example/v1 and ***, https://a/b"
-    assert exchange.verdict("failed") == Verdict("error", AGAIN_WITHIN)
+    assert exchange.verdict("failed") == Verdict("error", RETRY_WINDOW)
 
 
 @pytest.mark.parametrize("data", [b"data: {broken\n\n", b"data: 17\n\ndata: {\n\n", b"event: x\ndata:\n\n"])
@@ -179,7 +179,7 @@ def test_broken_events_are_left_out(data: bytes) -> None:
 
 def test_notes_are_bounded() -> None:
     events, _ = played(b"data: {\n\n" * 1_000, SSE)
-    assert len(events) == NOTES
+    assert len(events) == MAX_NOTES
 
 
 def test_unknown_and_wrong_encodings() -> None:
@@ -269,9 +269,9 @@ def test_google_streams_with_sse_and_without(data: str, size: int) -> None:
 def test_ends() -> None:
     assert played(STREAM[:100], SSE, how="cancelled")[1] == Verdict("aborted")
     assert played(STREAM, SSE, how="cancelled")[1] == Verdict("complete"), "the program has read all it wanted"
-    assert played(STREAM[:100], SSE)[1] == Verdict("disconnected", AGAIN_WITHIN), "no end of the model's"
+    assert played(STREAM[:100], SSE)[1] == Verdict("disconnected", RETRY_WINDOW), "no end of the model's"
     error = b'data: {"error": {"message": "overloaded"}}\n\n'
-    assert played(error, SSE)[1] == Verdict("error", AGAIN_WITHIN)
+    assert played(error, SSE)[1] == Verdict("error", RETRY_WINDOW)
 
 
 def test_a_gap() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from turnmill.capture.conversations import Asked, Conversations, Fact
 from turnmill.capture.normal import messages
 from turnmill.capture.request_names import RequestNames
-from turnmill.capture.shared_facts import HEADER, LONGEST, fact_of, headers
+from turnmill.capture.shared_facts import HEADER, MAX_HEADER_BYTES, fact_of, headers
 
 TEXT = st.text(max_size=20)
 
@@ -75,7 +75,7 @@ def test_what_is_told_belongs_to_the_tenant_that_the_record_names() -> None:
         b'{"thread": "t", "run": "r", "keys": [5]}',
         b'{"thread": "t", "run": "r", "keys": [{"hash": "xyz"}]}',
         b'{"thread": "t", "run": "r", "keys": [], "after": 5}',
-        json.dumps({"thread": "t" * LONGEST, "run": "r", "keys": []}).encode(),
+        json.dumps({"thread": "t" * MAX_HEADER_BYTES, "run": "r", "keys": []}).encode(),
     ],
 )
 def test_what_is_no_fact_tells_nothing(value: Any) -> None:
@@ -84,4 +84,4 @@ def test_what_is_no_fact_tells_nothing(value: Any) -> None:
 
 def test_what_can_not_be_known_again_has_no_header() -> None:
     assert headers(Fact("", "t", "r", ())) == []
-    assert headers(Fact("", "t" * LONGEST, "r", ("k",))) == []
+    assert headers(Fact("", "t" * MAX_HEADER_BYTES, "r", ("k",))) == []

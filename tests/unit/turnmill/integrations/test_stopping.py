@@ -114,7 +114,7 @@ async def test_claude_query(
     module = ModuleType("claude_agent_sdk")
     monkeypatch.setattr(module, "query", query, raising=False)
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", module)
-    monkeypatch.setattr(claude_agent, "INTERRUPTED_WITHIN", 0.05)
+    monkeypatch.setattr(claude_agent, "INTERRUPT_TIMEOUT", 0.05)
     telling = asyncio.create_task(tell(begun))
     with pytest.raises(RunStopped):
         async for _ in turnmill.claude_query(prompt=prompt()):

@@ -1,0 +1,59 @@
+"""Who calls, with which scopes and for which tenant.
+
+A principal with a tenant can access that tenant's threads and nothing else; one without can access all (if there are
+several tenants, give every token one).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from pipeline.gateway.problems import Problem
+
+Scope = Literal["publish", "feedback", "read", "control", "admin"]
+SCOPES: Final[tuple[str, ...]] = get_args(Scope)
+MEANING: Final = {
+    "publish": "send runs",
+    "feedback": "say what you think of threads, save views",
+    "read": "read threads, live streams and usage",
+    "control": "stop, steer and answer runs",
+    "admin": "delete and hold threads, read dead letters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The caller. With `tenant` None, all tenants are accessible.
+
+    For a token of the store: its id, its own `rate` of requests a second, when it expires (epoch ms), and the networks
+    that it may be used from.
+    """
+
+    name: str
+    scopes: frozenset[str]
+    tenant: str | None = None
+    limited: bool = True  # by the rate limit
+    id: str = ""
+    rate: int | None = None
+    expires_at: int | None = None
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The name in the audit log."""
+        return f"{self.name!r} of tenant {self.tenant!r}"
+
+    @property
+    def caller(self) -> tuple[str | None, str]:
+        """The key by which requests are counted; two tenants may have tokens of the same name."""
+        return self.tenant, self.id or self.name
+
+    def bounded(self, asked: str | None) -> str | None:
+        """Return the tenant that a query is limited to, None for all. Raises Problem if another one is asked for."""
+        if self.tenant is None or asked in (None, self.tenant):
+            return self.tenant or asked
+        raise Problem("forbidden", f"this token is bound to its own tenant: leave out tenant={asked!r:.80}")
+
+
+ANONYMOUS: Final = Principal("anonymous", frozenset(SCOPES), limited=False)

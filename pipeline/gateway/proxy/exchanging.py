@@ -1,0 +1,156 @@
+"""One exchange with an upstream: the request, and its answer to the client as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import aiohttp
+from multidict import CIMultiDict
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Send
+from yarl import URL
+
+from pipeline.gateway.problems import Problem
+from pipeline.gateway.proxy.answering import Passing, refused
+from pipeline.gateway.proxy.client import reason, session
+from pipeline.gateway.proxy.passed_headers import Headers, downward
+from pipeline.gateway.proxy.publishing import Followed
+from pipeline.gateway.proxy.upstreams import Upstream
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from turnmill.capture.stop import stopping
+from turnmill.stopping import RunStopped
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request to an upstream. `read`: set once the client's body is read; then only its disconnect can follow."""
+
+    upstream: Upstream
+    method: str
+    url: str
+    headers: Headers
+    body: bytes | AsyncIterator[bytes] | None
+    read: asyncio.Event
+
+
+class Exchanges:
+    """Exchanges over a pool of connections to all upstreams."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def pass_on(self, going: Outgoing, followed: Followed, receive: Receive, send: Send) -> None:
+        """Exchange request and answer. If the client disconnects, close the upstream's connection, too."""
+        passing = asyncio.create_task(self._exchange(going, followed, send))
+        leaving = asyncio.create_task(left(receive, going.read))
+        try:
+            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not passing.done():
+                followed.cancelled()
+                passing.cancel()
+        try:
+            outcome = await passing
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+        except Problem:
+            self._count_one(going, "failed")
+            raise
+        self._count_one(going, outcome)
+
+    async def _exchange(self, going: Outgoing, followed: Followed, send: Send) -> str:
+        """Send the request, pass the answer on, and return the outcome. Raises Problem if there is no answer at all."""
+        heard = stopping(followed.stop)
+        try:
+            answer = await heard.during(partial(self._asked, going, followed))
+        except RunStopped as stopped:
+            followed.stopped()
+            await refused(send, followed.dialect, str(stopped))
+            return "stopped"
+        names = _names(answer.raw_headers)
+        passing = Passing(answer.content, followed, send, self._settings.gateway_proxy_idle)
+        try:
+            followed.answered(answer.status, names)
+            await send(
+                {"type": "http.response.start", "status": answer.status, "headers": downward(answer.raw_headers)}
+            )
+            try:
+                while await heard.during(passing.piece):
+                    continue
+            except RunStopped as stopped:
+                answer.close()
+                followed.stopped()
+                await passing.stopped(str(stopped), names)
+                return "stopped"
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                # The client sees the same as without the proxy: an unfinished answer, and a closed connection.
+                followed.failed(reason(error))
+                return "broken"
+            finally:
+                self._metrics.add(m.PROXIED_BYTES, passing.size, upstream=going.upstream.name)
+            followed.finished()
+            await send({"type": "http.response.body", "body": b""})
+            return f"{answer.status // 100}xx"
+        finally:
+            if answer.content.at_eof():
+                answer.release()
+            else:
+                answer.close()
+
+    async def _asked(self, going: Outgoing, followed: Followed) -> aiohttp.ClientResponse:
+        """Return the head of the answer. Raises Problem."""
+        if self._session is None:
+            self._session = session()
+        within = self._settings.gateway_proxy_first_byte
+        try:
+            async with asyncio.timeout(within):
+                return await self._session.request(
+                    going.method,
+                    URL(going.url, encoded=True),
+                    headers=CIMultiDict(going.headers),
+                    data=going.body,
+                    allow_redirects=False,
+                )
+        except aiohttp.ConnectionTimeoutError as error:
+            kind, why = "upstream-failed", reason(error)
+        except TimeoutError:
+            kind, why = "upstream-silent", f"it did not begin to answer within {within:g} s"
+        except (Problem, ClientDisconnect):  # raised by the body that is passed on as it comes
+            followed.cancelled()
+            raise
+        except (aiohttp.ClientError, OSError) as error:
+            for cause in (error.__cause__, error.__context__):
+                if isinstance(cause, Problem | ClientDisconnect):
+                    raise cause from None
+            kind, why = "upstream-failed", reason(error)
+        followed.failed(why)
+        raise Problem(kind, f"{going.upstream.name}: {why}")
+
+    def _count_one(self, going: Outgoing, outcome: str) -> None:
+        self._metrics.add(m.PROXIED, upstream=going.upstream.name, outcome=outcome)
+
+
+async def left(receive: Receive, read: asyncio.Event) -> None:
+    """Return once the client has disconnected."""
+    await read.wait()
+    with suppress(ClientDisconnect):
+        while (await receive())["type"] != "http.disconnect":
+            continue
+
+
+def _names(headers: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
