@@ -43,8 +43,8 @@ async def _answers(name: str, tenant: str | None, settings: ClientSettings | Non
 
     settings = settings or load_settings()
     if settings.publish_url is not None:
-        said = await call(settings, "GET", "/v1/threads/{}/answers", name)
-        commands = [command_of(one) for one in said["answers"]]
+        body = await call(settings, "GET", "/v1/threads/{}/answers", name)
+        commands = [command_of(one) for one in body["answers"]]
         return [answer_of(one) for one in commands if one is not None]
     records = [record async for record in _records(settings)]
     return open_answers(records, tenant, thread_uuid(name, tenant)[0], now_ms())

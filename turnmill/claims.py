@@ -37,14 +37,14 @@ class Answer:
 
 def answer_of(command: Command) -> Answer:
     """Return the answer that a command contains."""
-    said = command.payload
-    asked = said.get("asked")
+    payload = command.payload
+    asked = payload.get("asked")
     return Answer(
-        answer_id=said["answer_id"],
+        answer_id=payload["answer_id"],
         run_id=command.run_id,
-        dialect=said.get("dialect"),
+        dialect=payload.get("dialect"),
         asked=asked if isinstance(asked, dict) else {},
-        value=said.get("value"),
+        value=payload.get("value"),
         by=command.by,
         command_id=command.id,
     )

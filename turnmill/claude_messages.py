@@ -33,24 +33,24 @@ def line(message: Any) -> Any:
 
 
 def _assistant(message: Any) -> Line:
-    told = {"id": message.message_id, "role": "assistant", "model": message.model, "type": "message"}
-    told |= {"content": _content(message.content), "stop_reason": message.stop_reason, "usage": message.usage}
-    return {"type": "assistant", "message": _held(told), **_held(_flat(message, without=_OF_THE_MESSAGE))}
+    api_message = {"id": message.message_id, "role": "assistant", "model": message.model, "type": "message"}
+    api_message |= {"content": _content(message.content), "stop_reason": message.stop_reason, "usage": message.usage}
+    return {"type": "assistant", "message": _held(api_message), **_held(_flat(message, without=_OF_THE_MESSAGE))}
 
 
 def _user(message: Any) -> Line:
-    told = {"role": "user", "content": _content(message.content)}
-    return {"type": "user", "message": told, **_held(_flat(message, without=("content",)))}
+    api_message = {"role": "user", "content": _content(message.content)}
+    return {"type": "user", "message": api_message, **_held(_flat(message, without=("content",)))}
 
 
 def _result(message: Any) -> Line:
-    told = _flat(message, without=("model_usage",))
-    return {"type": "result", **_held({**told, "modelUsage": message.model_usage})}
+    values = _flat(message, without=("model_usage",))
+    return {"type": "result", **_held({**values, "modelUsage": message.model_usage})}
 
 
 def _rate_limit(message: Any) -> Line:
-    told = _flat(message, without=("rate_limit_info",))
-    return {"type": "rate_limit_event", "rate_limit_info": message.rate_limit_info.raw, **told}
+    values = _flat(message, without=("rate_limit_info",))
+    return {"type": "rate_limit_event", "rate_limit_info": message.rate_limit_info.raw, **values}
 
 
 _WRITERS: Final[dict[str, Callable[[Any], Line]]] = {
@@ -72,10 +72,10 @@ def _content(content: Any) -> Any:
 
 def _flat(thing: Any, without: tuple[str, ...] = ()) -> Line:
     """Return the fields of a dataclass, and of the dataclasses in it, by their names."""
-    told = {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in without}
-    return {name: _flat(value) if is_dataclass(value) else value for name, value in told.items()}
+    values = {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in without}
+    return {name: _flat(value) if is_dataclass(value) else value for name, value in values.items()}
 
 
-def _held(told: Line) -> Line:
+def _held(values: Line) -> Line:
     """Return the fields without those that are None. A line always has `parent_tool_use_id`, so that one stays."""
-    return {name: value for name, value in told.items() if value is not None or name == "parent_tool_use_id"}
+    return {name: value for name, value in values.items() if value is not None or name == "parent_tool_use_id"}

@@ -102,7 +102,7 @@ class Control:
             return
         if command.kind == ANSWER:
             if thread_uuid(run.thread_id, command.tenant)[0] == command.thread_id:
-                run.told(command)
+                run.on_command(command)
             return
         for depth, (thread, run_id) in enumerate(self._lineage(run)):
             if run_id != command.run_id or thread_uuid(thread, command.tenant)[0] != command.thread_id:
@@ -114,7 +114,7 @@ class Control:
             if command.kind == STOP:
                 run.stopped.tell(command)
             elif depth == 0:
-                run.told(command)
+                run.on_command(command)
             return
 
     def _lineage(self, run: PublishedRun) -> Iterator[tuple[str, str]]:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Value = float | str | bool | None
 
 
-def made(thread_id: str, tenant: str | None, said: dict[str, Any]) -> dict[str, Any]:
+def made(thread_id: str, tenant: str | None, fields: dict[str, Any]) -> dict[str, Any]:
     """Return a feedback record. `thread_id` is any name of a thread. Raises InvalidRecord."""
-    given = {name: value for name, value in said.items() if value is not None}
+    given = {name: value for name, value in fields.items() if value is not None}
     record = {"v": VERSION, "id": str(uuid4()), "at": now_ms(), **given, "thread_id": thread_id}
-    record["value"] = said.get("value")
+    record["value"] = fields.get("value")
     if tenant:
         record["tenant"] = tenant
     if (problem := problem_of(record)) is not None:
@@ -70,10 +70,10 @@ def feedback(
         CallerError: An argument, or the environment, is wrong.
         BrokerError: The gateway did not accept it.
     """
-    said = {"name": name, "value": value, "turn_id": turn_id, "run_id": run_id, "message": message}
-    said |= {"comment": comment, "by": by, "id": id}
+    fields = {"name": name, "value": value, "turn_id": turn_id, "run_id": run_id, "message": message}
+    fields |= {"comment": comment, "by": by, "id": id}
     try:
-        record = made(thread_id, tenant, said)
+        record = made(thread_id, tenant, fields)
     except InvalidRecord as error:
         raise CallerError(error.detail) from None
     with ThreadPoolExecutor(1) as pool:  # the caller may have an event loop of its own
@@ -97,8 +97,8 @@ async def _send(name: str, record: dict[str, Any], settings: ClientSettings | No
 async def _post(settings: ClientSettings, name: str, record: dict[str, Any]) -> None:
     from turnmill.gateway_call import call  # noqa: PLC0415  # for those who publish over HTTP
 
-    said = {key: value for key, value in record.items() if key not in ("v", "at", "thread_id", "tenant")}
+    body = {key: value for key, value in record.items() if key not in ("v", "at", "thread_id", "tenant")}
     try:
-        await call(settings, "POST", "/v1/threads/{}/feedback", name, json=said)
+        await call(settings, "POST", "/v1/threads/{}/feedback", name, json=body)
     except CallerError as error:
         raise BrokerError(f"{settings.publish_url} did not take it: {error}") from None

@@ -48,10 +48,10 @@ async def call(settings: ClientSettings, method: str, path: str, *names: str, js
         found: dict[str, Any] = answer.json()
         return found
     wrong = BrokerError if answer.is_server_error else CallerError
-    raise wrong(f"{answer.status_code} {_said(answer)}")
+    raise wrong(f"{answer.status_code} {_detail(answer)}")
 
 
-def _said(answer: Any) -> str:
+def _detail(answer: Any) -> str:
     try:
         return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):

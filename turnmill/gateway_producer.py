@@ -171,20 +171,20 @@ async def post(http: httpx.AsyncClient, url: str, records: list[bytes]) -> dict[
             f"no gateway answers at {url} ({why}): start one (`turnmill gateway`), or set {PREFIX}PUBLISH_URL"
         ) from error
     if answer.status_code == 413 and records:
-        raise RecordRefused(_said(answer))
+        raise RecordRefused(_detail(answer))
     if answer.status_code in (401, 403):
-        raise BrokerError(f"{url} refuses access: {_said(answer)}; set {PREFIX}PUBLISH_TOKEN")
+        raise BrokerError(f"{url} refuses access: {_detail(answer)}; set {PREFIX}PUBLISH_TOKEN")
     if answer.status_code == 404:
         raise BrokerError(f"{url} takes no records: is it a gateway of Turnmill, and as new as this client?")
     if answer.status_code != 200:
-        raise BrokerError(f"{url} answers {answer.status_code}: {_said(answer)}")
+        raise BrokerError(f"{url} answers {answer.status_code}: {_detail(answer)}")
     try:
         return {one["line"] - 1: f"{one['reason']}: {one['detail']}" for one in answer.json()["refusals"]}
     except (ValueError, KeyError, TypeError) as error:
         raise BrokerError(f"{url} gives no report on what it took: is it a gateway of Turnmill?") from error
 
 
-def _said(answer: httpx.Response) -> str:
+def _detail(answer: httpx.Response) -> str:
     """Return the `detail` of a gateway's error response, or the beginning of any other response."""
     try:
         return str(answer.json()["detail"])

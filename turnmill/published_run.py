@@ -104,8 +104,8 @@ class PublishedRun:
 
     def tell(self, headers: Headers) -> None:
         """Add headers to the run's records from now on, each name once. Records that were in the spool lose them."""
-        told = [name for name, _ in headers]
-        self._headers = [*(pair for pair in self._headers or () if pair[0] not in told), *headers]
+        names = [name for name, _ in headers]
+        self._headers = [*(pair for pair in self._headers or () if pair[0] not in names), *headers]
 
     async def __aenter__(self) -> Self:
         return self
@@ -159,8 +159,8 @@ class PublishedRun:
         command = self.stopped.command
         if answer is not None:
             asked = answer.asked.get("tool_call_id") or answer.asked.get("id")
-            said = {"kind": ANSWER, "answer_id": answer.answer_id, "asked": asked, "value": answer.value}
-            self._say(answer.command_id, answer.by, "acknowledged", **said)
+            fields = {"kind": ANSWER, "answer_id": answer.answer_id, "asked": asked, "value": answer.value}
+            self._say(answer.command_id, answer.by, "acknowledged", **fields)
         elif command is not None and command is not self._acknowledged:
             self._acknowledged = command
             self._say(command.id, command.by, "acknowledged")
@@ -188,7 +188,7 @@ class PublishedRun:
         await self.acknowledge(answer)
         return answer
 
-    def told(self, command: Command) -> None:
+    def on_command(self, command: Command) -> None:
         """Take a command with a message or an answer; publish it as refused if it can't be taken."""
         if (refused := self._inbox.put(command)) is not None:
             self._say(command.id, command.by, "refused", kind=command.kind, reason=refused)

@@ -132,14 +132,14 @@ def _run_item(item: Any) -> dict[str, Any]:
     """Return a RunItem as a dict; the agents in it are replaced by their names, since they are code."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415  # who sends such objects has it loaded
 
-    told = {"type": item.type, "raw_item": _as_it_came(item.raw_item)}
+    fields = {"type": item.type, "raw_item": _as_it_came(item.raw_item)}
     for role in ("agent", "source_agent", "target_agent"):
         agent = getattr(item, role, None)
         if agent is not None:
-            told[role] = {"name": agent.name}
+            fields[role] = {"name": agent.name}
     if hasattr(item, "output"):
-        told["output"] = to_jsonable_python(item.output, bytes_mode="base64", fallback=repr)
-    return told
+        fields["output"] = to_jsonable_python(item.output, bytes_mode="base64", fallback=repr)
+    return fields
 
 
 def _as_it_came(value: Any) -> Any:
@@ -152,14 +152,14 @@ def _result(result: Any) -> dict[str, Any]:
     from pydantic_core import to_jsonable_python  # noqa: PLC0415  # as above
 
     usage = result.usage() if callable(result.usage) else result.usage
-    told = {
+    fields = {
         "messages": orjson.loads(result.new_messages_json()),
         "new_message_index": 0,
         "usage": to_jsonable_python(usage),
         "run_id": getattr(result, "run_id", None),
         "output": to_jsonable_python(result.output, bytes_mode="base64", fallback=repr),
     }
-    return {"event_kind": "agent_run_result", "result": told}
+    return {"event_kind": "agent_run_result", "result": fields}
 
 
 def _unwritable(event: Any, error: Exception) -> InvalidRecord:

@@ -59,11 +59,11 @@ class Stopping:
         assert self.command is not None  # `tell` sets it before the event
         return self.command
 
-    def then(self, told: Callable[[Command], object]) -> None:
+    def then(self, do: Callable[[Command], object]) -> None:
         """Register a callback for the command to stop, called in the run's loop; at once if it has come already."""
-        self._then = told
+        self._then = do
         if self.command is not None:
-            told(self.command)
+            do(self.command)
 
     def tell(self, command: Command) -> None:
         """Tell the run to stop. Call it in the run's loop."""

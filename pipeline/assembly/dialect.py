@@ -48,14 +48,14 @@ class Resume:
     """The form in which an SDK's own client reads the stream of an open run; events may be any JSON.
 
     `begins`: whether a new answer begins with this event, if a run has several; a client resumes the newest.
-    `number`: of an event in its answer, by which a client reports its position; None: it has none. `told`: whether the
+    `number`: of an event in its answer, by which a client reports its position; None: it has none. `sent`: whether the
     SDK's server sends this event. `empty`: without an active run, the client expects an empty stream, not a 204.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     begins: Callable[[Any], bool] = lambda event: False
     number: Callable[[Any], int | None] = lambda event: None
-    told: Callable[[Any], bool] = lambda event: True
+    sent: Callable[[Any], bool] = lambda event: True
     empty: bool = False
 
 

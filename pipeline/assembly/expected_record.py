@@ -22,10 +22,10 @@ Path = tuple[str | int, ...]
 Entry = tuple[bytes, bytes, bytes, bytes, Any]
 # The values of a record that is as expected: its run, seq, the times of its first and its last event (epoch ms), the
 # number of events, and their joined texts.
-Said = tuple[Any, int, int, int, int, str]
+Deltas = tuple[Any, int, int, int, int, str]
 
 # (expected records, by their heads; a record's value) -> its values; None if it is unexpected, or malformed.
-read_deltas: Callable[[dict[bytes, Entry], bytes], Said | None] | None
+read_deltas: Callable[[dict[bytes, Entry], bytes], Deltas | None] | None
 try:
     from pipeline.assembly.delta_reader import read_deltas
 except ImportError:  # the core is interpreted

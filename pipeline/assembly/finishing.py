@@ -69,7 +69,7 @@ class Finishing:
 
         Return none if it can't be built yet, is too large to be copied, or was stored already and reopened.
         """
-        run.told = run.next
+        run.metered = run.next
         if run.revision or run.size > self.limits.reopen_bytes:
             return []
         try:

@@ -67,8 +67,8 @@ def close(
         keep_requests=keep_requests,
     )
     context = builder.context
-    said = (builder.history, context.request, context.continues, context.replaces)
-    if any(one is not None for one in said):
+    sources = (builder.history, context.request, context.continues, context.replaces)
+    if any(one is not None for one in sources):
         history = builder.history or run.dialect.history(context.request)
         place = lineage(history, context.continues, context.replaces, redacted)
         if place:

@@ -16,7 +16,7 @@ import orjson
 from pipeline.assembly.builder import End
 from pipeline.assembly.deadlines import ended, overdue, overdue_spilled, spill_due, window_is_full
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.expected_record import Said, read_deltas
+from pipeline.assembly.expected_record import Deltas, read_deltas
 from pipeline.assembly.finishing import Finishing, Polish, PolishTelemetry
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.records import Envelope, Record, Refused
@@ -109,8 +109,8 @@ class Partition:
                 # The usual case: the next record of an open run, perhaps its last. A record accepted here must pass
                 # `decode`, too, through which it may go after a restart. Most records are as expected.
                 if expecting and read_deltas is not None and value is not None and len(value) <= most:
-                    said = read_deltas(expecting, value)
-                    if said is not None and self._goes_on(said, record, offset, at, value, full):
+                    deltas = read_deltas(expecting, value)
+                    if deltas is not None and self._goes_on(deltas, record, offset, at, value, full):
                         continue
                 envelope: Fields = NOTHING
                 try:
@@ -170,10 +170,10 @@ class Partition:
             self.next, self.now = following, now
             self.ends.counts.records += read
 
-    def _goes_on(self, said: Said, record: Record, offset: int, at: int, value: bytes, full: int) -> bool:
+    def _goes_on(self, deltas: Deltas, record: Record, offset: int, at: int, value: bytes, full: int) -> bool:
         """Apply the result of `read_deltas` to its run; return False, with nothing changed, if that is not possible."""
-        run: Run = said[0]  # typed: compiled code looks up attributes of Any by their names
-        _, seq, first, last, count, text = said
+        run: Run = deltas[0]  # typed: compiled code looks up attributes of Any by their names
+        _, seq, first, last, count, text = deltas
         grown = run.size + len(value)
         if seq != run.next or grown > full or not run.go_on(first, last, count, text, record):
             return False
@@ -336,7 +336,7 @@ class Partition:
             event = overdue(run, self.now, self.limits)
             if event is not None:
                 self.ends.close(key, run, event, self.now)
-            elif self.limits.tell_use and run.read is None and not run.early and run.next > run.told * REPORT_GROWTH:
+            elif self.limits.tell_use and run.read is None and not run.early and run.next > run.metered * REPORT_GROWTH:
                 self.out.telemetry += self.finishing.used(run)
         for key, spilled in list(self.runs.spilled.items()):
             if key in self.ends.awaited:

@@ -37,8 +37,8 @@ class Run:
 
     `expected`: the form of its next record, if that only continues a text; set by `RunStates`.
 
-    `read`: the offset up to which the events of a parked run were read, see `park`; None: it is not parked. `told`: the
-    value of `next` when its usage was last reported.
+    `read`: the offset up to which the events of a parked run were read, see `park`; None: it is not parked. `metered`:
+    the value of `next` when its usage was last reported.
     """
 
     __slots__ = (
@@ -56,6 +56,7 @@ class Run:
         "guesses",
         "last_at",
         "last_offset",
+        "metered",
         "most",
         "next",
         "opened_at",
@@ -64,7 +65,6 @@ class Run:
         "revision",
         "size",
         "spilled",
-        "told",
         "unspilled",
         "unspilled_at",
     )
@@ -90,7 +90,7 @@ class Run:
         self.size = self.spilled = self.ahead = 0
         self.beyond: list[Record] | None = None
         self.read: int | None = None
-        self.told = 0
+        self.metered = 0
         self.duplicates = 0
         self.refusals: list[Refused] = []
         self.expected: ExpectedRecord | None = None

@@ -77,10 +77,10 @@ def answer(thread: str, answer_id: str, value: str, **more: Any) -> None:
     `turnmill runs --waiting --json` shows the ids, as `answer_id`.
     """
     try:
-        said = json_text.loads(value)
+        parsed = json_text.loads(value)
     except ValueError:
-        said = value
-    _send("/v1/threads/{}/answers/{}", [thread, answer_id], {"value": said}, until="acknowledged", **more)
+        parsed = value
+    _send("/v1/threads/{}/answers/{}", [thread, answer_id], {"value": parsed}, until="acknowledged", **more)
 
 
 def _of(thread: str, run: str | None, action: str) -> tuple[str, list[str]]:

@@ -31,9 +31,9 @@ GROUP_CHARACTERS: Final = 16_000_000  # in a row group of Parquet, which is kept
 def dataset(form: str, wanted: Condition | None) -> Lines:
     """Return the function that makes the lines of a data set. `wanted`: only of answers with such feedback."""
 
-    def lines(document: Fields, bodies: Mapping[str, Fields], said: Sequence[FeedbackRecord]) -> Iterator[Fields]:
+    def lines(document: Fields, bodies: Mapping[str, Fields], judged: Sequence[FeedbackRecord]) -> Iterator[Fields]:
         good = (
-            None if wanted is None else {turn.get("meta:turn_id") for turn in chosen(document["turns"], said, wanted)}
+            None if wanted is None else {turn.get("meta:turn_id") for turn in chosen(document["turns"], judged, wanted)}
         )
         if form == ATIF:
             if good is None or good:
@@ -43,7 +43,7 @@ def dataset(form: str, wanted: Condition | None) -> Lines:
             made, member = sft(document, bodies), None
         else:
             name = None if wanted is None else wanted.name
-            made, member = dpo(document, bodies, lambda turn: score(turn, said, name)), "chosen"
+            made, member = dpo(document, bodies, lambda turn: score(turn, judged, name)), "chosen"
         for line in made:
             named = line["metadata"] if member is None else line["metadata"][member]
             if good is None or named["turn_id"] in good:

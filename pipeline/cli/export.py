@@ -80,7 +80,7 @@ def export(
     wanted = {name: options.pop(name) for name in (*FILTERS, "since", "until")}
     filtered = [name for name, value in {**wanted, "tool": tool}.items() if value is not None]
     try:
-        said = None if feedback is None else condition(feedback)
+        criterion = None if feedback is None else condition(feedback)
     except ValueError as error:
         raise CallerError(f"--feedback: {error}") from None
     if filtered and ids:
@@ -91,12 +91,12 @@ def export(
                 f"{form} is a data set: it has no branches, partial turns, requests, or options of formats"
             )
         columns = COLUMNS[form] if out is not None and out.suffix == PARQUET else None
-        chosen = Export(dataset(form, said), needed, columns, judged=said is not None or form == DPO)
+        chosen = Export(dataset(form, criterion), needed, columns, judged=criterion is not None or form == DPO)
     else:
         if requests and not FORMATS[form].is_document:
             raise CallerError(f"--requests: the format {form} has no place for what the model was asked")
-        lines = _lines(FORMATS[form], options, said, branch=branch, partial=partial, requests=requests)
-        chosen = Export(lines, named_in if requests else lambda _: (), judged=said is not None)
+        lines = _lines(FORMATS[form], options, criterion, branch=branch, partial=partial, requests=requests)
+        chosen = Export(lines, named_in if requests else lambda _: (), judged=criterion is not None)
     contents = ContentStore.of(load()) if inline or form in DATASETS or not FORMATS[form].is_document else None
 
     async def run(store: ThreadStore, file: IO[bytes]) -> None:
@@ -121,7 +121,7 @@ def export(
 def _lines(
     form: Format,
     options: Mapping[str, Any],
-    said: Condition | None,
+    criterion: Condition | None,
     *,
     branch: str | None,
     partial: bool,
@@ -129,7 +129,7 @@ def _lines(
 ) -> Lines:
     """Return a function that makes the printed object of a document, its requests to models, and feedback.
 
-    `said`: print only threads with such feedback.
+    `criterion`: print only threads with such feedback.
 
     Raises CallerError for options that don't fit the format; the function raises it if a thread has no such branch.
     """
@@ -141,7 +141,7 @@ def _lines(
     def lines(
         document: dict[str, Any], bodies: Mapping[str, dict[str, Any]], judged: Sequence[FeedbackRecord]
     ) -> Iterator[dict[str, Any]]:
-        if said is not None and not any(map(said.holds, judged)):
+        if criterion is not None and not any(map(criterion.holds, judged)):
             return
         made = form.printed(document if branch is None else on_branch(document, branch), partial=partial, **checked)
         yield with_bodies(made, bodies) if requests else made

@@ -107,8 +107,8 @@ class Sessions(Lines):
             found = kept.parts(row.place[1]) if row.info is not None else iter(())
             if row.info is not None and not row.answers:
                 parts = list(found)
-                told = [part for part, _ in parts if part is not None]
-                yield {"message": row.info, "parts": told, "earlier": earlier}, sum(size for _, size in parts)
+                present = [part for part, _ in parts if part is not None]
+                yield {"message": row.info, "parts": present, "earlier": earlier}, sum(size for _, size in parts)
             else:
                 final = found if whole else takewhile(lambda one: one[0] is None or is_final(one[0]), found)
                 for number, (part, size) in enumerate(final, 1):
@@ -174,8 +174,8 @@ class Database:
     def sessions(self, since: int) -> Iterator[Fields]:
         """Yield the sessions that were touched since, a session before those that were spawned or forked from it."""
         for row in self.rows.execute(SESSIONS, (since,)).fetchall():
-            told = [fact.decode("utf-8", "replace") if isinstance(fact, bytes) else fact for fact in row]
-            yield dict(zip(FACTS, told, strict=True))
+            values = [fact.decode("utf-8", "replace") if isinstance(fact, bytes) else fact for fact in row]
+            yield dict(zip(FACTS, values, strict=True))
 
     def ids(self, session: str) -> Iterator[str]:
         """Yield the ids of a session's messages."""

@@ -24,7 +24,7 @@ def recorded() -> Iterator[None]:
 
     async def keep() -> None:
         async with await ThreadStore.open(settings.store_url) as store:
-            await store.add_audit(entries, told=settings.webhooks is not None)
+            await store.add_audit(entries, notify=settings.webhooks is not None)
 
     try:
         yield

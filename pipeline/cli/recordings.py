@@ -124,7 +124,7 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
     info = {} if file == STDIN else run_info(file)
     info.update(overrides)
     wire = dialect or info.get("dialect")
-    told: list[str] = []
+    notes: list[str] = []
     if wire is None:
         try:
             found = recognise(data)
@@ -133,7 +133,7 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
         if found is None:
             return Found(problems=(f"{name}: no event is in it",))
         wire = found.name
-        told = [f"read as {wire}, by its first events"]
+        notes = [f"read as {wire}, by its first events"]
     if wire not in DIALECTS:
         return Found(problems=(f"{name}.run.json: no dialect is called {wire!r:.80}",))
     framed = decode(data, DIALECTS[wire].wire)
@@ -155,7 +155,7 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
         info.get("end") or "disconnected",
         info.get("tenant"),
     )
-    return Found((stream,), warnings=tuple(f"{name}: {warning}" for warning in told + warnings))
+    return Found((stream,), warnings=tuple(f"{name}: {warning}" for warning in notes + warnings))
 
 
 def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[str]]:

@@ -147,7 +147,7 @@ class Import:
         if running is None:
             return
         if isinstance(step, RunEvent):
-            await self._said(running, step, file.reader.dialect)
+            await self._send(running, step, file.reader.dialect)
             return
         del file.running[step.chain]
         if running.part.output is not None and not await self._is_closed(running):
@@ -164,15 +164,15 @@ class Import:
         stored = self._stored[opened.thread]
         return Running(opened, stored, Part(opened, 0, stored.get(opened.run)))
 
-    async def _said(self, running: Running, said: RunEvent, dialect: str) -> None:
+    async def _send(self, running: Running, step: RunEvent, dialect: str) -> None:
         index, running.index = running.index, running.index + 1
-        running.at = said.at
+        running.at = step.at
         if running.part.output is not None and await self._is_closed(running):
             self._next_part(running, index)
         while running.part.known is not None and index >= running.part.first + running.part.known:
             self._next_part(running, index)
         part = running.part
-        running.paused, running.ended = False, said.ends
+        running.paused, running.ended = False, step.ends
         if part.known is not None:
             return
         if part.output is None:
@@ -180,11 +180,11 @@ class Import:
             self.counts.new += 1
         running.sent_at = time.monotonic()
         try:
-            await part.output.send(said.event, at=said.at)
+            await part.output.send(step.event, at=step.at)
         except InvalidRecord:  # too large
             self.counts.cut += 1
-            slim: Fields = {key: value for key, value in said.event.items() if key != "tool_use_result"}
-            await part.output.send(fitted(slim), at=said.at)
+            slim: Fields = {key: value for key, value in step.event.items() if key != "tool_use_result"}
+            await part.output.send(fitted(slim), at=step.at)
 
     def _run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         try:

@@ -117,8 +117,8 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
             audit.info("costs from %s computed anew, by %s", stretch, local_user(), extra=of_action(RECOMPUTE, stretch))
         asyncio.run(run())
     for (model, before, after), (count, old, new) in sorted(found.items()):
-        told = f"${old / NANO:.9f} by {plain(before)} -> ${new / NANO:.9f} by {plain(after)}"
-        click.echo(f"{plain(model)}: {many(count, 'response')}, {told}")
+        change = f"${old / NANO:.9f} by {plain(before)} -> ${new / NANO:.9f} by {plain(after)}"
+        click.echo(f"{plain(model)}: {many(count, 'response')}, {change}")
     count, old, new = (sum(some[place] for some in found.values()) for place in range(3))
     done = "would change" if dry_run else "changed"
     click.echo(f"{many(count, 'response')} {done}: ${old / NANO:.9f} -> ${new / NANO:.9f}")

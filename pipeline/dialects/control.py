@@ -23,22 +23,22 @@ ANSWERED_BY: Final = "meta:answered_by"
 
 def heard(builder: Builder, event: Fields) -> None:
     """Record who stopped, steered or answered the run; the first command that stops it counts."""
-    said = {"command_id": str(event["id"]), "by": str(event.get("by"))}
+    command = {"command_id": str(event["id"]), "by": str(event.get("by"))}
     if event.get("state") != "acknowledged":
         return
     if event.get("kind") == STEER:
         text = event.get("text")
         if not isinstance(text, str):
             raise Violation(f"a message to the run has no text: {text!r:.80}")
-        part = Part({"part_kind": "user-prompt", "content": text, STEERED_BY: said}, done=True)
-        if all(message.parts[0].fields[STEERED_BY] != said for _, message in builder.steers):
+        part = Part({"part_kind": "user-prompt", "content": text, STEERED_BY: command}, done=True)
+        if all(message.parts[0].fields[STEERED_BY] != command for _, message in builder.steers):
             builder.steers.append((builder.last_response(), Message("request", builder.at, [part], closed=True)))
     elif event.get("kind") == ANSWER:
         answers = builder.turn_fields.setdefault(ANSWERED_BY, [])
-        if all(one["command_id"] != said["command_id"] for one in answers):
-            answers.append({**said, "answer_id": str(event.get("answer_id")), "asked": event.get("asked")})
+        if all(one["command_id"] != command["command_id"] for one in answers):
+            answers.append({**command, "answer_id": str(event.get("answer_id")), "asked": event.get("asked")})
     elif STOPPED_BY not in builder.turn_fields:
-        builder.turn_fields[STOPPED_BY] = said
+        builder.turn_fields[STOPPED_BY] = command
 
 
 def with_control(dialect: Dialect) -> Dialect:

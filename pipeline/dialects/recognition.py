@@ -26,8 +26,8 @@ class UnknownWire(CallerError):
 
     def __init__(self, could_be: tuple[str, ...]) -> None:
         names = ", ".join(could_be or sorted(DIALECTS))
-        said = f"it could be {names}" if could_be else f"no wire knows its first events; there are {names}"
-        super().__init__(f"the stream does not tell its dialect: {said}")
+        detail = f"it could be {names}" if could_be else f"no wire knows its first events; there are {names}"
+        super().__init__(f"the stream does not tell its dialect: {detail}")
         self.could_be = could_be
 
 
@@ -73,7 +73,7 @@ class Recognition:
         for line in lines:
             for reader in self._readers:
                 reader.take(reader.decoder.feed(line))
-            if _ends_event(line) and (found := self._told(KNOWN_EVENTS)):
+            if _ends_event(line) and (found := self._winner(KNOWN_EVENTS)):
                 return found
             self._lines += 1
             self._bytes += len(line)
@@ -87,10 +87,10 @@ class Recognition:
             reader.take(reader.decoder.feed(b"".join(self._tail)) + reader.decoder.close())
         self._tail = []
         if any(reader.seen for reader in self._readers):
-            return self._told(1) or self._give_up()
+            return self._winner(1) or self._give_up()
         return None
 
-    def _told(self, least: int) -> Dialect | None:
+    def _winner(self, least: int) -> Dialect | None:
         first, second = sorted(self._readers, key=lambda reader: reader.own, reverse=True)[:2]
         return first.dialect if first.own > second.own and first.own >= max(first.seen / 2, least) else None
 

@@ -17,8 +17,8 @@ def awaiting(response: Message, request: Message | None, call_id: str) -> Part |
     calls = [
         part for part in response.parts if part.done and _is_of(part, call_id) and part.fields["part_kind"] == CALL
     ]
-    told = sum(_is_of(part, call_id) for part in request.parts) if request is not None else 0
-    return calls[told] if told < len(calls) and len(calls) > 1 else None
+    answered = sum(_is_of(part, call_id) for part in request.parts) if request is not None else 0
+    return calls[answered] if answered < len(calls) and len(calls) > 1 else None
 
 
 def _is_of(part: Part, call_id: str) -> bool:

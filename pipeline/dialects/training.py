@@ -28,11 +28,11 @@ def sft(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
     for turn in document["turns"]:
         if not _says_something(document, turn):
             continue
-        said = _said(document, turn)
-        while said[-1]["role"] != "assistant":  # a result that the model has not read
-            said.pop()
+        chat = _chat(document, turn)
+        while chat[-1]["role"] != "assistant":  # a result that the model has not read
+            chat.pop()
         asked = asked_in(turn, bodies)
-        yield {"messages": [*_system(asked), *said], "tools": tools_of(asked), "metadata": provenance(document, turn)}
+        yield {"messages": [*_system(asked), *chat], "tools": tools_of(asked), "metadata": provenance(document, turn)}
 
 
 def dpo(document: Fields, bodies: Mapping[str, Fields], scored: Callable[[Fields], float | None]) -> Iterator[Fields]:
@@ -55,7 +55,7 @@ def dpo(document: Fields, bodies: Mapping[str, Fields], scored: Callable[[Fields
         chosen, rejected = best[2], worst[2]
         asked = asked_in(chosen, bodies)
         yield {
-            "prompt": [*_system(asked), *_said(document, chosen, whole=False)],
+            "prompt": [*_system(asked), *_chat(document, chosen, whole=False)],
             "chosen": _messages(document, [chosen]),
             "rejected": _messages(document, [rejected]),
             "tools": tools_of(asked),
@@ -97,7 +97,7 @@ def needed(document: Fields) -> list[str]:
     return list(dict.fromkeys(name for turn in document["turns"] for name in named(turn)[:1]))
 
 
-def _said(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]:
+def _chat(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]:
     """Return the messages of a turn's branch up to the turn; without the turn's own if not `whole`."""
     before: list[Fields] = []
     for one in one_branch(document, turn.get("meta:run_id"))["turns"]:

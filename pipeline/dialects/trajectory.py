@@ -65,12 +65,12 @@ def _agent(document: Fields, turns: list[Fields], asked: Fields) -> Fields:
 def _steps(turn: Fields) -> Iterator[Fields]:
     """Yield the steps of a turn; each response with the results up to the next one."""
     step: Fields | None = None
-    for kind, said in spoken(turn):
-        parts = said.get("parts") or []
+    for kind, message in spoken(turn):
+        parts = message.get("parts") or []
         if kind == "answered":
             if step is not None:
                 yield step
-            step = _answered(said, turn)
+            step = _answered(message, turn)
         results = [part for part in parts if part.get("part_kind") in RESULTS]
         if step is not None and results:
             calls = {call["tool_call_id"] for call in step.get("tool_calls", ())}
@@ -81,7 +81,7 @@ def _steps(turn: Fields) -> Iterator[Fields]:
             if step is not None:
                 yield step
                 step = None
-            at = said.get("submitted_at", said.get("timestamp"))
+            at = message.get("submitted_at", message.get("timestamp"))
             yield {"source": "user", "message": _content(words), **_time(at), "extra": _extra(turn)}
     if step is not None:
         yield step

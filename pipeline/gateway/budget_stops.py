@@ -61,7 +61,7 @@ class OpenUse:
         self._settings = settings
         self._seen = Seen(LISTED_RUNS)
         self.used: dict[RunKey, Used] = {}  # as reported by their streams
-        self.told: dict[RunKey, Used] = {}  # as reported by workers
+        self.reported: dict[RunKey, Used] = {}  # as reported by workers
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
         """Return where the reading begins."""
@@ -80,9 +80,9 @@ class OpenUse:
         """
         key, data = RunKey(record.get("tenant"), record["thread_id"], record["run_id"]), record["data"]
         if record["type"] == OPEN_USAGE:
-            told = self.told[key] = {}
+            report = self.reported[key] = {}
             for row in data["used"]:
-                self._count(told, row, record)
+                self._count(report, row, record)
         elif record["type"] == "data-sys-usage" and not record.get("derived") and self._seen.first(record):
             self._count(self.used.setdefault(key, {}), data, record)
 
@@ -103,7 +103,7 @@ class OpenUse:
         """
         found = Counter[str]()
         for run in runs:
-            each = (self.used.get(run.key, {}), self.told.get(run.key, {}))
+            each = (self.used.get(run.key, {}), self.reported.get(run.key, {}))
             found[run.key.tenant or ""] += max(_of_budget(budget, run, one) for one in each)
         return found
 
@@ -111,7 +111,7 @@ class OpenUse:
         """Forget all other runs: those no longer open are in the store, or soon will be."""
         still = {*runs}
         self.used = {key: used for key, used in self.used.items() if key in still}
-        self.told = {key: used for key, used in self.told.items() if key in still}
+        self.reported = {key: used for key, used in self.reported.items() if key in still}
 
 
 def _of_budget(budget: Budget, run: ListedRun, used: Used) -> int:
@@ -140,7 +140,7 @@ class BudgetStops:
         self._commands = commands
         self._open_use = OpenUse(gateway.settings)
         self._stopped: set[str] = set()  # ids of commands
-        self._told: set[str] = set()  # ids of questions
+        self._notified: set[str] = set()  # ids of questions
         self._task: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
 
@@ -177,8 +177,8 @@ class BudgetStops:
             if command.id not in self._stopped:
                 await self._commands.give(command)
                 self._stopped.add(command.id)
-                said = about(run.thread)
-                audit.info("run %s is told to stop, by budget %s", run.key.run_id, state.budget.name, extra=said)
+                extra = about(run.thread)
+                audit.info("run %s is told to stop, by budget %s", run.key.run_id, state.budget.name, extra=extra)
         if len(self._stopped) > LISTED_RUNS:  # harmless: a command that is given again has the same id
             self._stopped.clear()
 
@@ -186,9 +186,9 @@ class BudgetStops:
         """Add the notice of a budget that has begun to ask; workers would add the same one later."""
         budgets, now = self._gateway.budgets, now_ms()
         question = state.budget.question(now)
-        if question not in self._told and budgets.asked.get(question) and (notices := state.notices(now)):
+        if question not in self._notified and budgets.asked.get(question) and (notices := state.notices(now)):
             await (await self._gateway.store()).add_notices(notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
-            self._told = {question, *(self._told & budgets.asked.keys())}
+            self._notified = {question, *(self._notified & budgets.asked.keys())}
             log.info("budget %s is used up, and asks whether more may be used", state.budget.name)
 
 

@@ -156,7 +156,7 @@ class Gateway:
         self.metrics = Metrics(settings.metric_series)
         self.trail = None
         if settings.audit_retention:
-            self.trail = AuditTrail(self.store, self._count_lost, told=settings.webhooks is not None)
+            self.trail = AuditTrail(self.store, self._count_lost, notify=settings.webhooks is not None)
         self.loop_watch = LoopWatch(self.metrics)
         self.aside = Aside()
         # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.

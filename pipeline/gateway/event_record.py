@@ -14,9 +14,9 @@ PER_RECORD = 600  # bytes of memory that a record takes in addition to its value
 
 Envelope = dict[str, Any]
 Headers = Sequence[tuple[str, bytes | None]]
-Said = dict[tuple[int, bool], bytes]  # (index of an event, with `shows` or not) -> its frame
+Frames = dict[tuple[int, bool], bytes]  # (index of an event, with `shows` or not) -> its frame
 
-NOTHING: Final[Said] = {}  # shared by all records that are not fresh
+NOTHING: Final[Frames] = {}  # shared by all records that are not fresh
 
 
 class EventRecord:
@@ -26,7 +26,7 @@ class EventRecord:
     scans again and again, while everybody waits.
     """
 
-    __slots__ = ("_envelope", "_value", "at", "fresh", "headers", "offset", "partition", "run", "said")
+    __slots__ = ("_envelope", "_value", "at", "frames", "fresh", "headers", "offset", "partition", "run")
 
     def __init__(self, partition: int, offset: int, at: int, value: bytes | None, headers: Headers = ()) -> None:
         """Wrap a record as it was read; `at`: its time by the broker, epoch ms."""
@@ -36,7 +36,7 @@ class EventRecord:
         self.headers = headers
         self.run: ListedRun | None = None  # while it is fresh: its run in the index of runs
         self.fresh = True
-        self.said: Said = {}  # while it is fresh: the frames that readers were sent
+        self.frames: Frames = {}  # while it is fresh: the frames that readers were sent
         self._value = value
         self._envelope: Envelope | None = None  # while it is fresh
 
@@ -75,4 +75,4 @@ class EventRecord:
         self.fresh = False
         self.headers = ()
         self.run = self._envelope = None
-        self.said = NOTHING
+        self.frames = NOTHING

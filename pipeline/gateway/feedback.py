@@ -61,11 +61,11 @@ async def give_feedback(
 ) -> Taken:
     """Publish feedback on a thread, which needn't be stored yet. Workers store it; read it with `?feedback=true`."""
     bounded = principal.bounded(tenant)
-    said = given.model_dump()
-    if said["by"] is None and principal.limited:
-        said["by"] = principal.name
+    fields = given.model_dump()
+    if fields["by"] is None and principal.limited:
+        fields["by"] = principal.name
     try:
-        record = made(thread_id, bounded, said)
+        record = made(thread_id, bounded, fields)
     except InvalidRecord as error:
         raise Problem("bad-request", error.detail) from None
     value = encode(record)

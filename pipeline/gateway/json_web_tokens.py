@@ -100,8 +100,8 @@ class JwtVerifier:
         tenant = claims.get(self._tenant_claim) if self._tenant_claim else None
         if self._tenant_claim and not (isinstance(tenant, str) and tenant):
             raise Problem("forbidden", f"the JSON Web Token has no claim {self._tenant_claim!r} that names a tenant")
-        said = claims.get(self._scope_claim, ())
-        scopes = said.split() if isinstance(said, str) else said if isinstance(said, list) else ()
+        claim = claims.get(self._scope_claim, ())
+        scopes = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
         name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"
         return Claims(name[:200], tuple(str(scope).removeprefix("turnmill:") for scope in scopes), tenant)
 

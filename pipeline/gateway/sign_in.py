@@ -124,8 +124,8 @@ class _Routes:
             return self._failed("This sign-in was not begun in this browser, took too long, or is over already.", error)
         except FAILURES as error:
             begun(gateway, request)
-            told = of("sign-in", name, outcome=REFUSED)
-            audit.warning("sign-in by %r refused: %s", name, type(error).__name__, extra=told)
+            extra = of("sign-in", name, outcome=REFUSED)
+            audit.warning("sign-in by %r refused: %s", name, type(error).__name__, extra=extra)
             failed = self._failed(f"{one.title} did not sign you in.", error)
             self._forget(failed, attempt)
             return failed
@@ -133,8 +133,8 @@ class _Routes:
         grant = granted(claims, name, self._rules)
         if grant is None:
             begun(gateway, request, who)
-            told = of("sign-in", name, outcome=REFUSED)
-            audit.warning("sign-in of %r by %r refused: no rule gives a role", who, name, extra=told)
+            extra = of("sign-in", name, outcome=REFUSED)
+            audit.warning("sign-in of %r by %r refused: no rule gives a role", who, name, extra=extra)
             text = f"You are {who}, and no rule gives you a role here. Ask {self._settings.gateway_oidc_contact}."
             denied = _page(403, "You may not use this gateway", text)
             self._forget(denied, attempt)

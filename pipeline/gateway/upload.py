@@ -129,13 +129,13 @@ class _Body:
             return self._decoder.feed(chunk)
         self._held.append(chunk)
         self.holds += len(chunk)
-        return self._told(self._recognition.feed(chunk)) if self._recognition is not None else []
+        return self._decode_held(self._recognition.feed(chunk)) if self._recognition is not None else []
 
     def close(self) -> list[Framed]:
-        found = [] if self._recognition is None else self._told(self._recognition.close())
+        found = [] if self._recognition is None else self._decode_held(self._recognition.close())
         return found if self._decoder is None else found + self._decoder.close()
 
-    def _told(self, dialect: Dialect | None) -> list[Framed]:
+    def _decode_held(self, dialect: Dialect | None) -> list[Framed]:
         if dialect is None:
             return []
         self.dialect, self._recognition = dialect, None

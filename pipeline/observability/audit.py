@@ -62,8 +62,8 @@ def of(action: str, subject: str, tenant: str | None = None, outcome: str = DONE
 
 def about(key: ThreadKey, action: str | None = None, outcome: str = DONE) -> dict[str, Any]:
     """Return the fields of a log line about a thread; with an `action`, the line also becomes an entry."""
-    told = {} if action is None else of(action, key.thread_id, key.tenant or "", outcome)
-    return {"tenant": key.tenant, **told, "thread_id": key.thread_id}
+    entry = {} if action is None else of(action, key.thread_id, key.tenant or "", outcome)
+    return {"tenant": key.tenant, **entry, "thread_id": key.thread_id}
 
 
 def local_user() -> str:
@@ -84,10 +84,10 @@ class _Keeping(logging.Handler):
     """Passes the entries of log lines to the actor's `keep`."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        said, actor = vars(record), acting.get()
-        if "action" in said and actor is not None and actor.keep is not None:
+        fields, actor = vars(record), acting.get()
+        if "action" in fields and actor is not None and actor.keep is not None:
             who = int(record.created * 1000), actor.name, actor.token, actor.address
-            actor.keep(Entry(*who, *(said[name] for name in ("action", "subject", "tenant", "outcome"))))
+            actor.keep(Entry(*who, *(fields[name] for name in ("action", "subject", "tenant", "outcome"))))
 
 
 audit.setLevel(logging.INFO)

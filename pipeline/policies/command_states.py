@@ -51,7 +51,7 @@ def run_ended(before: CommandStatus, end: str, at: int) -> CommandStatus:
     return CommandStatus("ended" if before.state == "acknowledged" else "completed", at, end)
 
 
-def told(before: CommandStatus, state: object, at: int, reason: str | None = None) -> CommandStatus:
+def published(before: CommandStatus, state: object, at: int, reason: str | None = None) -> CommandStatus:
     """Return the standing after a gateway's record; a final state is not changed."""
     behind = state == before.state or (state == "unanswered" and before.state != "requested")
     if before.state in FINAL or state not in PUBLISHED_STATES or behind:

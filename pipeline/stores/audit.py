@@ -38,11 +38,11 @@ class AuditQuery:
 class Audited(Connected):
     """A store with entries of the audit log. Every method raises StoreError."""
 
-    async def add_audit(self, entries: Sequence[Entry], *, told: bool) -> None:
-        """Store entries; with `told`, also leave a notice of each for webhooks."""
+    async def add_audit(self, entries: Sequence[Entry], *, notify: bool) -> None:
+        """Store entries; with `notify`, also leave a notice of each for webhooks."""
         async with self._writing() as connection:
             await connection.execute(insert(audit), [_row(one) for one in entries])
-            if told:
+            if notify:
                 await add(connection, [_notice(one) for one in entries])
 
     async def audit_page(self, wanted: AuditQuery, limit: int, cursor: str | None) -> tuple[list[Entry], str | None]:

@@ -25,12 +25,14 @@ log = logging.getLogger(__name__)
 
 
 class AuditTrail:
-    """Buffers entries of one process. `told`: webhooks get them, too; `lost` is called with how many are dropped."""
+    """Buffers entries of one process. `notify`: webhooks get them, too; `lost` is called with how many are dropped."""
 
-    def __init__(self, store: Callable[[], Awaitable[ThreadStore]], lost: Callable[[int], None], *, told: bool) -> None:
+    def __init__(
+        self, store: Callable[[], Awaitable[ThreadStore]], lost: Callable[[int], None], *, notify: bool
+    ) -> None:
         self._store = store
         self._lost = lost
-        self._told = told
+        self._notify = notify
         self._waiting = deque[Entry]()
         self._minute = 0
         self._seen = set[Hashable]()
@@ -76,7 +78,7 @@ class AuditTrail:
         """Write the buffered entries. Raises StoreError; the entries then stay buffered."""
         while self._waiting:
             some = list(islice(self._waiting, BATCH_SIZE))
-            await (await self._store()).add_audit(some, told=self._told)
+            await (await self._store()).add_audit(some, notify=self._notify)
             for _ in some:
                 self._waiting.popleft()
 

@@ -86,19 +86,19 @@ class ContentStore:
 
         Raises StoreError, also for more than `most` bytes, and for a value of another thread.
         """
-        uri, said = ref.get("uri"), _said(ref)
+        uri, digest = ref.get("uri"), _digest(ref)
         if not isinstance(uri, str):
             raise StoreError(f"a content reference needs a URI, got {ref!r:.200}")
         ours = _ours(uri)
         if ours is not None and self.values is not None and ours[0] == folder(key):
-            expected = said or ours[1]
+            expected = digest or ours[1]
             data = await self.values.read(*ours, most)  # ours by its name, even if the store has moved since
         elif ours is not None or not self.elsewhere:
             raise _refused(uri)
-        elif said is None:
+        elif digest is None:
             raise StoreError(f"{uri} is not in the content store, and without a SHA-256 in `hash` it is not read")
         else:
-            expected = said
+            expected = digest
             data = await self.objects.read(uri, most)
         found = hashlib.sha256(data).hexdigest()
         if found != expected:
@@ -158,8 +158,8 @@ class ContentStore:
         objects = {_object(ref): ref for _, ref in reversed(found)}
 
         async def fetch(ref: Ref, places: int) -> bytes:
-            said = ref.get("size_bytes")
-            known = said if type(said) is int and said >= 0 else None
+            size = ref.get("size_bytes")
+            known = size if type(size) is int and size >= 0 else None
             async with slots:
                 room.take(places * (known or 0))
                 data = await self.get(key, ref, None if room.left is None else room.left if known is None else known)
@@ -198,9 +198,9 @@ def _ours(uri: str) -> tuple[str, str] | None:
     return (found[1], found[2].lower()) if found is not None else None
 
 
-def _said(ref: Ref) -> str | None:
-    said = ref.get("hash")
-    match = HASH.fullmatch(said) if isinstance(said, str) else None
+def _digest(ref: Ref) -> str | None:
+    value = ref.get("hash")
+    match = HASH.fullmatch(value) if isinstance(value, str) else None
     return match[1].lower() if match is not None else None
 
 

@@ -106,8 +106,8 @@ class Expiry:
                 again[one.key] = due
         before = {one.key: one.before for one in expired_remnants}
         # Feedback on a thread expires with it, even if it was given later.
-        said = {key: end + (self.retention.of(key.tenant) or 0) for key, end in before.items()}
-        for archive, ends in zip(self.archives, (before, said), strict=False):
+        feedback_before = {key: end + (self.retention.of(key.tenant) or 0) for key, end in before.items()}
+        for archive, ends in zip(self.archives, (before, feedback_before), strict=False):
             archived = await archive.expire(_days(expired_remnants), ends)
             done += Expired(archived=archived.rows)
             again |= dict.fromkeys(archived.threads, now + RECHECK_MS)

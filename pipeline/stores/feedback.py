@@ -33,13 +33,13 @@ class ReceivedFeedback(NamedTuple):
 class Feedback(Connected):
     """A store with feedback. Every method raises StoreError."""
 
-    async def add_feedback(self, said: Sequence[ReceivedFeedback]) -> int:
+    async def add_feedback(self, received: Sequence[ReceivedFeedback]) -> int:
         """Store feedback; return how many records were skipped since their thread is erased.
 
         A record that is stored already, or older than the stored one, changes nothing.
         """
         newest: dict[tuple[str, str], tuple[ThreadKey, ReceivedFeedback]] = {}
-        for one in sorted(said, key=lambda one: (one.at, one.offset)):
+        for one in sorted(received, key=lambda one: (one.at, one.offset)):
             key = thread_of(one.record)
             newest[key_text(key), column_text(one.record["id"]) or ""] = key, one
         async with self._writing() as connection:
@@ -58,7 +58,7 @@ class Feedback(Connected):
             )
             if rows:
                 await connection.execute(change, rows)
-        return sum(thread_of(one.record) in erased for one in said)
+        return sum(thread_of(one.record) in erased for one in received)
 
     async def feedback_of(self, keys: Collection[ThreadKey]) -> dict[ThreadKey, list[FeedbackRecord]]:
         """Return the feedback on each of these threads, oldest first, without what was retracted."""
@@ -91,14 +91,14 @@ def thread_of(record: FeedbackRecord) -> ThreadKey:
     return ThreadKey.of(record["thread_id"], record.get("tenant"))
 
 
-def _row(text: str, id_: str, key: ThreadKey, said: ReceivedFeedback) -> Row:
-    record = said.record if said.record["value"] is not None else None
+def _row(text: str, id_: str, key: ThreadKey, received: ReceivedFeedback) -> Row:
+    record = received.record if received.record["value"] is not None else None
     return {
         "thread_key": text,
         "id": id_,
         "tenant": column_text(key.tenant) if key.tenant else "",
         "name": column_text(record["name"]) if record is not None else None,
         "record": record,
-        "at": said.at,
-        "offset": said.offset,
+        "at": received.at,
+        "offset": received.offset,
     }

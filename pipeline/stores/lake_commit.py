@@ -53,8 +53,8 @@ def written(table: Table, change: Change) -> Iterator[DataFile]:
 def swap(table: Table, change: Change, files: Sequence[DataFile]) -> int | None:
     """Commit; return the id of the snapshot. Raises CommitFailedException if another commit came first."""
     transaction = table.transaction()
-    said = {PROPERTY: lake_offsets.text(change.offsets)} | ({ERASED: "true"} if change.erases else {})
-    update = transaction.update_snapshot(snapshot_properties=said)
+    properties = {PROPERTY: lake_offsets.text(change.offsets)} | ({ERASED: "true"} if change.erases else {})
+    update = transaction.update_snapshot(snapshot_properties=properties)
     with update.overwrite() if change.drop else update.fast_append() as snapshot:
         for task in change.drop:
             snapshot.delete_data_file(task.file)

@@ -67,7 +67,7 @@ class LakeLocation:
             except NoSuchTableError:
                 continue
             snapshot = table.current_snapshot()
-            said = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-            rows, files = (int(said.get(key, 0)) for key in ("total-records", "total-data-files"))
+            properties = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+            rows, files = (int(properties.get(key, 0)) for key in ("total-records", "total-data-files"))
             found[name] = TableState(rows, files, len(table.snapshots()))
         return found

@@ -39,9 +39,9 @@ def offsets_of(table: Table) -> Offsets:
     """Return the offsets of our newest snapshot; snapshots of other engines have none."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        said = snapshot.summary.additional_properties.get(PROPERTY) if snapshot.summary else None
-        if said is not None:
-            return lake_offsets.parse(said)
+        text = snapshot.summary.additional_properties.get(PROPERTY) if snapshot.summary else None
+        if text is not None:
+            return lake_offsets.parse(text)
         parent = snapshot.parent_snapshot_id
         snapshot = table.snapshot_by_id(parent) if parent is not None else None
     return {}

@@ -189,6 +189,6 @@ def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[st
 
 def _metadata(table: Table) -> set[str]:
     """Return the table's other files: its metadata, and statistics of other engines."""
-    said = (*table.metadata.statistics, *table.metadata.partition_statistics)
+    statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
     logged = (entry.metadata_file for entry in table.metadata.metadata_log)
-    return {table.metadata_location, *logged, *(one.statistics_path for one in said)}
+    return {table.metadata_location, *logged, *(one.statistics_path for one in statistics)}

@@ -70,12 +70,12 @@ async def _reprice(
         and within[0] <= one["at"] < within[1]
         and any(one[name] != fresh[place][name] for name in PRICED)
     }
-    said = [
+    repriced = [
         Repriced(row["model"], _cost(known[place]), known[place]["source"], _cost(row), row["price_source"])
         for place, row in changes.items()
     ]
     if dry_run or not changes:
-        return said
+        return repriced
     sources = await price_sources_of(connection, {row["price_source"] for row in changes.values()} - {None})
     put = update(usage).where(usage.c.turn == bindparam("of_turn"), usage.c.position == bindparam("at_position"))
     values = [
@@ -85,7 +85,7 @@ async def _reprice(
     ]
     await connection.execute(put.values({name: bindparam(name) for name in PRICED}), values)
     await connection.execute(statements.refresh_threads(sorted({known[place]["thread"] for place in changes})))
-    return said
+    return repriced
 
 
 def _cost(row: Any) -> int | None:

@@ -48,8 +48,8 @@ async def erase_tenant(
     try:
         held = await _erase(settings, store, tenant, by, done)
     except Exception:
-        told = of("tenant.erase", tenant, tenant, FAILED)
-        audit.error("the erasure of the tenant %r, by %s, did not come to its end", tenant, by, extra=told)
+        extra = of("tenant.erase", tenant, tenant, FAILED)
+        audit.error("the erasure of the tenant %r, by %s, did not come to its end", tenant, by, extra=extra)
         raise
     audit.info("erased the tenant %r, by %s", tenant, by, extra=of("tenant.erase", tenant, tenant))
     return tuple(sorted(held, key=lambda key: key.text))

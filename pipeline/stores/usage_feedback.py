@@ -53,7 +53,7 @@ async def with_feedback(
     sums: defaultdict[Place, Sums] = defaultdict(lambda: dict.fromkeys(query.feedback, Judged()))
     whole = dict.fromkeys(query.feedback, Judged())
     for name in query.feedback:
-        async for some in _said(connection, name, query.where.get("tenant", ())):
+        async for some in _rated(connection, name, query.where.get("tenant", ())):
             about = await _turns(connection, some)
             used = await connection.execute(_usage_of({*about.values()}, groups, conditions))
             places = {row.turn: (bucket_of(row.at, edges), tuple(row[2:])) for row in used}
@@ -63,15 +63,15 @@ async def with_feedback(
                     continue
                 for of in (sums[of_row if of_row in rows else (of_row[0], OTHER)], whole):
                     of[name] = Judged(of[name].count + 1, of[name].total + float(one["value"] or 0))
-    told = [replace(row, figures=replace(row.figures, feedback=sums[place])) for place, row in rows.items()]
-    return told, replace(total, feedback=whole)
+    filled = [replace(row, figures=replace(row.figures, feedback=sums[place])) for place, row in rows.items()]
+    return filled, replace(total, feedback=whole)
 
 
 def _place(row: UsageRow) -> Place:
     return (row.bucket, OTHER) if row.other else (row.bucket, tuple(row.group.values()))
 
 
-async def _said(connection: AsyncConnection, name: str, tenants: Sequence[str]) -> AsyncIterator[list[FeedbackRecord]]:
+async def _rated(connection: AsyncConnection, name: str, tenants: Sequence[str]) -> AsyncIterator[list[FeedbackRecord]]:
     """Yield the feedback of a name that has a number, some at a time; feedback with text only is left out."""
     place = row_of(feedback.c.thread_key, feedback.c.id)
     of_tenants = [feedback.c.tenant.in_([column_text(tenant) or "" for tenant in tenants])] if tenants else []
@@ -95,9 +95,9 @@ def _usage_of(
     return found.where(usage.c.turn.in_(sorted(ids)), usage.c.turns == 1, *conditions)
 
 
-async def _turns(connection: AsyncConnection, said: Sequence[FeedbackRecord]) -> dict[int, int]:
-    """Return the turns under which feedback counts, by its index in `said`; some feedback has none."""
-    keys = {thread_of(one) for one in said}
+async def _turns(connection: AsyncConnection, records: Sequence[FeedbackRecord]) -> dict[int, int]:
+    """Return the turns under which feedback counts, by its index in `records`; some feedback has none."""
+    keys = {thread_of(one) for one in records}
     [found] = await send(connection, [threads_of(connection.dialect.name, keys)])
     names = {row[2]: (row[0], row[1]) for row in found}
     query = select(turns.c.id, turns.c.thread, turns.c.turn_id, turns.c.run_id)
@@ -107,7 +107,7 @@ async def _turns(connection: AsyncConnection, said: Sequence[FeedbackRecord]) ->
         thread = names[row.thread]
         known |= dict.fromkeys(((*thread, bytes(row.turn_id)), (*thread, row.run_id), thread), row.id)
     places = {}
-    for number, one in enumerate(said):
+    for number, one in enumerate(records):
         thread, turn_id, run_id = id_and_tenant(thread_of(one)), one.get("turn_id"), one.get("run_id")
         of = [turn_bytes(turn_id)] if turn_id is not None else [column_text(run_id)] if run_id is not None else []
         if (*thread, *of) in known:

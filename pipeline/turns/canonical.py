@@ -29,16 +29,16 @@ MIN_SPLIT: Final = 32  # messages of a turn, or parts of a message
 
 def turn_hash(turn: Fields) -> str:
     """Return the hash of a ThreadProtocol turn, hex SHA-256."""
-    said = essence(turn)
-    if _is_short(said):
-        return hashlib.sha256(jcs(said)).hexdigest()
+    fields = essence(turn)
+    if _is_short(fields):
+        return hashlib.sha256(jcs(fields)).hexdigest()
     digest = hashlib.sha256()
-    _add(said, digest.update, 4)
+    _add(fields, digest.update, 4)
     return digest.hexdigest()
 
 
-def _is_short(said: Fields) -> bool:
-    messages = said.get("messages") or ()
+def _is_short(fields: Fields) -> bool:
+    messages = fields.get("messages") or ()
     if len(messages) >= MIN_SPLIT:
         return False
     for message in messages:  # a generator would cost more than the loop

@@ -44,13 +44,13 @@ def condition(text: str) -> Condition:
     found = FORM.fullmatch(text)
     if found is None:
         raise ValueError(f"NAME>=VALUE is expected (or <=, >, <, =, !=), not {text!r:.80}")
-    name, sign, said = (piece.strip() for piece in found.groups())
+    name, sign, operand = (piece.strip() for piece in found.groups())
     try:
-        value = json.loads(said)
+        value = json.loads(operand)
     except ValueError:
-        value = said
+        value = operand
     if not isinstance(value, bool | int | float | str):
-        raise ValueError(f"{said!r:.80} is no number, text, true or false")  # noqa: TRY004  # of what was typed
+        raise ValueError(f"{operand!r:.80} is no number, text, true or false")  # noqa: TRY004  # of what was typed
     return Condition(name, sign, value)
 
 
@@ -62,17 +62,17 @@ def is_about(record: FeedbackRecord, turn: Fields) -> bool:
     return run_id is None or run_id == turn.get("meta:run_id")
 
 
-def chosen(turns: Iterable[Fields], said: Sequence[FeedbackRecord], wanted: Condition) -> list[Fields]:
+def chosen(turns: Iterable[Fields], feedback: Sequence[FeedbackRecord], wanted: Condition) -> list[Fields]:
     """Return the turns that meet a condition, in their order."""
-    good = [one for one in said if wanted.holds(one)]
+    good = [one for one in feedback if wanted.holds(one)]
     return [turn for turn in turns if any(is_about(one, turn) for one in good)]
 
 
-def score(turn: Fields, said: Iterable[FeedbackRecord], name: str | None) -> float | None:
+def score(turn: Fields, feedback: Iterable[FeedbackRecord], name: str | None) -> float | None:
     """Return the mean of numeric feedback on the turn itself, None without any. `name`: only feedback of this name."""
     numbers = [
         float(one["value"])
-        for one in said
+        for one in feedback
         if isinstance(one["value"], bool | int | float)
         and name in (None, one["name"])
         and (one.get("turn_id") or one.get("run_id"))

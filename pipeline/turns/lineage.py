@@ -55,8 +55,8 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
 
     `redacted`: a function from a text to its stored form, so that a removed text can't be guessed from its hash.
     """
-    said = {"continues": continues, "replaces": replaces, "follows": history.follows, "checkpoint": history.checkpoint}
-    found: Fields = {key: value for key, value in said.items() if value is not None and len(value) <= MAX_ID_CHARACTERS}
+    ids = {"continues": continues, "replaces": replaces, "follows": history.follows, "checkpoint": history.checkpoint}
+    found: Fields = {key: value for key, value in ids.items() if value is not None and len(value) <= MAX_ID_CHARACTERS}
     left = [one for one in history.checkpoints if len(one) <= MAX_ID_CHARACTERS]
     if left:
         half = MAX_CHECKPOINTS // 2

@@ -21,8 +21,8 @@ def with_partials(document: Fields) -> Fields:
 def with_partial(turn: Fields) -> Fields:
     """Return a turn with its `meta:partial` among its messages."""
     shown = turn.get(PARTIAL)
-    told = shown.get("messages") if isinstance(shown, dict) else None
-    messages = [message for message in told if isinstance(message, dict)] if isinstance(told, list) else []
+    raw = shown.get("messages") if isinstance(shown, dict) else None
+    messages = [message for message in raw if isinstance(message, dict)] if isinstance(raw, list) else []
     if not messages:
         return turn
     own = turn.get("messages")

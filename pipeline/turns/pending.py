@@ -95,7 +95,7 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
     if event_type == "custom:ag-ui.interrupt":
         kinds = {True: "approval", False: "input"}
         return [
-            _asked(kinds[bool(one.get("toolCallId"))], None, one.get("toolCallId"), None, _said(one), one.get("id"))
+            _asked(kinds[bool(one.get("toolCallId"))], None, one.get("toolCallId"), None, _message(one), one.get("id"))
             for one in _objects(_fields(data).get("interrupts"))
         ]
     if event_type != "custom:langgraph.interrupt":
@@ -134,7 +134,7 @@ def _asked(kind: str, name: Any, call_id: Any, args: Any, message: Any = None, o
     return {"kind": kind, **known, "args": args if small else None}
 
 
-def _said(interrupt: Fields) -> Any:
+def _message(interrupt: Fields) -> Any:
     return interrupt.get("message") or interrupt.get("reason")
 
 

@@ -104,8 +104,8 @@ class Redaction:
         turn = self._with_room(partial(self._by_rules, {"turn_type": "user", "parts": [prompt]}))
         self.counts = before
         match turn["parts"]:
-            case [{"content": str(said)}]:
-                return said
+            case [{"content": str(content)}]:
+                return content
         return json_text.dumps(turn["parts"])
 
     def _masked(self, turn: Fields, facts: Fields) -> tuple[Fields, Fields]:

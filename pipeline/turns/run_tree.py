@@ -73,7 +73,7 @@ class _Tree:
 
     def _place(self, run: Run) -> None:
         self._placed[run.run_id] = run
-        said, parent = run.lineage, self._named(run, run.parent_run)
+        lineage, parent = run.lineage, self._named(run, run.parent_run)
         if parent is not None:
             run.follows = parent
             return
@@ -83,24 +83,24 @@ class _Tree:
             version.stated = True
             run.replaces, run.follows, run.place = version, version.follows, version.place
         else:
-            run.follows = before or (None if said.get("first") else self._newest)
+            run.follows = before or (None if lineage.get("first") else self._newest)
             run.place = (run.follows.run_id if run.follows else None, run.agent_id)
-        run.stated = (version or before) is not None and not said.get("beside")
+        run.stated = (version or before) is not None and not lineage.get("beside")
         self._remember(run)
 
     def _version_of(self, run: Run, before: Run | None) -> Run | None:
         """Return the run that this one is another version of."""
-        said = run.lineage
-        found = self._named(run, said.get("replaces"))
-        if found is not None or "continues" in said:
+        lineage = run.lineage
+        found = self._named(run, lineage.get("replaces"))
+        if found is not None or "continues" in lineage:
             return found
         forked = self._forked(run)
-        if forked is not None or said.get("goes_on"):
+        if forked is not None or lineage.get("goes_on"):
             return forked
-        words, agent = str(said.get("words")), run.agent_id
-        if said.get("again"):
+        words, agent = str(lineage.get("words")), run.agent_id
+        if lineage.get("again"):
             return self._known.get(("question", words))
-        asked = self._known.get(("asked", agent, str(said["asked"]))) if "asked" in said else None
+        asked = self._known.get(("asked", agent, str(lineage["asked"]))) if "asked" in lineage else None
         if asked is not None or before is None:
             return asked
         same = self._known.get(("question", agent, words))
@@ -115,13 +115,13 @@ class _Tree:
 
     def _before(self, run: Run) -> Run | None:
         """Return the run that this one follows."""
-        said = run.lineage
-        history = str(said.get("words" if said.get("goes_on") else "earlier", ""))
+        lineage = run.lineage
+        history = str(lineage.get("words" if lineage.get("goes_on") else "earlier", ""))
         return (
-            self._named(run, said.get("continues"))
-            or self._known.get(("response", str(said.get("follows", ""))))
-            or self._known.get(("end", str(said.get("checkpoint", ""))))
-            or self._known.get(("history", history, str(said.get("answer", ""))))
+            self._named(run, lineage.get("continues"))
+            or self._known.get(("response", str(lineage.get("follows", ""))))
+            or self._known.get(("end", str(lineage.get("checkpoint", ""))))
+            or self._known.get(("history", history, str(lineage.get("answer", ""))))
             or self._known.get(("history", history))
         )
 
@@ -131,28 +131,28 @@ class _Tree:
 
     def _remember(self, run: Run) -> None:
         self._newest = run
-        said, known = run.lineage, self._known
+        lineage, known = run.lineage, self._known
         for message in _messages(run.turns):
             response = message.get("provider_response_id")
             if response and isinstance(response, str):
                 known["response", response] = run
-        if "checkpoint" in said:
-            known["began", run.agent_id, said["checkpoint"]] = run
-        for checkpoint in said.get("checkpoints", ()):
+        if "checkpoint" in lineage:
+            known["began", run.agent_id, lineage["checkpoint"]] = run
+        for checkpoint in lineage.get("checkpoints", ()):
             known["left", checkpoint] = run
-        for checkpoint in said.get("checkpoints", ())[-1:]:
+        for checkpoint in lineage.get("checkpoints", ())[-1:]:
             known["end", checkpoint] = run
-        if "asked" in said:
-            known["asked", run.agent_id, str(said["asked"])] = run
-        if "words" in said:
-            words = str(said["words"])
+        if "asked" in lineage:
+            known["asked", run.agent_id, str(lineage["asked"])] = run
+        if "words" in lineage:
+            words = str(lineage["words"])
             known["history", words] = run
-            known["history", words, _said(run)] = run
-            if not said.get("goes_on"):
+            known["history", words, _answer_hash(run)] = run
+            if not lineage.get("goes_on"):
                 known["question", words] = known["question", run.agent_id, words] = run
 
 
-def _said(run: Run) -> str:
+def _answer_hash(run: Run) -> str:
     """Return the hash of the agent's last text."""
     for message in reversed(list(_messages(run.turns))):
         parts = message.get("parts")

@@ -70,9 +70,9 @@ def _parent_run(record: TurnRecord) -> str | None:
 def _lineage(record: TurnRecord, turn: Fields) -> Fields:
     """Return the record's lineage; for an imported turn, the lineage in its mark."""
     mark = turn.get(BRANCH)
-    said: object = record.get("lineage")
+    lineage: object = record.get("lineage")
     if isinstance(mark, dict):
         follows = mark.get("follows")
-        said = {"replaces": mark.get("replaces"), "first": follows is None, "beside": VERSION not in mark}
-        return said | {"continues": follows}
-    return said if isinstance(said, dict) else {}
+        lineage = {"replaces": mark.get("replaces"), "first": follows is None, "beside": VERSION not in mark}
+        return lineage | {"continues": follows}
+    return lineage if isinstance(lineage, dict) else {}

@@ -30,21 +30,21 @@ class FeedbackWriter:
 
     async def apply(self, group: Group) -> None:
         """Store a group; invalid feedback becomes a dead letter. Raises StoreError."""
-        said: list[ReceivedFeedback] = []
+        received: list[ReceivedFeedback] = []
         refused: list[tuple[int, Refused]] = []
         for partition, records in group:
             for record in records:
                 try:
-                    said.append(ReceivedFeedback(feedback.decode(record.value), record.timestamp, record.offset))
+                    received.append(ReceivedFeedback(feedback.decode(record.value), record.timestamp, record.offset))
                 except InvalidRecord as error:
                     refused.append((partition, refusal(record, error.reason, error.detail)))
-        if said:
+        if received:
             self._store = self._store or await ThreadStore.open(self._settings.store_url)
-            await self._store.add_feedback(said)
+            await self._store.add_feedback(received)
             if self._webhooks is not None:
                 await self._webhooks.tell(group)
         await self._burying.bury(refused)
-        self._metrics.add(m.RECORDS_READ, len(said) + len(refused), topic=self._topic)
+        self._metrics.add(m.RECORDS_READ, len(received) + len(refused), topic=self._topic)
 
 
 def feedback_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:

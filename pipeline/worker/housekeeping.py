@@ -161,7 +161,7 @@ class BudgetWatch:
         self._budgets = settings.budget_list
         self._store = store
         self._metrics = metrics
-        self._said: set[str] = set()
+        self._notified: set[str] = set()
         self.steps = Steps(self._step, BUDGETS_INTERVAL, log, "what is used of the budgets is not known")
 
     def step(self) -> None:
@@ -173,9 +173,9 @@ class BudgetWatch:
         store = await self._store()
         for state in await states(store, self._budgets, now):
             self._metrics.set(m.BUDGET_USED, state.ratio, budget=state.budget.name)
-            new = [one for one in state.notices(now) if one["id"] not in self._said]
+            new = [one for one in state.notices(now) if one["id"] not in self._notified]
             if new:
                 await store.add_notices(new, keep_until=state.end + KNOWN_MS)
-                self._said |= {one["id"] for one in new}
+                self._notified |= {one["id"] for one in new}
         await store.forget_windows(now)
         return BUDGETS_INTERVAL if self._budgets else NO_BUDGETS_INTERVAL

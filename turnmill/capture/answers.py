@@ -31,7 +31,7 @@ class Answer:
         TAKE[self.dialect](self, event)
 
     @property
-    def said(self) -> NormalMessage | None:
+    def message(self) -> NormalMessage | None:
         """The answer in normal form; None if it is empty."""
         found = merged([NormalMessage(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))])
         return found[0] if found else None
@@ -45,15 +45,15 @@ class Answer:
         if isinstance(call_id, str) and call_id:
             self._calls[place] = call_id
 
-    def _all(self, said: NormalMessage) -> None:
+    def _all(self, message: NormalMessage) -> None:
         """Replace the content so far by the whole answer."""
         self._texts, self._size = [], 0
         self._calls.clear()
-        self._add(said)
+        self._add(message)
 
-    def _add(self, said: NormalMessage) -> None:
-        self._text(said.text)
-        for call in said.calls:
+    def _add(self, message: NormalMessage) -> None:
+        self._text(message.text)
+        for call in message.calls:
             self._call(len(self._calls), call)
 
     def _end(self, *, failed: bool = False) -> None:
@@ -68,14 +68,14 @@ class Answer:
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict) or choice.get("index") not in (0, None):
                 continue
-            said = choice.get("delta") or choice.get("message")
-            if isinstance(said, dict):
-                self._chat_message(said)
+            message = choice.get("delta") or choice.get("message")
+            if isinstance(message, dict):
+                self._chat_message(message)
             if choice.get("finish_reason"):
                 self._end()
 
-    def _chat_message(self, said: Fields) -> None:
-        content, calls = said.get("content"), said.get("tool_calls")
+    def _chat_message(self, message: Fields) -> None:
+        content, calls = message.get("content"), message.get("tool_calls")
         if isinstance(content, list):  # Mistral sends a list of pieces
             for piece in content:
                 if isinstance(piece, dict) and piece.get("type") != "thinking":
@@ -90,8 +90,8 @@ class Answer:
         if kind == "response.output_text.delta":
             self._text(event.get("delta"))
         elif kind == "response.output_item.done" and isinstance(event.get("item"), dict):
-            for said in response_item(event["item"]):
-                self._add(said._replace(text=""))  # its text came in deltas
+            for message in response_item(event["item"]):
+                self._add(message._replace(text=""))  # its text came in deltas
         elif kind == "error" or (kind is None and event.get("error")):
             self._end(failed=True)
         response = event if event.get("object") == "response" else event.get("response")
@@ -103,8 +103,8 @@ class Answer:
         if status not in ("completed", "incomplete", "failed", "cancelled"):
             return
         outputs = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-        spoken = (said for item in outputs for said in response_item(item))
-        if own := [said for said in merged(spoken) if said.role == ASSISTANT]:
+        spoken = (message for item in outputs for message in response_item(item))
+        if own := [message for message in merged(spoken) if message.role == ASSISTANT]:
             self._all(own[-1])
         self._end(failed=status == "failed")
 

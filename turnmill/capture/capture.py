@@ -74,7 +74,7 @@ def _same(call: Call, reading: Reading) -> object:
 
     For example, when a stream breaks off, Claude Code asks again without streaming.
     """
-    return call.client, call.dialect, tuple(reading.said) or reading.digest
+    return call.client, call.dialect, tuple(reading.messages) or reading.digest
 
 
 class Capture:
@@ -181,10 +181,10 @@ class Capture:
         """Return True for another attempt of a stopped call, which is stopped before it is sent."""
         if not self._stopped or stop is None:
             return False
-        told, until = self._stopped.pop(_same(call, reading or read(call)), (None, 0))
-        if told is None or now_ms() >= until:
+        command, until = self._stopped.pop(_same(call, reading or read(call)), (None, 0))
+        if command is None or now_ms() >= until:
             return False
-        stop.tell_now(told)
+        stop.tell_now(command)
         return True
 
     async def _work(self) -> None:
@@ -246,14 +246,14 @@ class Capture:
         self, call: CapturedCall, at: int, request: Call, reading: Reading | None, tenant: str | None, span: str | None
     ) -> None:
         reading = reading or read(request)
-        exchange, said = reading.exchange, reading.told
+        exchange, names = reading.exchange, reading.names
         scope = tenant or ""
         attempt = (request.client, request.dialect, reading.digest)
-        asked = Asked(scope, reading.said, said, attempt)
+        asked = Asked(scope, reading.messages, names, attempt)
         same = _same(request, reading)
-        told, until = self._stopped.get(same, (None, 0))
-        if told is not None and at < until and call.stop is not None:  # sent before we knew of the stop
-            call.stop.tell_now(told)
+        command, until = self._stopped.get(same, (None, 0))
+        if command is not None and at < until and call.stop is not None:  # sent before we knew of the stop
+            call.stop.tell_now(command)
             return
         place = self._conversations.place(asked, str(uuid4()))
         held = self._held.pop((scope, place.thread, place.run), None) if place.again else None
@@ -274,18 +274,18 @@ class Capture:
     def _run(
         self, request: Call, tenant: str | None, place: CallPlace, reading: Reading, span: str | None
     ) -> PublishedRun:
-        said = reading.told
+        names = reading.names
         facts = {
             "model_name": next(iter(reading.models), None),
             "provider_name": request.provider,
             "continues": place.continues,
             "replaces": place.replaces,
-            "parent_run_id": said.parent_run,
-            "parent_thread_id": said.parent_thread,
+            "parent_run_id": names.parent_run,
+            "parent_thread_id": names.parent_thread,
         }
         return self._publisher.run(
             thread_id=place.thread,
-            agent_id=said.agent or self._agent_id,
+            agent_id=names.agent or self._agent_id,
             dialect=request.dialect,
             run_id=place.run,
             tenant=tenant,
@@ -343,7 +343,7 @@ class Capture:
 
     def _remember(self, state: _State) -> None:
         answer = state.exchange.answer
-        if answer.said is not None or answer.response_id is not None:
-            fact = self._conversations.answered(state.place, state.asked, answer.said, answer.response_id)
+        if answer.message is not None or answer.response_id is not None:
+            fact = self._conversations.answered(state.place, state.asked, answer.message, answer.response_id)
             if self._shared:
                 state.run.tell(headers(fact))

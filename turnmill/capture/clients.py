@@ -83,8 +83,8 @@ def _heard(made: Any, about: Mapping[str, str]) -> Any:
 
 
 def _about(thread_id: str | None, agent_id: str | None) -> dict[str, str]:
-    said = {"turnmill-thread": thread_id, "turnmill-agent": agent_id}
-    return {name: value for name, value in said.items() if value is not None}
+    headers = {"turnmill-thread": thread_id, "turnmill-agent": agent_id}
+    return {name: value for name, value in headers.items() if value is not None}
 
 
 def _library(name: str | None) -> ModuleType:

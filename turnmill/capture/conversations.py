@@ -36,8 +36,8 @@ class Asked:
     """
 
     scope: str
-    said: Sequence[NormalMessage]
-    told: RequestNames
+    messages: Sequence[NormalMessage]
+    names: RequestNames
     attempt: object
 
 
@@ -96,7 +96,7 @@ class Conversations:
                 self._failed.pop(asked.scope, asked.attempt)
             return CallPlace(place.thread, place.run, place.continues, place.replaces, again=True)
         before = self._before(asked)
-        thread = asked.told.thread or (before.thread if before else run_id)
+        thread = asked.names.thread or (before.thread if before else run_id)
         run, first = self._run(asked, thread, run_id)
         if before is None:
             return CallPlace(thread, run, continues=first)
@@ -109,7 +109,7 @@ class Conversations:
         """Remember the answer to a call. Return it as a fact for other processes."""
         keys: list[bytes | str] = []
         if answer is not None:
-            *_, last = chain(merged([*asked.said, answer]))
+            *_, last = chain(merged([*asked.messages, answer]))
             keys.append(last)
         if response_id is not None:
             keys.append(response_id)
@@ -143,15 +143,15 @@ class Conversations:
 
     def _before(self, asked: Asked) -> _Answered | None:
         """Return the call that this one follows."""
-        if asked.told.response is not None:
-            return self._one_of(asked, asked.told.response)
-        hashes = list(zip(asked.said, chain(asked.said), strict=True))
+        if asked.names.response is not None:
+            return self._one_of(asked, asked.names.response)
+        hashes = list(zip(asked.messages, chain(asked.messages), strict=True))
         ends = (key for one, key in reversed(hashes) if one.role == ASSISTANT)
         return next((found for key in ends if (found := self._one_of(asked, key)) is not None), None)
 
     def _one_of(self, asked: Asked, key: bytes | str) -> _Answered | None:
         alike = self._known.get(asked.scope, key) or ()
-        fit = [one for one in alike if asked.told.thread in (None, one.thread)]
+        fit = [one for one in alike if asked.names.thread in (None, one.thread)]
         if not fit:
             return None
         self._known.touch(asked.scope, key)
@@ -166,7 +166,7 @@ class Conversations:
 
     def _run(self, asked: Asked, thread: str, run_id: str) -> tuple[str, str | None]:
         """Return the run's id, and the run that it follows if the request reuses a run's name: then it is NAME.2."""
-        named = asked.told.run
+        named = asked.names.run
         if named is None:
             return run_id, None
         number = (self._named.pop(asked.scope, (thread, named)) or 0) + 1

@@ -178,7 +178,7 @@ class Exchange:
         for framed in self._stream.feed(piece):
             self._events += 1
             if framed.event is not None:
-                yield from self._said(framed.event, len(framed.raw))
+                yield from self._publishable(framed.event, len(framed.raw))
             elif framed.error is not None:
                 yield from self._left_out(len(framed.raw), framed.error.detail)
 
@@ -186,7 +186,7 @@ class Exchange:
         stream, self._stream = self._stream, None
         for framed in stream.close() if stream is not None else ():
             if framed.event is not None:
-                yield from self._said(framed.event, len(framed.raw))
+                yield from self._publishable(framed.event, len(framed.raw))
 
     def _read(self) -> Iterator[Fields]:
         """Yield the events of a whole answer.
@@ -199,12 +199,12 @@ class Exchange:
             self._has_whole = True
             for event in value if isinstance(value, list) else [value]:
                 if isinstance(event, dict):
-                    yield from self._said(event, len(data))
+                    yield from self._publishable(event, len(data))
         else:
             self._stream = decoder_for(WIRES[self._dialect], CAPTURED_ANSWER_BYTES)
             yield from self._framed(data + b"\n\n")
 
-    def _said(self, event: Fields, size: int) -> Iterator[Fields]:
+    def _publishable(self, event: Fields, size: int) -> Iterator[Fields]:
         """Yield an event in publishable form. `size`: its bytes as received; a small one is not measured again."""
         self.answer.take(event)
         event = self._masked(event)

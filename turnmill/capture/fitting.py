@@ -30,8 +30,8 @@ def request_body(dialect: str, body: Any) -> Any:
     newest = _newest(history)
     leading = [one for one in history[:newest] if isinstance(one, dict) and one.get("role") in CONFIGURING]
     for longest in (None, *STEPS):
-        said = history[newest:] if longest is None else _cut(history[newest:], longest)
-        short = {**body, name: [*leading, *said]}
+        recent = history[newest:] if longest is None else _cut(history[newest:], longest)
+        short = {**body, name: [*leading, *recent]}
         if len(encode({"event": short})) <= EVENT_BYTES:
             return short
     return fitted(short)

@@ -36,20 +36,20 @@ def messages(dialect: str, body: Any) -> list[NormalMessage]:
     return merged(read(body)) if read is not None and isinstance(body, dict) else []
 
 
-def merged(said: Iterable[NormalMessage]) -> list[NormalMessage]:
+def merged(messages: Iterable[NormalMessage]) -> list[NormalMessage]:
     """Return messages with consecutive ones of one role merged, texts stripped, and empty ones left out."""
     found: list[NormalMessage] = []
-    for one in said:
+    for one in messages:
         before = found.pop() if found and found[-1].role == one.role else NormalMessage(one.role, "")
         found.append(NormalMessage(one.role, before.text + one.text, before.calls + one.calls))
     stripped = (NormalMessage(one.role, one.text.strip(), one.calls) for one in found)
     return [one for one in stripped if one.text or one.calls]
 
 
-def chain(said: Iterable[NormalMessage]) -> Iterator[bytes]:
+def chain(messages: Iterable[NormalMessage]) -> Iterator[bytes]:
     """Yield for each message a hash of it and of all messages before it."""
     before = b""
-    for one in said:
+    for one in messages:
         now = hashlib.sha256(before)
         for piece in (one.role, one.text, *one.calls):
             data = piece.encode("utf-8", "surrogatepass")

@@ -85,7 +85,7 @@ class CapturedCall:
         self._end("cancelled", None)
 
     @property
-    def told(self) -> RunStopped | None:
+    def stop_error(self) -> RunStopped | None:
         """The exception that stops the call now; None if it was not told to stop."""
         return None if self.stop is None else self.stop.error
 

@@ -32,8 +32,8 @@ class Reading:
     """
 
     exchange: Exchange
-    told: RequestNames
-    said: Sequence[NormalMessage]
+    names: RequestNames
+    messages: Sequence[NormalMessage]
     digest: bytes
     models: Sequence[str]
     problem: str | None
@@ -44,8 +44,8 @@ def read(call: Call) -> Reading:
     value, problem = _value(call.headers, call.body)
     return Reading(
         exchange=Exchange(call.dialect, {} if value is None else value, call.headers),
-        told=request_names(call.headers, value),
-        said=messages(call.dialect, value),
+        names=request_names(call.headers, value),
+        messages=messages(call.dialect, value),
         digest=hashlib.sha256(call.body).digest(),
         models=_models(call.path, value),
         problem=problem,
@@ -78,6 +78,6 @@ def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
 
 def _models(path: str, body: Any) -> tuple[str, ...]:
     """Return the names of models, that of the path first. Some servers ignore the case of keys."""
-    said = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
-    found = [model_in(path), *said]
+    in_body = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
+    found = [model_in(path), *in_body]
     return tuple(dict.fromkeys(name for name in found if isinstance(name, str)))

@@ -70,7 +70,7 @@ class PassingRun:
             log.warning("run %s: an event was not published: %s", self.run_id, error)
 
     @property
-    def told(self) -> RunStopped | None:
+    def stop_error(self) -> RunStopped | None:
         """The exception that stops the run now; None if it was not told to stop."""
         return None if self.stop is None else self.stop.error
 

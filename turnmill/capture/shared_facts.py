@@ -34,11 +34,11 @@ def fact_of(found: Sequence[tuple[str, bytes | None]], scope: str) -> Fact | Non
     if value is None or len(value) > MAX_HEADER_BYTES:
         return None
     try:
-        said = loads(value)
+        fields = loads(value)
         keys = tuple(
-            bytes.fromhex(key["hash"]) if "hash" in key else str(key["response"]) for key in said["keys"][:MAX_KEYS]
+            bytes.fromhex(key["hash"]) if "hash" in key else str(key["response"]) for key in fields["keys"][:MAX_KEYS]
         )
-        thread, run, after = said["thread"], said["run"], said.get("after")
+        thread, run, after = fields["thread"], fields["run"], fields.get("after")
     except (InvalidRecord, KeyError, TypeError, ValueError, AttributeError):
         return None
     if not isinstance(thread, str) or not isinstance(run, str) or not isinstance(after, str | None):

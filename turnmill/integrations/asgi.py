@@ -56,7 +56,7 @@ class PublishStreams:
     ) -> None:
         self.app = app
         self.publisher = publisher
-        self._is_ours, self._is_told = publisher is None, False
+        self._is_ours, self._has_warned = publisher is None, False
         self.agent_id = agent_id
         self.dialect = dialect
         self.identify = identify or (RunInputs() if dialect == "ag-ui" else from_request)
@@ -107,9 +107,9 @@ class PublishStreams:
     def run(self, request: StreamRequest) -> PublishedRun | None:
         """Return the run of a stream that begins; None where the stream is not to be published."""
         if self.publisher is None:
-            if not self._is_told:
+            if not self._has_warned:
                 log.error("streams are not published: give a publisher, as the application's lifespan has opened none")
-            self._is_told = True
+            self._has_warned = True
             return None
         identity = self.identify(request)
         if identity is None:

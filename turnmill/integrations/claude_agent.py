@@ -167,7 +167,7 @@ class _Spoken:
             if type(message).__name__ == "ResultMessage":
                 if self._input is not None:
                     self._input.answered.set()
-                self.followed = run.told
+                self.followed = run.stop_error
                 if self.followed is not None:
                     self.stopped()
                 else:
@@ -187,7 +187,7 @@ class _Spoken:
         if run is not None:
             run.stopped()
 
-    def _told(self, command: Command) -> None:
+    def _on_stop(self, command: Command) -> None:
         """Interrupt the SDK's program, which reports its own end; after the turn there is nothing to interrupt."""
         if command.mode == AFTER_TURN:
             return
@@ -218,7 +218,7 @@ class _Spoken:
             tenant=self._tenant,
         )
         if self._run.stop is not None:
-            self._run.stop.in_loop(self._told)
+            self._run.stop.in_loop(self._on_stop)
         if self._asked:
             self._run.send(self._asked.popleft())
         return self._run

@@ -84,9 +84,9 @@ def _quiet(callback: Callback) -> Callback:
     """Wrap a callback so that its failures are logged: ADK would end the invocation for them."""
 
     @functools.wraps(callback)
-    async def quiet(self: AdkPlugin, **told: Any) -> None:
+    async def quiet(self: AdkPlugin, **arguments: Any) -> None:
         try:
-            await callback(self, **told)
+            await callback(self, **arguments)
         except Exception:
             self._log(f"{callback.__name__}: the rest of an invocation is not published")
 

@@ -32,10 +32,10 @@ from turnmill.integrations.langchain_calls import (
     is_interrupt,
     is_update,
     messages_of,
+    metadata_of,
     result_of,
     thread_configured,
     thread_named,
-    told_with,
     updates_of,
     whole,
 )
@@ -147,7 +147,7 @@ class _Publishing:
         call = self._calls.get(run_id)
         message = getattr(chunk, "message", None)
         if call is not None and message is not None:
-            self._send(call.root, f"messages{call.namespace}", [message, told_with(call, run_id)])
+            self._send(call.root, f"messages{call.namespace}", [message, metadata_of(call, run_id)])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
         """Publish a whole answer. In a graph, its node decides whether to write it into the state."""
@@ -157,7 +157,7 @@ class _Publishing:
         generation = response.generations[0][0]
         message = getattr(generation, "message", None) or {"type": "ai", "content": generation.text, "id": str(run_id)}
         if call.task:
-            self._send(call.root, f"messages{call.namespace}", [whole(message), told_with(call, run_id)])
+            self._send(call.root, f"messages{call.namespace}", [whole(message), metadata_of(call, run_id)])
         else:
             self._send(call.root, "updates", {call.name: {"messages": [whole(message)]}})
         call.root.calls.extend(getattr(message, "tool_calls", ()))
@@ -215,9 +215,9 @@ class _Publishing:
         else:
             root = parent.root
             root.thread_id = root.thread_id or thread_named(metadata) or thread_configured()
-        told = {key: metadata[key] for key in WIRE_KEYS if key in metadata}
+        wire_metadata = {key: metadata[key] for key in WIRE_KEYS if key in metadata}
         above = None if parent is None else str(parent_id)
-        call = self._calls[run_id] = Call(root, name, above, told, inputs)
+        call = self._calls[run_id] = Call(root, name, above, wire_metadata, inputs)
         return call
 
     def _asked(self, call: Call, prompt: Any) -> None:
@@ -267,7 +267,7 @@ class _Publishing:
                     tenant=self._tenant,
                 )
                 if root.run.stop is not None:
-                    root.run.stop.then(partial(_told, root, root.run))
+                    root.run.stop.then(partial(_on_stop, root, root.run))
             return root.run
 
     def _over(self, call: Call, error: BaseException | None = None) -> None:
@@ -294,7 +294,7 @@ class _Publishing:
             root.run.end(end)
 
 
-def _told(root: Root, run: PassingRun, command: Command) -> None:
+def _on_stop(root: Root, run: PassingRun, command: Command) -> None:
     """Say at once that a run stops after the turn: its next step may begin much later, or never."""
     if command.mode == AFTER_TURN:
         root.stops = True

@@ -109,7 +109,7 @@ def thread_configured() -> str | None:
     return str(thread) if thread else None
 
 
-def told_with(call: Call, run_id: Any) -> Fields:
+def metadata_of(call: Call, run_id: Any) -> Fields:
     """Return the metadata of a message. Pieces with the same task, or else of the same call, make one message."""
     return call.metadata if call.task else {TASK: f"{call.name}:{run_id}"}
 

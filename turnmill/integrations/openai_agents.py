@@ -46,7 +46,7 @@ def openai_agents_processor(
 
 
 @dataclass(slots=True, eq=False)
-class _Told:
+class _RunState:
     """One run of the SDK. `calls`: by id, tool calls without a result; `results`: results of tools other than texts."""
 
     run_id: str
@@ -67,8 +67,8 @@ class _Trace:
     """A trace. `spans`: its open spans, by id, with the run that they belong to, or None."""
 
     thread_id: str
-    told: dict[str, _Told] = field(default_factory=dict)
-    spans: dict[str, tuple[str, _Told | None]] = field(default_factory=dict)
+    runs: dict[str, _RunState] = field(default_factory=dict)
+    spans: dict[str, tuple[str, _RunState | None]] = field(default_factory=dict)
 
 
 class _Processor:
@@ -103,8 +103,8 @@ class _Processor:
         """End the runs that are still open: some releases of the SDK don't mark the end of a run."""
         try:
             known = self._traces.pop(trace.trace_id, None)
-            for told in list(known.told.values()) if known is not None else ():
-                self._over(told)
+            for state in list(known.runs.values()) if known is not None else ():
+                self._over(state)
         except Exception:
             log.exception(FAILED)
 
@@ -115,11 +115,11 @@ class _Processor:
             if trace is None:
                 return
             kind = span.span_data.type
-            told = self._owner(trace, span, kind)
-            trace.spans[span.span_id] = (kind, told)
-            if told is not None and kind == "agent":
-                told.speaker = span.span_data.name
-                told.agent = told.agent or told.speaker
+            state = self._owner(trace, span, kind)
+            trace.spans[span.span_id] = (kind, state)
+            if state is not None and kind == "agent":
+                state.speaker = span.span_data.name
+                state.agent = state.agent or state.speaker
         except Exception:
             log.exception(FAILED)
 
@@ -127,18 +127,18 @@ class _Processor:
         """End a span, which now has its result or an error."""
         try:
             trace = self._traces.get(span.trace_id)
-            kind, told = trace.spans.pop(span.span_id, ("", None)) if trace is not None else ("", None)
-            if trace is None or told is None:
+            kind, state = trace.spans.pop(span.span_id, ("", None)) if trace is not None else ("", None)
+            if trace is None or state is None:
                 return
             if kind in MODELS:
-                self._answered(told, span)
+                self._answered(state, span)
             elif kind == "function":
-                self._returned(told, span.span_data)
+                self._returned(state, span.span_data)
             elif kind == "agent" and span.error:
-                told.failed = reason_of(span.error)
+                state.failed = reason_of(span.error)
             elif kind == "task":
-                trace.told.pop(told.run_id, None)
-                self._over(told)
+                trace.runs.pop(state.run_id, None)
+                self._over(state)
         except Exception:
             log.exception(FAILED)
 
@@ -150,91 +150,91 @@ class _Processor:
         """Wait until all events so far are published, or kept on disk; for some seconds at most."""
         runtime().flush()
 
-    def _owner(self, trace: _Trace, span: Any, kind: str) -> _Told | None:
+    def _owner(self, trace: _Trace, span: Any, kind: str) -> _RunState | None:
         above, owner = trace.spans.get(span.parent_id, ("", None))
         if above in INSIDE or (above and owner is None):
             return None
         if kind == "task" or not above:
             run_id = str(span.span_id if kind == "task" else span.trace_id)
-            return trace.told.setdefault(run_id, _Told(run_id, trace.thread_id, span.trace_id))
+            return trace.runs.setdefault(run_id, _RunState(run_id, trace.thread_id, span.trace_id))
         return owner
 
-    def _answered(self, told: _Told, span: Any) -> None:
+    def _answered(self, state: _RunState, span: Any) -> None:
         """Publish a model's answer, and the results of tools from its input, in the form that the model has seen."""
         data = span.span_data
         response = response_of(data)
         asked = [item for item in data.input if isinstance(item, dict)] if isinstance(data.input, list) else data.input
         if response is None:
-            told.failed, told.given_up = reason_of(span.error) if span.error else None, not span.error
-            if told.run is None and asked:
-                self._begin(told, asked)
+            state.failed, state.given_up = reason_of(span.error) if span.error else None, not span.error
+            if state.run is None and asked:
+                self._begin(state, asked)
             return
-        run = told.run or self._begin(told, asked)
+        run = state.run or self._begin(state, asked)
         for item in asked if isinstance(asked, list) else ():
             output = output_of(item)
-            if output is not None and output["call_id"] in told.calls:
-                self._give(told, run, output)
-        told.failed, told.given_up = None, False
-        run.send({"type": "agent_updated_stream_event", "new_agent": {"name": told.speaker or told.agent}})
+            if output is not None and output["call_id"] in state.calls:
+                self._give(state, run, output)
+        state.failed, state.given_up = None, False
+        run.send({"type": "agent_updated_stream_event", "new_agent": {"name": state.speaker or state.agent}})
         run.send(raw("response.created", {"id": response.get("id")}))
         run.send(raw(f"response.{state_of(response)}", response))
-        told.calls = {item["call_id"]: item for item in response.get("output") or () if item.get("call_id")}
-        told.results.clear()
+        state.calls = {item["call_id"]: item for item in response.get("output") or () if item.get("call_id")}
+        state.results.clear()
 
-    def _returned(self, told: _Told, data: Any) -> None:
+    def _returned(self, state: _RunState, data: Any) -> None:
         """Publish a tool's result. The span doesn't name its call: the tool's name and arguments identify it."""
-        named = [call for call in told.calls.values() if call.get("name") == data.name]
+        named = [call for call in state.calls.values() if call.get("name") == data.name]
         same = [call for call in named if call.get("arguments") == data.input] or named
-        waiting = [call for call in same if call["call_id"] not in told.results]
-        if not waiting or told.run is None or data.output is None:
+        waiting = [call for call in same if call["call_id"] not in state.results]
+        if not waiting or state.run is None or data.output is None:
             return
         call_id = waiting[0]["call_id"]
         if isinstance(data.output, str):
-            self._give(told, told.run, {"type": "function_call_output", "call_id": call_id, "output": data.output})
+            self._give(state, state.run, {"type": "function_call_output", "call_id": call_id, "output": data.output})
         else:
-            told.results[call_id] = data.output
+            state.results[call_id] = data.output
 
-    def _give(self, told: _Told, run: PassingRun, output: Fields) -> None:
-        told.calls.pop(output["call_id"], None)
+    def _give(self, state: _RunState, run: PassingRun, output: Fields) -> None:
+        state.calls.pop(output["call_id"], None)
         item = {"type": "tool_call_output_item", "raw_item": output, "output": output["output"]}
         run.send({"type": "run_item_stream_event", "name": "tool_output", "item": item})
 
-    def _begin(self, told: _Told, asked: Any) -> PassingRun:
-        agent = told.agent or "agent"
-        told.run = runtime().run(
-            thread_id=told.thread_id,
+    def _begin(self, state: _RunState, asked: Any) -> PassingRun:
+        agent = state.agent or "agent"
+        state.run = runtime().run(
+            thread_id=state.thread_id,
             agent_id=self._agent_id or agent,
             dialect="openai-agents",
-            run_id=told.run_id,
+            run_id=state.run_id,
             tenant=self._tenant,
             info={"agent_name": agent, "request": {"input": short(asked)}},
         )
-        result = self._results.get(told.trace_id)
-        if result is not None and told.run.stop is not None:
-            told.run.stop.in_loop(partial(_cancel, told, result))
-        return told.run
+        result = self._results.get(state.trace_id)
+        if result is not None and state.run.stop is not None:
+            state.run.stop.in_loop(partial(_cancel, state, result))
+        return state.run
 
-    def _over(self, told: _Told) -> None:
+    def _over(self, state: _RunState) -> None:
         """End a run. If no model call was reported, since tracing leaves contents out, nothing is published."""
-        run = told.run or (self._begin(told, None) if told.failed else None)
+        run = state.run or (self._begin(state, None) if state.failed else None)
         if run is None:
             return
-        for call_id, result in told.results.items():
-            self._give(told, run, {"type": "function_call_output", "call_id": call_id, "output": str(result)})
-        if told.failed is not None:
-            run.send({"type": "raw_response_event", "data": {"type": "error", "message": told.failed}})
-        told.given_up = told.given_up or told.stopped
-        run.end("error" if told.failed is not None else "aborted" if told.given_up else "complete")
+        for call_id, result in state.results.items():
+            self._give(state, run, {"type": "function_call_output", "call_id": call_id, "output": str(result)})
+        if state.failed is not None:
+            run.send({"type": "raw_response_event", "data": {"type": "error", "message": state.failed}})
+        state.given_up = state.given_up or state.stopped
+        run.end("error" if state.failed is not None else "aborted" if state.given_up else "complete")
 
 
-def _cancel(told: _Told, result: Any, command: Command) -> None:
+def _cancel(state: _RunState, result: Any, command: Command) -> None:
     """Cancel a run by the SDK's own method; its output so far can still be read."""
-    if told.run is None:
+    if state.run is None:
         return
-    told.stopped = True
+    state.stopped = True
     if command.mode == AFTER_TURN:
         result.cancel(mode="after_turn")
-        told.run.heard()
+        state.run.heard()
     else:
         result.cancel()
-        told.run.stopped()
+        state.run.stopped()

@@ -51,17 +51,17 @@ def _items(message: Fields) -> list[Fields]:
     thought = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(thought, str) and thought:
         items.append({"type": "reasoning", "id": FAKE_ID, "summary": [{"type": "summary_text", "text": thought}]})
-    said: list[Fields] = []
+    content: list[Fields] = []
     if message.get("content"):
-        said.append({"type": "output_text", "text": message["content"], "annotations": []})
+        content.append({"type": "output_text", "text": message["content"], "annotations": []})
     if message.get("refusal"):
-        said.append({"type": "refusal", "refusal": message["refusal"]})
-    if said:
-        items.append({"type": "message", "id": FAKE_ID, "role": "assistant", "status": "completed", "content": said})
+        content.append({"type": "refusal", "refusal": message["refusal"]})
+    if content:
+        items.append({"type": "message", "id": FAKE_ID, "role": "assistant", "status": "completed", "content": content})
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
-        told = {"name": function.get("name"), "arguments": function.get("arguments")}
-        items.append({"type": "function_call", "id": FAKE_ID, "call_id": call.get("id"), **told})
+        fields = {"name": function.get("name"), "arguments": function.get("arguments")}
+        items.append({"type": "function_call", "id": FAKE_ID, "call_id": call.get("id"), **fields})
     return items
 
 
@@ -88,7 +88,7 @@ def _fits(value: Any) -> bool:
 
 def reason_of(error: Any) -> str:
     """Return the text of a span's error: `{"message", "data": {"error"}}`."""
-    told = error if isinstance(error, Mapping) else {}
-    data = told.get("data")
+    fields = error if isinstance(error, Mapping) else {}
+    data = fields.get("data")
     inner = data.get("error") if isinstance(data, Mapping) else None
-    return str(inner or told.get("message") or "the run failed")
+    return str(inner or fields.get("message") or "the run failed")

@@ -71,9 +71,9 @@ def calls_of(document: Fields, records: Mapping[str, TurnRecord], bodies: Mappin
 
 
 def _of_turn(document: Fields, turn: Fields, record: TurnRecord, bodies: Mapping[str, Fields]) -> Iterator[Call]:
-    dialect, said = record["dialect"], answers(turn)
-    for number, answer in enumerate(said):
-        later = next((one.response for one in said[number:] if one.response is not None), None)
+    dialect, turn_answers = record["dialect"], answers(turn)
+    for number, answer in enumerate(turn_answers):
+        later = next((one.response for one in turn_answers[number:] if one.response is not None), None)
         asked = bodies.get(request_of(later or {}) or "")
         request = request_again(document, turn, answer.place, asked or {}, dialect)
         if dialect == GENERATE:
@@ -111,19 +111,19 @@ def as_recorded(
     for run in dict.fromkeys(call.run for call in calls):
         own, envelopes = [call for call in calls if call.run == run], runs.get(run, [])
         turns, _ = assemble(DIALECTS[own[0].dialect], envelopes)
-        said = [one["hash"] for one in turns if one["turn"] and one["turn"]["turn_type"] == "agent"]
-        same = bool(said) and all(one in hashes for one in said)
+        agent_hashes = [one["hash"] for one in turns if one["turn"] and one["turn"]["turn_type"] == "agent"]
+        same = bool(agent_hashes) and all(one in hashes for one in agent_hashes)
         found += _of_run(own, [(at, redacted(event)) for at, event in _timed(envelopes)]) if same else own
     return found
 
 
 def _of_run(calls: list[Call], times: list[Timed]) -> list[Call]:
     dialect = calls[0].dialect
-    said = segments(dialect, [event for _, event in times])
-    if len(said) != len(calls):
+    per_call = segments(dialect, [event for _, event in times])
+    if len(per_call) != len(calls):
         return calls
     found, place = [], 0
-    for call, events in zip(calls, said, strict=True):
+    for call, events in zip(calls, per_call, strict=True):
         found.append(_with_events(call, times[place : place + len(events)]))
         place += len(events)
     return found
@@ -166,8 +166,8 @@ def _without_made_up(request: Fields) -> Fields:
     """Return a request to Gemini without the ids that Turnmill made up for tool calls."""
 
     def part(one: Fields) -> Fields:
-        said = {name: value for name, value in one.items() if isinstance(value, dict)}
-        made = {n: {k: v for k, v in value.items() if k != "id"} for n, value in said.items() if _is_made(value)}
+        objects = {name: value for name, value in one.items() if isinstance(value, dict)}
+        made = {n: {k: v for k, v in value.items() if k != "id"} for n, value in objects.items() if _is_made(value)}
         return {**one, **made}
 
     contents = [{**one, "parts": [part(each) for each in one["parts"]]} for one in request["contents"]]

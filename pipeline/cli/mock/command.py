@@ -62,8 +62,8 @@ def load_calls(settings: Settings, names: Sequence[str], tenant: str | None = No
     calls, why = asyncio.run(calls_in(settings, names, tenant, redaction_of(settings)))
     rebuilt = sum(not call.stream.recorded and not call.whole.recorded for call in calls)
     if rebuilt:
-        told = f": {why}" if why else ", as its events are not on the topic, or say more than what is stored"
-        click.echo(f"turnmill: {many(rebuilt, 'answer')} of {len(calls)} rebuilt from the store{told}", err=True)
+        detail = f": {why}" if why else ", as its events are not on the topic, or say more than what is stored"
+        click.echo(f"turnmill: {many(rebuilt, 'answer')} of {len(calls)} rebuilt from the store{detail}", err=True)
     return calls
 
 

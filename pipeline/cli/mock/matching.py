@@ -29,7 +29,7 @@ EXCERPT_CHARACTERS: Final = 160  # of a text that a message quotes
 class Asked:
     """A request in the form for comparison. `rest`: its parameters."""
 
-    said: Sequence[NormalMessage]
+    messages: Sequence[NormalMessage]
     prompt: Fields
     rest: Fields
     goes_on: bool  # the server has the history
@@ -48,9 +48,9 @@ class Asked:
 
     def same_words(self, recorded: Asked) -> bool:
         """Return True if the messages are those of a recorded request, or its newest ones."""
-        if self.goes_on and self.said:
-            return list(recorded.said[-len(self.said) :]) == list(self.said)
-        return list(recorded.said) == list(self.said)
+        if self.goes_on and self.messages:
+            return list(recorded.messages[-len(self.messages) :]) == list(self.messages)
+        return list(recorded.messages) == list(self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +102,21 @@ class Tape:
             return masked
         history = HISTORY[dialect][0]
         rest = {name: value for name, value in masked.items() if name != history}
-        said = {history: self.redaction.value(masked[history])} if history in masked else {}
-        return {**self.redaction.request(rest), **said}
+        conversation = {history: self.redaction.value(masked[history])} if history in masked else {}
+        return {**self.redaction.request(rest), **conversation}
 
     def _difference(self, asked: Asked, own: Sequence[int], dialect: str) -> str:
         """Return how a request differs from the most similar recorded one."""
         if not own:
             has = ", ".join(sorted({call.dialect for call in self.calls})) or "none"
             return f"the run made no call of {dialect}; its calls are of: {has}"
-        nearest = max(own, key=lambda number: _same_beginning(asked.said, self.recorded[number].said))
+        nearest = max(own, key=lambda number: _same_beginning(asked.messages, self.recorded[number].messages))
         recorded, run = self.recorded[nearest], self.calls[nearest].run
         name = f"call {nearest + 1} of {len(self.calls)} (run {run})"
         if asked.same_words(recorded):
             return f"the run made no such request; of {name}, {next(_differing(recorded.prompt, asked.prompt))}"
-        at = _same_beginning(asked.said, recorded.said)
-        was, now = [_shown(one.said[at]) if at < len(one.said) else "nothing" for one in (recorded, asked)]
+        at = _same_beginning(asked.messages, recorded.messages)
+        was, now = [_shown(one.messages[at]) if at < len(one.messages) else "nothing" for one in (recorded, asked)]
         return f"the run made no such request; of {name}, message {at + 1} was {was}, and is {now}"
 
 

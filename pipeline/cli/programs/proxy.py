@@ -141,8 +141,8 @@ class ProgramProxy:
         except RunStopped as stopped:
             assert call is not None  # only captured calls can be stopped
             call.stopped()
-            said = refusal.whole(call.dialect, str(stopped))
-            return web.Response(status=refusal.STATUS, headers=refusal.HEADERS, body=said)
+            body = refusal.whole(call.dialect, str(stopped))
+            return web.Response(status=refusal.STATUS, headers=refusal.HEADERS, body=body)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             why = reason(error)
             if call is not None:
@@ -231,5 +231,5 @@ def _upward(request: web.BaseRequest) -> CIMultiDict[str]:
 
 
 def _problem(status: int, message: str) -> web.Response:
-    said = {"error": {"type": "turnmill", "code": "turnmill", "message": f"turnmill run: {message}"}}
-    return web.json_response(said, status=status)
+    body = {"error": {"type": "turnmill", "code": "turnmill", "message": f"turnmill run: {message}"}}
+    return web.json_response(body, status=status)

@@ -84,10 +84,10 @@ def claims(encrypted: Any) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-def verdict(said: Fields) -> Fields:
+def verdict(attrs: Fields) -> Fields:
     """Return status and outcome of a tool message, from the wire's `error` or Pydantic AI's `outcome`."""
-    own = claims(said.get("encryptedValue")).get("pydantic_ai")
+    own = claims(attrs.get("encryptedValue")).get("pydantic_ai")
     outcome = own.get("outcome") if isinstance(own, dict) else None
-    failed = said.get("error") is not None or outcome in FAILED
+    failed = attrs.get("error") is not None or outcome in FAILED
     found: Fields = {"status": "error" if failed else "success"}
     return {**found, "outcome": "denied"} if outcome == "denied" else found

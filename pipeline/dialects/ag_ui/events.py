@@ -37,7 +37,7 @@ from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.assembly.expected_record import Path
 from pipeline.dialects.ag_ui import side_events as side
 from pipeline.dialects.ag_ui import text
-from pipeline.dialects.ag_ui.request import read, told
+from pipeline.dialects.ag_ui.request import read, set_history
 from pipeline.dialects.ag_ui.snapshot import replace
 from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, objects, stream_of, text_of, unknown_fields
 from pipeline.dialects.ag_ui.turn import write
@@ -59,7 +59,7 @@ def run_started(builder: Builder, event: Fields) -> None:
         builder.notes,
         {"runId": get(event, "runId"), "parentRunId": get(event, "parentRunId"), "fields": unknown_fields(event)},
     )
-    told(builder, event)
+    set_history(builder, event)
     if isinstance(event.get("input"), dict):
         read(builder, stream, event["input"])
 
@@ -70,10 +70,10 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
     content = event["content"] if event.get("content") is not None else event.get("result", "")
     if stream.key(text.CALL + call_id) in builder.open_text:
         text.end_call(builder, stream, call_id)
-    said = {"toolCallId": call_id, "content": content, "error": event.get("error"), "fields": unknown_fields(event)}
+    attrs = {"toolCallId": call_id, "content": content, "error": event.get("error"), "fields": unknown_fields(event)}
     message_id = get(event, "messageId")
-    kept = {key: value for key, value in said.items() if value is not None}
-    stream.answer(Item("tool", message_id if isinstance(message_id, str) else "", builder.at, builder.at, said=kept))
+    kept = {key: value for key, value in attrs.items() if value is not None}
+    stream.answer(Item("tool", message_id if isinstance(message_id, str) else "", builder.at, builder.at, attrs=kept))
 
 
 def encrypted_value(builder: Builder, event: Fields) -> None:
@@ -89,7 +89,7 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
     if not found:
         raise Violation(f"REASONING_ENCRYPTED_VALUE: the message {entity!r:.80} is of an earlier run")
     rank = {"reasoning": 2, "tool": 1}
-    max(found, key=lambda item: rank.get(item.role, 0)).said["encryptedValue"] = value
+    max(found, key=lambda item: rank.get(item.role, 0)).attrs["encryptedValue"] = value
 
 
 def messages_snapshot(builder: Builder, event: Fields) -> None:
@@ -121,8 +121,8 @@ def run_finished(builder: Builder, event: Fields) -> None:
 def run_error(builder: Builder, event: Fields) -> None:
     """Fail the run; a finished run stays complete."""
     stream: Stream = builder.scratch["stream"]
-    said = {"error": event.get("message"), "code": event.get("code")}
-    stream.beside(builder, "error", {key: value for key, value in said.items() if value is not None})
+    error = {"error": event.get("message"), "code": event.get("code")}
+    stream.beside(builder, "error", {key: value for key, value in error.items() if value is not None})
     if not stream.over:
         _usage(builder, stream, event.get("usage"))
         stream.over = True
@@ -144,9 +144,9 @@ def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
 
     They count for the last response, unless responses have their own.
     """
-    told = [{key: value for key, value in entry.items() if value is not None} for entry in objects(entries)]
-    total = tokens.total(map(tokens.normal, told))
-    if not told or total is None:
+    usages = [{key: value for key, value in entry.items() if value is not None} for entry in objects(entries)]
+    total = tokens.total(map(tokens.normal, usages))
+    if not usages or total is None:
         return
     newest = stream.newest()
     if any(item.usage is not None for item in stream.items):
@@ -155,9 +155,9 @@ def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
         builder.total_usage = total
         builder.telemetry.append((builder.at, "data-sys-usage", total))
     else:
-        newest.usage = told[0] if len(told) == 1 else {**total, "models": told}
-    if len(told) == 1:
-        model, provider = told[0].get("model"), told[0].get("provider")
+        newest.usage = usages[0] if len(usages) == 1 else {**total, "models": usages}
+    if len(usages) == 1:
+        model, provider = usages[0].get("model"), usages[0].get("provider")
         builder.context.model_name = builder.context.model_name or (model if isinstance(model, str) else None)
         if isinstance(provider, str):
             builder.context.provider_name = builder.context.provider_name or provider

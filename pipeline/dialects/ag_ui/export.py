@@ -43,7 +43,7 @@ def _paired(found: list[Fields]) -> Iterator[Fields]:
             calls = waiting.get(message["toolCallId"])
             (answered if calls else orphans).append(calls.pop(0) if calls else message)
     end = max((n for n, message in enumerate(found) if message["role"] != "tool"), default=-1)
-    closing = (n for n, said in enumerate(found) if said["role"] == "user" or (said["role"] == "tool" and n < end))
+    closing = (n for n, m in enumerate(found) if m["role"] == "user" or (m["role"] == "tool" and n < end))
     spoken = max(closing, default=-1)
     for place, message in enumerate(found):
         if any(message is orphan for orphan in orphans):
@@ -60,8 +60,8 @@ def _paired(found: list[Fields]) -> Iterator[Fields]:
 
 
 def _turn(turn: Fields) -> Iterator[Fields]:
-    for kind, said in spoken(turn):
-        yield from (_request if kind == "asked" else _response)(said.get("parts", ()))
+    for kind, message in spoken(turn):
+        yield from (_request if kind == "asked" else _response)(message.get("parts", ()))
 
 
 def _request(parts: Any) -> Iterator[Fields]:
@@ -72,9 +72,9 @@ def _request(parts: Any) -> Iterator[Fields]:
             yield _result(part, str(part.get("tool_call_id", "")))
         elif kind in ("user-prompt", "retry-prompt", "text"):
             content = part.get("content", "")
-            said = _said(content) if kind != "retry-prompt" or isinstance(content, str) else _text(content)
+            prompt = _prompt_content(content) if kind != "retry-prompt" or isinstance(content, str) else _text(content)
             name = {"name": meta["name"]} if "name" in meta else {}
-            yield {"id": meta.get("id"), "role": "user", "content": said, **name}
+            yield {"id": meta.get("id"), "role": "user", "content": prompt, **name}
 
 
 def _result(part: Fields, call_id: str) -> Fields:
@@ -150,7 +150,7 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "" if content is None else json_text.dumps(content)
 
 
-def _said(content: Any) -> Any:
+def _prompt_content(content: Any) -> Any:
     """Return the content of a user-prompt as that of a user's message."""
     if not isinstance(content, list):
         return _text(content)

@@ -61,9 +61,9 @@ def add_user_turn(builder: Builder, items: list[Item]) -> None:
 
 def prompt_part(item: Item) -> Fields:
     """Return a user's message as a user-prompt part."""
-    said: Any = item.said.get("content") if "content" in item.said else item.says()
-    part: Fields = {"part_kind": "user-prompt", "content": prompt(said)}
-    note(part, {"id": item.id or None, "name": item.said.get("name")})
+    content: Any = item.attrs.get("content") if "content" in item.attrs else item.says()
+    part: Fields = {"part_kind": "user-prompt", "content": prompt(content)}
+    note(part, {"id": item.id or None, "name": item.attrs.get("name")})
     return part
 
 
@@ -79,18 +79,18 @@ def repeated(body: Any) -> History:
     )
 
 
-def told(builder: Builder, event: Fields) -> None:
+def set_history(builder: Builder, event: Fields) -> None:
     """Read each RUN_STARTED of the stream: it names the run, and may contain a request that was not published."""
-    said, given = repeated(event), repeated(event.get("input"))
+    of_event, given = repeated(event), repeated(event.get("input"))
     if builder.history is not None:
-        ids = dict.fromkeys([*builder.history.checkpoints, *said.checkpoints])
+        ids = dict.fromkeys([*builder.history.checkpoints, *of_event.checkpoints])
         builder.history = builder.history._replace(checkpoints=tuple(ids))
         return
     asked = repeated(builder.context.request)
     builder.history = History(
         asked.messages or given.messages,
-        checkpoint=asked.checkpoint or said.checkpoint or given.checkpoint,
-        checkpoints=said.checkpoints or asked.checkpoints,
+        checkpoint=asked.checkpoint or of_event.checkpoint or given.checkpoint,
+        checkpoints=of_event.checkpoints or asked.checkpoints,
     )
 
 

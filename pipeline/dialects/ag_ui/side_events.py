@@ -16,7 +16,7 @@ UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
 def beside(builder: Builder, event: Fields) -> None:
     """Add state or an activity at its place among the messages."""
-    _beside(builder, f"custom:ag-ui.{event['type'].lower()}", _said(event))
+    _beside(builder, f"custom:ag-ui.{event['type'].lower()}", _data(event))
 
 
 def delta(builder: Builder, event: Fields) -> None:
@@ -25,7 +25,7 @@ def delta(builder: Builder, event: Fields) -> None:
     patch = event.get("delta", event.get("patch"))
     last = stream.items[-1].event if stream.items else None
     data: Any = last.fields["event_data"] if last is not None else None
-    rest = {key: value for key, value in _said(event).items() if key not in ("delta", "patch")}
+    rest = {key: value for key, value in _data(event).items() if key not in ("delta", "patch")}
     if last is not None and last.fields["event_type"] == name and data == {**rest, "patches": data["patches"]}:
         data["patches"].append(patch)
     else:
@@ -53,17 +53,17 @@ def subagent_started(builder: Builder, event: Fields) -> None:
     name = text_of(event, "subagentRunId")
     stream: Stream = builder.scratch["stream"]
     stream_of(builder, event)
-    stream.beside(builder, "custom:ag-ui.subagent", _said(event)).said["subagent"] = name
+    stream.beside(builder, "custom:ag-ui.subagent", _data(event)).attrs["subagent"] = name
 
 
 def subagent_ended(builder: Builder, event: Fields) -> None:
     """End a sub-agent."""
     name = text_of(event, "subagentRunId")
     stream: Stream = builder.scratch["stream"]
-    item = next((item for item in stream.items if item.said.get("subagent") == name), None)
+    item = next((item for item in stream.items if item.attrs.get("subagent") == name), None)
     if item is None or item.event is None:
         raise Violation(f"{event['type']}: no sub-agent has the id {name!r:.80}")
-    item.event.fields["event_data"] |= _said(event)
+    item.event.fields["event_data"] |= _data(event)
 
 
 def unknown(builder: Builder, event: Fields) -> None:
@@ -71,7 +71,7 @@ def unknown(builder: Builder, event: Fields) -> None:
     kind = event["type"]
     if not isinstance(kind, str):
         raise TypeError(kind)
-    _beside(builder, f"data-app-{kind}", _said(event))
+    _beside(builder, f"data-app-{kind}", _data(event))
 
 
 def _beside(builder: Builder, event_type: str, data: Any) -> None:
@@ -79,5 +79,5 @@ def _beside(builder: Builder, event_type: str, data: Any) -> None:
     stream.beside(builder, event_type, data)
 
 
-def _said(event: Fields) -> Fields:
+def _data(event: Fields) -> Fields:
     return {key: value for key, value in event.items() if key not in UNSAID and value is not None}

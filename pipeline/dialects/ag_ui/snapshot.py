@@ -26,11 +26,11 @@ def item_of(message: Fields, at: int) -> Item | None:
     content = message.get("content")
     if role == "tool":
         text_of(message, "toolCallId")
-        item.said = {"content": "", **_named(message, OF_RESULT)}
+        item.attrs = {"content": "", **_named(message, OF_RESULT)}
         return item
-    item.said = _named(message, OF_MESSAGE)
+    item.attrs = _named(message, OF_MESSAGE)
     if role == "user":
-        item.said["content"] = content
+        item.attrs["content"] = content
     elif isinstance(content, str) and content:
         kind = "thinking" if role == "reasoning" else "text"
         item.texts.append(Part({"part_kind": kind, "content": content}, done=True))

@@ -48,7 +48,7 @@ KNOWN: Final = (
 class Item:
     """A message of the flat list, or (`event`) an event between messages. Times in epoch ms.
 
-    `texts`: of an assistant, a user or a thought; `calls`: of an assistant. `said`: the message's other fields by the
+    `texts`: of an assistant, a user or a thought; `calls`: of an assistant. `attrs`: the message's other fields by the
     wire's names: a result's toolCallId, content and error, encryptedValue, name.
     """
 
@@ -58,7 +58,7 @@ class Item:
     last_at: int
     texts: list[Part] = field(default_factory=list)
     calls: list[Part] = field(default_factory=list)
-    said: Fields = field(default_factory=dict)
+    attrs: Fields = field(default_factory=dict)
     usage: Fields | None = None
     event: Message | None = None
     given: bool = False  # it came with the request
@@ -108,11 +108,11 @@ class Stream:
 
     def answered(self, call_id: str) -> bool:
         """Return True if a call has its result."""
-        return any(item.role == "tool" and item.said.get("toolCallId") == call_id for item in self.items)
+        return any(item.role == "tool" and item.attrs.get("toolCallId") == call_id for item in self.items)
 
     def answer(self, item: Item) -> None:
         """Insert a result after the message with its call, and after results that are already there."""
-        found = self.calls.get(item.said["toolCallId"])
+        found = self.calls.get(item.attrs["toolCallId"])
         at = self.items.index(found[0]) + 1 if found is not None and found[0] in self.items else len(self.items)
         while at < len(self.items) and self.items[at].role in ("tool", "event"):
             at += 1

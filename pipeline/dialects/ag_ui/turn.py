@@ -67,12 +67,12 @@ def _speak(builder: Builder, item: Item, *, complete: bool) -> None:
 
 def _thinks(item: Item) -> bool:
     """Return True for a thought, also an unreadable one: it still has to be sent back to its provider."""
-    return item.role == "reasoning" and item.said.get("encryptedValue") is not None
+    return item.role == "reasoning" and item.attrs.get("encryptedValue") is not None
 
 
 def _sign(part: Part, item: Item) -> None:
-    encrypted = item.said.get("encryptedValue")
-    note(part.fields, {"id": item.id, "name": item.said.get("name"), "encryptedValue": encrypted})
+    encrypted = item.attrs.get("encryptedValue")
+    note(part.fields, {"id": item.id, "name": item.attrs.get("name"), "encryptedValue": encrypted})
     if item.role == "reasoning" and isinstance(encrypted, str):
         own = claims(encrypted)
         signature = own.get("signature", encrypted)
@@ -84,20 +84,20 @@ def _sign(part: Part, item: Item) -> None:
 
 def _answer(builder: Builder, stream: Stream, item: Item) -> None:
     """Add a result to the request after its call; of a tool that the provider ran, to the response itself."""
-    call_id = item.said["toolCallId"]
+    call_id = item.attrs["toolCallId"]
     _, call = stream.calls.get(call_id, (None, None))
     answer: Fields = {
         "part_kind": "tool-return",
         "tool_name": call.fields["tool_name"] if call is not None else stream.earlier.get(call_id, ""),
         "tool_call_id": call_id,
-        **verdict(item.said),
-        "content": item.said["content"],
+        **verdict(item.attrs),
+        "content": item.attrs["content"],
     }
-    if answer["content"] == "" and isinstance(item.said.get("error"), str):
-        note(answer, {"error": item.said["error"]})
+    if answer["content"] == "" and isinstance(item.attrs.get("error"), str):
+        note(answer, {"error": item.attrs["error"]})
     note(
         answer,
-        {"id": item.id or None, "fields": item.said.get("fields"), "encryptedValue": item.said.get("encryptedValue")},
+        {"id": item.id or None, "fields": item.attrs.get("fields"), "encryptedValue": item.attrs.get("encryptedValue")},
     )
     if call is None or call.fields["part_kind"] == "tool-call":
         request = _request(builder, item)
@@ -141,13 +141,13 @@ def _request(builder: Builder, item: Item) -> Message:
 
 
 def _beside(item: Item) -> Message:
-    said = {"id": item.id, "role": item.role, "content": item.says()}
-    return Message("system", item.at, fields={"event_type": "custom:ag-ui.message", "event_data": said}, closed=True)
+    data = {"id": item.id, "role": item.role, "content": item.says()}
+    return Message("system", item.at, fields={"event_type": "custom:ag-ui.message", "event_data": data}, closed=True)
 
 
 def _tell(stream: Stream, name: str, own: Stream) -> None:
     """Keep a sub-agent's messages in the event of its start, outside the conversation."""
-    place = next((item for item in stream.items if item.said.get("subagent") == name), None)
+    place = next((item for item in stream.items if item.attrs.get("subagent") == name), None)
     if place is not None and place.event is not None:
         messages = [message for message in map(plain, own.items) if message is not None]
         place.event.fields["event_data"] = {**place.event.fields["event_data"], "messages": messages}
@@ -157,7 +157,7 @@ def plain(item: Item) -> Fields | None:
     """Return an entry of the flat list as a message of AG-UI; None if it is an event."""
     if item.event is not None:
         return None
-    message: Fields = {"id": item.id, "role": item.role, **item.said}
+    message: Fields = {"id": item.id, "role": item.role, **item.attrs}
     if item.role != "tool" and "content" not in message:
         message["content"] = item.says()
     calls: list[Any] = [_plain_call(part) for part in item.calls]

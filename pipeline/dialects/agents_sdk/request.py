@@ -57,8 +57,8 @@ def repeated(body: Any) -> History:
     """Return the conversation that a request repeats."""
     if not isinstance(body, dict):
         return History()
-    said = next((body[key] for key in ("message", "input", "prompt") if isinstance(body.get(key), str | dict)), None)
-    if said is not None:
-        return History([{"role": "user", **said} if isinstance(said, dict) else {"role": "user", "content": said}])
+    turn = next((body[key] for key in ("message", "input", "prompt") if isinstance(body.get(key), str | dict)), None)
+    if turn is not None:
+        return History([{"role": "user", **turn} if isinstance(turn, dict) else {"role": "user", "content": turn}])
     messages = body.get("messages", body.get("input"))
     return History(messages if isinstance(messages, list) else ())

@@ -17,23 +17,23 @@ COUNTS: Final = {
 }
 
 
-def answer(data: Fields, said: list[Fields], usage: Fields) -> Fields:
+def answer(data: Fields, body: list[Fields], usage: Fields) -> Fields:
     """Return the whole answer that a line ends. `usage`: as another line has it."""
-    calls = any(block["type"] == "tool_use" for block in said)
+    calls = any(block["type"] == "tool_use" for block in body)
     known = {"id": data.get("apiCallId") or data.get("messageId"), "model": data.get("model")}
     known["usage"] = _counts(usage or data)
     known["stop_reason"] = REASONS.get(str(usage.get("finishReason")), "tool_use" if calls else "end_turn")
-    return {"type": "message", "role": "assistant", "content": said, **{key: known[key] for key in known if known[key]}}
+    return {"type": "message", "role": "assistant", "content": body, **{key: known[key] for key in known if known[key]}}
 
 
 def blocks(data: Fields) -> list[Fields]:
     """Return what a line of the model says: in its own order where the line has it."""
     calls = {call["toolCallId"]: _call(call) for call in data.get("toolRequests") or ()}
-    told = data.get("reasoningBlocks") or {}
-    ordered = told.get("orderedBlocks") if told.get("provider") == ORDERED else None
+    reasoning = data.get("reasoningBlocks") or {}
+    ordered = reasoning.get("orderedBlocks") if reasoning.get("provider") == ORDERED else None
     if ordered:
-        said = [calls.pop(block["id"], block) if block["type"] == "tool_use" else block for block in ordered]
-        return [*said, *calls.values()]
+        merged = [calls.pop(block["id"], block) if block["type"] == "tool_use" else block for block in ordered]
+        return [*merged, *calls.values()]
     thought = {"type": "thinking", "thinking": data.get("reasoningText"), "signature": data.get("reasoningOpaque")}
     text = {"type": "text", "text": data.get("content")}
     return [*([thought] if thought["thinking"] else []), *([text] if text["text"] else []), *calls.values()]
@@ -41,11 +41,11 @@ def blocks(data: Fields) -> list[Fields]:
 
 def result(data: Fields, assets: Mapping[str, Fields]) -> Fields:
     """Return the result of a call; it is an error where the tool failed."""
-    told, failed = data.get("result") or {}, data["success"] is not True
-    said: Any = (data.get("error") or {}).get("message") if failed else told.get("content")
-    if files := told.get("binaryResultsForLlm"):
-        said = [{"type": "text", "text": said}, *(content(file, assets) for file in files)]
-    return {"type": "tool_result", "tool_use_id": data["toolCallId"], "content": said, "is_error": failed}
+    output, failed = data.get("result") or {}, data["success"] is not True
+    body: Any = (data.get("error") or {}).get("message") if failed else output.get("content")
+    if files := output.get("binaryResultsForLlm"):
+        body = [{"type": "text", "text": body}, *(content(file, assets) for file in files)]
+    return {"type": "tool_result", "tool_use_id": data["toolCallId"], "content": body, "is_error": failed}
 
 
 def content(file: Fields, assets: Mapping[str, Fields]) -> Fields:
@@ -64,10 +64,10 @@ def _call(call: Fields) -> Fields:
     return {"type": "tool_use", "id": call["toolCallId"], "name": call["name"] + "", "input": given}
 
 
-def _counts(told: Fields) -> Fields:
+def _counts(usage: Fields) -> Fields:
     """Return counts as the API has them: its input leaves out what caches held."""
-    counts = {name: told[key] for key, name in COUNTS.items() if told.get(key)}
-    if "inputTokens" in told:
-        cached = (told.get("cacheReadTokens") or 0) + (told.get("cacheWriteTokens") or 0)
-        counts["input_tokens"] = max(0, told["inputTokens"] - cached)
+    counts = {name: usage[key] for key, name in COUNTS.items() if usage.get(key)}
+    if "inputTokens" in usage:
+        cached = (usage.get("cacheReadTokens") or 0) + (usage.get("cacheWriteTokens") or 0)
+        counts["input_tokens"] = max(0, usage["inputTokens"] - cached)
     return counts

@@ -175,18 +175,18 @@ class Copilot:
             yield RunOpened(chain.name, chain.thread, run, chain.agent, info)
 
     def _answer(self, chain: Chain, run: str, data: Fields) -> Iterator[Step]:
-        said = [*chain.blocks, *blocks(data)]
-        event = answer(data, said, self._usages.get(str(data.get("apiCallId")), {}))
+        body = [*chain.blocks, *blocks(data)]
+        event = answer(data, body, self._usages.get(str(data.get("apiCallId")), {}))
         if not chain.open:
             yield from self._begin(chain, run)
         whole = data.get("chunkIndex", 0) + 1 >= data.get("chunkCount", 1)
-        chain.blocks = [] if whole else said
+        chain.blocks = [] if whole else body
         if whole:
             self._usages.pop(str(data.get("apiCallId")), None)
             if chain.words or not chain.waits:
                 yield from self._ask(chain)
             chain.waits = False
-            yield from self._said(chain, event, ends=event["stop_reason"] != "tool_use")
+            yield from self._emit(chain, event, ends=event["stop_reason"] != "tool_use")
 
     def _hear(self, chain: Chain, *blocks: Fields) -> None:
         chain.words_at = chain.words_at if chain.words else self._at
@@ -200,10 +200,10 @@ class Copilot:
         at = chain.words_at if chain.words else self._at
         messages = [{"role": "user", "content": chain.words}] if chain.words else []
         chain.asked, chain.waits, chain.words = body, True, []
-        yield from self._said(chain, {"type": REQUEST, "request": {**new, "messages": messages}}, at)
+        yield from self._emit(chain, {"type": REQUEST, "request": {**new, "messages": messages}}, at)
         later, chain.later = chain.later, []
         for event in later:
-            yield from self._said(chain, event)
+            yield from self._emit(chain, event)
 
     def _flush(self, chain: Chain) -> Iterator[Step]:
         if chain.words or chain.asked is None:
@@ -212,7 +212,7 @@ class Copilot:
     def _fail(self, chain: Chain, error: Fields) -> Iterator[Step]:
         if chain.open:
             yield from self._flush(chain)
-            yield from self._said(chain, {"type": "error", "error": error})
+            yield from self._emit(chain, {"type": "error", "error": error})
 
     def _end(self, chain: Chain, end: str) -> Iterator[Step]:
         if chain.open:
@@ -223,10 +223,10 @@ class Copilot:
 
     def _beside(self, chain: Chain, event: Fields) -> Iterator[Step]:
         if chain.open and chain.asked is not None:
-            yield from self._said(chain, event)
+            yield from self._emit(chain, event)
         else:
             chain.later = [*chain.later, event][-MAX_HELD_LINES:]
 
-    def _said(self, chain: Chain, event: Fields, at: int | None = None, *, ends: bool = False) -> Iterator[Step]:
+    def _emit(self, chain: Chain, event: Fields, at: int | None = None, *, ends: bool = False) -> Iterator[Step]:
         if not chain.copied:
             yield RunEvent(chain.name, event, self._at if at is None else at, ends)

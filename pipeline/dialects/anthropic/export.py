@@ -27,12 +27,12 @@ def messages(document: Fields) -> list[Fields]:
     """Return a thread's messages, oldest first, in turns of user and assistant; without system prompts."""
     found: list[Fields] = []
     for turn in document["turns"]:
-        for kind, said in spoken(turn):
-            parts = said.get("parts", [])
+        for kind, message in spoken(turn):
+            parts = message.get("parts", [])
             if kind == "asked":
                 _say(found, "user", _asked(parts))
                 continue
-            own = META in said or said.get("provider_name") == PROVIDER
+            own = META in message or message.get("provider_name") == PROVIDER
             _say(found, "assistant", [block for part in parts for block in _answered(part, own=own)])
             _say(found, "user", [_result(part) for part in parts if _is_foreign_result(part)])
     paired = _apart(_paired(found))

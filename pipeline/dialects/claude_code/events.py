@@ -51,16 +51,16 @@ SETTLED: Final[dict[str, End]] = {"completed": "complete", "failed": "error", "k
 def begin(builder: Builder) -> None:
     """Prepare for a run. The publisher's `run.request` may contain the user's prompt."""
     sessions.begin(builder)
-    said = prompts.asked(builder.context.request)
-    if said:
-        builder.user_turn(said)
+    parts = prompts.asked(builder.context.request)
+    if parts:
+        builder.user_turn(parts)
 
 
 def system(builder: Builder, event: Fields) -> None:
     """Add a `system` line, which is not part of the conversation."""
     kind = event["subtype"] + ""
     session: Session = builder.scratch
-    data = _said(event)
+    data = _data(event)
     if kind in SILENT:
         return
     if kind == "init":
@@ -90,15 +90,15 @@ def result(builder: Builder, event: Fields) -> None:
     reason = event.get("stop_reason")
     if last is not None and isinstance(reason, str) and "stop_reason" not in last.fields.get(OF_BLOCK, {}):
         lines.stopped(last, reason)
-    data = _said(event)
+    data = _data(event)
     texts = [part.fields["content"] for part in (last.parts if last else ()) if part.fields.get("part_kind") == "text"]
     if texts and data.get("result") in (texts[-1], "".join(texts)):
         del data["result"]  # it is the answer
     builder.system(f"{PREFIX}result", {"subtype": kind, **data})
     builder.ended = "complete" if kind == "success" and not failed else _failure(event)
     if builder.ended != "complete":
-        told = [event.get("result"), *(event["errors"] if isinstance(event.get("errors"), list) else ())]
-        builder.error_text = next((text for text in told if isinstance(text, str) and text), kind)
+        errors = [event.get("result"), *(event["errors"] if isinstance(event.get("errors"), list) else ())]
+        builder.error_text = next((text for text in errors if isinstance(text, str) and text), kind)
 
 
 def control_request(builder: Builder, event: Fields) -> None:
@@ -107,19 +107,19 @@ def control_request(builder: Builder, event: Fields) -> None:
     if asked["subtype"] in CONTROLS:
         session: Session = builder.scratch
         session.asked.add(name)
-        builder.system(f"{PREFIX}control_request", _said(event))
+        builder.system(f"{PREFIX}control_request", _data(event))
 
 
 def control_response(builder: Builder, event: Fields) -> None:
     """Keep the response to such a request."""
     session: Session = builder.scratch
     if event["response"]["request_id"] in session.asked:
-        builder.system(f"{PREFIX}control_response", _said(event))
+        builder.system(f"{PREFIX}control_response", _data(event))
 
 
 def beside(builder: Builder, event: Fields) -> None:
     """Add a line as a system message of its own type."""
-    builder.system(f"{PREFIX}{event['type']}", _said(event))
+    builder.system(f"{PREFIX}{event['type']}", _data(event))
 
 
 def title(builder: Builder, event: Fields) -> None:
@@ -134,7 +134,7 @@ def unknown(builder: Builder, event: Fields) -> None:
     kind = event["type"] + ""
     if "sessionId" in event:
         raise Violation(TRANSCRIPT)
-    builder.system(f"data-app-{kind}", _said(event))
+    builder.system(f"data-app-{kind}", _data(event))
 
 
 def finish(builder: Builder, end: str) -> None:
@@ -160,8 +160,8 @@ def _end_of_transcript(builder: Builder, end: str) -> str:
 
     Files of older versions don't say why a response stopped: a response without open calls counts as an answer.
     """
-    said = [message for message in builder.messages if message.kind == "response"]
-    builder.facts_only = not said and not builder.user_turns
+    responses = [message for message in builder.messages if message.kind == "response"]
+    builder.facts_only = not responses and not builder.user_turns
     if builder.facts_only:
         builder.messages = []
         return "complete"
@@ -191,11 +191,11 @@ def _close(thread: Thread, *, complete: bool) -> None:
 
 def _end_of(session: Session, thread: Thread, end: str) -> str:
     """Return how a sub-agent ended: as its task did; an answered one is complete, however the run ends."""
-    told = SETTLED.get(session.tasks.get(thread.name, ""))
+    settled = SETTLED.get(session.tasks.get(thread.name, ""))
     if session.main.builder.lossy:
         return end
-    if told is not None:
-        return told
+    if settled is not None:
+        return settled
     for other in session.threads.values():
         response, call = other.builder.calls.get(thread.name, (None, None))
         answers = response.request.parts if response is not None and response.request is not None else []
@@ -225,7 +225,7 @@ def _failure(event: Fields) -> End:
     return "aborted" if str(event.get("terminal_reason")).startswith("aborted") else "error"
 
 
-def _said(event: Fields) -> Fields:
+def _data(event: Fields) -> Fields:
     return {key: value for key, value in event.items() if key not in UNSAID}
 
 

@@ -70,7 +70,7 @@ def user(builder: Builder, event: Fields) -> None:
     content = event["message"]["content"]
     blocks = _blocks(content)
     results = [block for block in blocks if block["type"] == "tool_result"]
-    said = prompts([block for block in blocks if block["type"] != "tool_result"])
+    parts = prompts([block for block in blocks if block["type"] != "tool_result"])
     ids = [block["tool_use_id"] + "" for block in results]
     name_of(event)
     session: Session = builder.scratch
@@ -83,28 +83,28 @@ def user(builder: Builder, event: Fields) -> None:
     beside = {key: value for key, value in event.items() if key not in UNSAID and value is not None}
     for block in results:
         _answer(thread, block, beside)
-    if not said:
+    if not parts:
         return
-    if event.get("isSynthetic") is True or (event.get("isMeta") is True) or _is_command(said):
+    if event.get("isSynthetic") is True or (event.get("isMeta") is True) or _is_command(parts):
         thread.builder.system(f"{PREFIX}note", {"content": content, **beside})
     else:
-        _ask(thread, said, beside, is_beside_results=bool(results))
+        _ask(thread, parts, beside, is_beside_results=bool(results))
 
 
-def _ask(thread: Thread, said: list[Fields], beside: Fields, *, is_beside_results: bool) -> None:
+def _ask(thread: Thread, parts: list[Fields], beside: Fields, *, is_beside_results: bool) -> None:
     """Add a prompt.
 
     Before any response it is the user's turn, unless `run.request` contained the same turn.
     """
     builder = thread.builder
     if any(message.kind == "response" for message in builder.messages):
-        if not is_beside_results and not _is_stop(said):
+        if not is_beside_results and not _is_stop(parts):
             thread.shut()
-        if builder.context.imported and _is_stop(said):
+        if builder.context.imported and _is_stop(parts):
             builder.ended = "aborted"
-        builder.request_after(None).parts.extend(Part(part, done=True) for part in said)
-    elif all(turn["parts"] != said for turn in builder.user_turns):
-        builder.user_turn(said, at=builder.at, **({META: beside} if beside else {}))
+        builder.request_after(None).parts.extend(Part(part, done=True) for part in parts)
+    elif all(turn["parts"] != parts for turn in builder.user_turns):
+        builder.user_turn(parts, at=builder.at, **({META: beside} if beside else {}))
 
 
 def _answer(thread: Thread, block: Fields, beside: Fields) -> None:
@@ -214,9 +214,9 @@ def _blocks(content: Any) -> list[Fields]:
     return content
 
 
-def _is_command(said: list[Fields]) -> bool:
-    return any(isinstance(p.get("content"), str) and p["content"].lstrip().startswith(COMMANDS) for p in said)
+def _is_command(parts: list[Fields]) -> bool:
+    return any(isinstance(p.get("content"), str) and p["content"].lstrip().startswith(COMMANDS) for p in parts)
 
 
-def _is_stop(said: list[Fields]) -> bool:
-    return all(str(part.get("content")).startswith("[Request interrupted by user") for part in said)
+def _is_stop(parts: list[Fields]) -> bool:
+    return all(str(part.get("content")).startswith("[Request interrupted by user") for part in parts)

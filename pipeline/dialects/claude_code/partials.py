@@ -22,46 +22,46 @@ USAGE = "usage"
 
 def stream_event(builder: Builder, event: Fields) -> None:
     """Apply one event of the API to the thread that the line names."""
-    said = event["event"]
-    kind, name = said["type"] + "", name_of(event)
+    inner = event["event"]
+    kind, name = inner["type"] + "", name_of(event)
     match kind:
         case "message_start":
-            message = said["message"]
+            message = inner["message"]
             message["id"] + ""
             thread = thread_of(builder, event)
             builder.ended = None if not name else builder.ended
             _start(thread, message)
         case "content_block_start":
-            index, fields = said["index"], begun(said["content_block"])
+            index, fields = inner["index"], begun(inner["content_block"])
             thread = _open(builder, event)
             part = thread.builder.add_part(fields, done=False)
             thread.streamed[index] = part
             thread.awaited.append(part)
             builder.open_text[_key(name, index)] = part
         case "content_block_delta":
-            text = delta_text(said["delta"])
-            part = _streamed(builder, event, said["index"])
+            text = delta_text(inner["delta"])
+            part = _streamed(builder, event, inner["index"])
             if not part.done:
                 part.chunks.append(text)
         case "content_block_stop":
-            builder.open_text.pop(_key(name, said["index"]), None)
+            builder.open_text.pop(_key(name, inner["index"]), None)
         case "message_delta":
-            delta, usage = said["delta"], said.get("usage")
+            delta, usage = inner["delta"], inner.get("usage")
             reason = delta.get("stop_reason")
             _delta(_open(builder, event), reason, usage)
         case "message_stop":
             _stop(_open(builder, event))
         case "error":
-            builder.system("error", said.get("error"))
+            builder.system("error", inner.get("error"))
 
 
 def stream_events(builder: Builder, events: list[Any], start: int) -> int:
     """Append consecutive deltas of one block of the main conversation (a Stretch); sub-agents have own clocks."""
     session: Session = builder.scratch
-    thread, said = session.main, events[start].get("event")
-    if said.__class__ is not dict or thread.builder.response is None or not thread.streams:
+    thread, inner = session.main, events[start].get("event")
+    if inner.__class__ is not dict or thread.builder.response is None or not thread.streams:
         return start
-    index = said.get("index")
+    index = inner.get("index")
     part = thread.streamed.get(index) if index.__class__ is int else None
     if part is None or part.done or _key("", index) not in builder.open_text:
         return start
@@ -70,12 +70,12 @@ def stream_events(builder: Builder, events: list[Any], start: int) -> int:
         event = events[at]
         if event.__class__ is not dict or event.get("type") != "stream_event":
             break
-        said = event.get("event")
-        if said.__class__ is not dict or event.get("parent_tool_use_id") is not None:
+        inner = event.get("event")
+        if inner.__class__ is not dict or event.get("parent_tool_use_id") is not None:
             break
-        if said.get("type") != "content_block_delta" or said.get("index") is not index or "delta" not in said:
+        if inner.get("type") != "content_block_delta" or inner.get("index") is not index or "delta" not in inner:
             break
-        texts.append(delta_text(said["delta"]))
+        texts.append(delta_text(inner["delta"]))
     if texts:
         part.chunks.append("".join(texts))
     return start + len(texts)
@@ -97,8 +97,8 @@ def _delta(thread: Thread, reason: Any, usage: Any) -> None:
         stopped(response, reason)
     if not isinstance(usage, dict):
         return
-    told = {key: value for key, value in usage.items() if value}
-    counts = normal({**(thread.sent or {}), "output_tokens": 0, **told})
+    nonzero = {key: value for key, value in usage.items() if value}
+    counts = normal({**(thread.sent or {}), "output_tokens": 0, **nonzero})
     if counts:
         response.fields["usage"] = counts
         if isinstance(reason, str):

@@ -115,10 +115,10 @@ def thread_of(builder: Builder, event: Fields) -> Thread:
 def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thread:
     """Return a sub-agent's thread. Its parent is the thread with the call, or else the main conversation."""
     holder = next((thread for thread in session.threads.values() if name in thread.builder.calls), session.main)
-    told = event.get("subagent_type")
+    of_line = event.get("subagent_type")
     call = holder.builder.calls[name][1].fields.get("args") if name in holder.builder.calls else None
     asked = call.get("subagent_type") if isinstance(call, dict) else None
-    kind = next((kind for kind in (session.agents.get(name), told, asked) if isinstance(kind, str) and kind), AGENT)
+    kind = next((kind for kind in (session.agents.get(name), of_line, asked) if isinstance(kind, str) and kind), AGENT)
     context, parent_id = builder.context, holder.builder.context.thread_id
     thread_id, _ = thread_uuid(f"{context.thread_id}/{context.run_id}/{name}")
     own = Context(

@@ -118,8 +118,8 @@ class Session:
             return True
         if kind == "assistant":
             return chain.run is None
-        said = texts(line["message"]["content"])
-        if _is_result(line) or (said and said[0].lstrip().startswith(NO_PROMPT)):
+        pieces = texts(line["message"]["content"])
+        if _is_result(line) or (pieces and pieces[0].lstrip().startswith(NO_PROMPT)):
             return False
         return not (chain.waits and line.get("parentUuid") == chain.newest)
 

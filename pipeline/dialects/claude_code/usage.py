@@ -33,13 +33,13 @@ def normal(usage: Any) -> Fields:
     return found if any(found.values()) else {}
 
 
-def settle(builder: Builder, thread: Thread, told: list[Any]) -> None:
-    """Set the tokens of the run's responses by the sums in its `result` lines, `told`.
+def settle(builder: Builder, thread: Thread, usages: list[Any]) -> None:
+    """Set the tokens of the run's responses by the sums in its `result` lines, `usages`.
 
     If responses have complete counts of their own, from partial messages, and these add up to the sum, they stay.
     Otherwise the last response gets the sum.
     """
-    sums = tokens.total([found for usage in told if (found := normal(usage))])
+    sums = tokens.total([found for usage in usages if (found := normal(usage))])
     if not sums:
         return
     responses = [message for message in builder.messages if message.kind == "response" and "usage" in message.fields]

@@ -48,9 +48,9 @@ class Answer:
     def add(self, candidate: Fields, at: int) -> None:
         """Add one response's part of the candidate. Raises TypeError or KeyError if it is malformed."""
         content = candidate.get("content")
-        said = [self._read(part) for part in parts_of(content).values()]
+        parts = [self._read(part) for part in parts_of(content).values()]
         before = len(self.response.parts)
-        for fields, raw in said:
+        for fields, raw in parts:
             self._put(fields, raw)
         if self.response.first_part_at is None and len(self.response.parts) > before:
             self.response.first_part_at = at
@@ -86,10 +86,10 @@ class Answer:
         if reason is not None:
             self.response.fields["finish_reason"] = reason
 
-    def said(self) -> list[Fields]:
+    def parts(self) -> list[Fields]:
         """Return the parts as JSON."""
-        told = ((part.fields, join(part.chunks)) for part in self.response.parts)
-        return [{**fields, "content": text} if text else fields for fields, text in told]
+        pairs = ((part.fields, join(part.chunks)) for part in self.response.parts)
+        return [{**fields, "content": text} if text else fields for fields, text in pairs]
 
     def _read(self, part: Fields) -> tuple[Fields, Fields]:
         """Return the fields of a part, and the part as it came. Changes nothing."""

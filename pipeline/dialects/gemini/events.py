@@ -43,7 +43,7 @@ CONTINUES: Final = "CONTINUATION"  # the answer continues in that of the next re
 class Candidates:
     """The candidates of one call, by their index; 0 is the conversation's. `counts`: its `usageMetadata` so far."""
 
-    said: Answer
+    main: Answer
     others: dict[int, Answer] = field(default_factory=dict)
     counts: Fields = field(default_factory=dict)
 
@@ -70,53 +70,53 @@ def texts(builder: Builder, events: list[Any], start: int) -> int:
     calls = calls_of(builder)
     answers: Candidates | None = calls.answer
     first = text_of(events[start])
-    if first is None or answers is None or calls.shut or not answers.said.grows(is_thought=first.is_thought):
+    if first is None or answers is None or calls.shut or not answers.main.grows(is_thought=first.is_thought):
         return start
-    response, pieces = answers.said.response, []
+    response, pieces = answers.main.response, []
     for at in range(start, len(events)):
         piece = text_of(events[at])
         if piece is None or piece.is_thought != first.is_thought or piece.beside != first.beside:
             break
         pieces.append(piece.text)
         answers.counts = piece.counts or answers.counts
-    answers.said.append("".join(pieces))
+    answers.main.append("".join(pieces))
     _describe(response, first.beside)
     _count(builder, answers)
     return start + len(pieces)
 
 
-def _take(builder: Builder, said: Fields) -> None:
+def _take(builder: Builder, body: Fields) -> None:
     """Add one response."""
-    if isinstance(said.get("response"), dict):
-        said = spelled(said["response"])
-    if "error" in said and "candidates" not in said:
+    if isinstance(body.get("response"), dict):
+        body = spelled(body["response"])
+    if "error" in body and "candidates" not in body:
         calls_of(builder).settle(builder)
-        model_calls.fail(builder, said["error"])
+        model_calls.fail(builder, body["error"])
         calls_of(builder).shut = True
         return
-    if not said.keys() & ANSWERS:
-        kind = said.get("type", "event")
+    if not body.keys() & ANSWERS:
+        kind = body.get("type", "event")
         if not isinstance(kind, str):
             raise Violation(f"an event's 'type' is a text, got {kind!r:.80}")
         model_calls.ask_first(builder)
-        builder.system(f"data-app-{kind}", {key: value for key, value in said.items() if key != "type"})
+        builder.system(f"data-app-{kind}", {key: value for key, value in body.items() if key != "type"})
         return
     if calls_of(builder).shut:
         raise Violation("a response: the call is over")
-    candidates = [spelled(candidate) for candidate in _list(said.get("candidates"))]
-    counts = spelled(said["usageMetadata"]) if "usageMetadata" in said else {}
+    candidates = [spelled(candidate) for candidate in _list(body.get("candidates"))]
+    counts = spelled(body["usageMetadata"]) if "usageMetadata" in body else {}
     answers = _answers(builder)
     for candidate in candidates:
         _add(builder, answers, candidate)
-    _describe(answers.said.response, said)
+    _describe(answers.main.response, body)
     answers.counts = counts or answers.counts
     _count(builder, answers)
-    feedback = said.get("promptFeedback")
+    feedback = body.get("promptFeedback")
     reason = spelled(feedback).get("blockReason") if isinstance(feedback, dict) else None
     if isinstance(reason, str) and not candidates:
-        answers.said.response.keep_empty = True
-        answers.said.blocked = True
-        _end(builder, answers.said)
+        answers.main.response.keep_empty = True
+        answers.main.blocked = True
+        _end(builder, answers.main)
 
 
 def _answers(builder: Builder) -> Candidates:
@@ -131,13 +131,13 @@ def _answers(builder: Builder) -> Candidates:
 def _add(builder: Builder, answers: Candidates, candidate: Fields) -> None:
     """Add a response's part of one candidate."""
     index = candidate.get("index", 0)
-    answer = answers.said
+    answer = answers.main
     if index.__class__ is int and index != 0:
         if index not in answers.others:
-            answers.others[index] = Answer(Message("response", builder.at), answers.said.first_call)
+            answers.others[index] = Answer(Message("response", builder.at), answers.main.first_call)
         answer = answers.others[index]
     answer.add(candidate, builder.at)
-    if answer is answers.said and answer.finish is not None:
+    if answer is answers.main and answer.finish is not None:
         _end(builder, answer)
 
 
@@ -146,37 +146,37 @@ def _end(builder: Builder, answer: Answer) -> None:
     model_calls.end_call(builder, awaits=bool(answer.calls()) or answer.finish == CONTINUES)
 
 
-def _describe(response: Message, said: Fields) -> None:
+def _describe(response: Message, fields: Fields) -> None:
     """Record who answered, and the fields beside the candidates."""
     for key, name in (("responseId", "provider_response_id"), ("modelVersion", "model_name")):
-        if isinstance(said.get(key), str) and said[key]:
-            response.fields[name] = said[key]
-    rest = {key: value for key, value in said.items() if key not in ANSWERS and key != "candidates"}
-    note_under(META, response.fields, {"promptFeedback": said.get("promptFeedback"), **rest})
+        if isinstance(fields.get(key), str) and fields[key]:
+            response.fields[name] = fields[key]
+    rest = {key: value for key, value in fields.items() if key not in ANSWERS and key != "candidates"}
+    note_under(META, response.fields, {"promptFeedback": fields.get("promptFeedback"), **rest})
 
 
 def _count(builder: Builder, answers: Candidates) -> None:
     usage = usage_of(answers.counts)
     if usage is not None:
-        builder.usage(usage, answers.said.response)
+        builder.usage(usage, answers.main.response)
 
 
 def _settle(builder: Builder) -> None:
     """Settle the newest call: register its calls, and add facts beside the answer after it."""
     calls = calls_of(builder)
     answers: Candidates | None = calls.answer
-    if answers is None or answers.said.settled:
+    if answers is None or answers.main.settled:
         return
     whole = calls.whole and not model_calls.torn(builder)
-    answers.said.settle(whole=whole)
-    for part in answers.said.calls() if whole else ():
-        builder.calls[part.fields["tool_call_id"]] = (answers.said.response, part)
-    for url, title in answers.said.pages.items():
+    answers.main.settle(whole=whole)
+    for part in answers.main.calls() if whole else ():
+        builder.calls[part.fields["tool_call_id"]] = (answers.main.response, part)
+    for url, title in answers.main.pages.items():
         source = {"source_id": url, "url": url}
         builder.system("source.url", source if title is None else {**source, "title": title})
     for index, other in sorted(answers.others.items()):
         other.settle(whole=other.finish is not None)
-        builder.system("custom:choice", {"index": index, "finish_reason": other.finish, "parts": other.said()})
+        builder.system("custom:choice", {"index": index, "finish_reason": other.finish, "parts": other.parts()})
 
 
 def _list(value: Any) -> list[Any]:

@@ -41,8 +41,8 @@ def pieces_of(body: Fields) -> Iterator[Fields]:
         content = candidate.get("content") or {}
         for part in content.get("parts") or ():
             for piece in _in_pieces(part):
-                said = {"index": candidate.get("index", 0), "content": {**content, "parts": [piece]}}
-                yield {**head, "candidates": [said]}
+                partial = {"index": candidate.get("index", 0), "content": {**content, "parts": [piece]}}
+                yield {**head, "candidates": [partial]}
     ends = [{**one, "content": {"role": "model", "parts": [{"text": ""}]}} for one in body.get("candidates") or ()]
     yield {**body, **({"candidates": ends} if ends else {})}
 
@@ -65,13 +65,13 @@ def _part(part: Fields, found: Fields) -> Fields:
     for name in NAMED:
         if name not in found:
             continue
-        said = dict(found[name])
-        if str(said.get("id")).startswith(MADE_UP) or said.get("id") == "code_execution":
-            del said["id"]
+        value = dict(found[name])
+        if str(value.get("id")).startswith(MADE_UP) or value.get("id") == "code_execution":
+            del value["id"]
         args = part.get("args")
         if name == "functionCall" and isinstance(args, dict) and args.keys() == {INVALID}:
-            said["args"] = args_text(args)
-        return {**found, name: said}
+            value["args"] = args_text(args)
+        return {**found, name: value}
     return found
 
 

@@ -116,19 +116,19 @@ def _is_id(value: Any) -> bool:
 def _content(content: Fields | str) -> Fields:
     if isinstance(content, str):
         return {"role": "user", "parts": [{"text": content}]}
-    said = spelled(content)
-    found = said.get("parts")
+    fields = spelled(content)
+    found = fields.get("parts")
     return {
-        **said,
+        **fields,
         "parts": [spelled(part) for part in found if isinstance(part, dict)] if found.__class__ is list else [],
     }
 
 
-def _prompts(said: list[Fields]) -> list[Fields]:
+def _prompts(parts: list[Fields]) -> list[Fields]:
     try:
-        return user_prompts(said)
+        return user_prompts(parts)
     except (TypeError, KeyError, AttributeError):  # a body may be any JSON
-        content = [{"kind": "custom:google-adk", "part": part} for part in said]
+        content = [{"kind": "custom:google-adk", "part": part} for part in parts]
         return [{"part_kind": "user-prompt", "content": content}]
 
 

@@ -41,7 +41,7 @@ class Known:
     """The parts of a message that were read; its thoughts only grow in number."""
 
     thoughts: int = 0
-    said: bool = False
+    has_content: bool = False
     counted: bool = False
     calls: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
@@ -98,7 +98,7 @@ class Chat:
         elif kind != "user" and new:
             event = {"type": f"gemini-cli.{kind}", "content": message["content"]}
             if self._open:
-                yield from self._said(event)
+                yield from self._emit(event)
             else:
                 self._later = [*self._later, event][-MAX_HELD_LINES:]
 
@@ -123,7 +123,7 @@ class Chat:
             yield from self._ask({})
         later, self._later = self._later, []
         for event in later:
-            yield from self._said(event)
+            yield from self._emit(event)
 
     def _answer(self, name: str, known: Known, message: Fields) -> Iterator[Step]:
         if not self._open:
@@ -131,9 +131,9 @@ class Chat:
         thoughts, tokens = message.get("thoughts") or [], message.get("tokens")
         parts = [{"text": _thought(one), "thought": True} for one in thoughts[known.thoughts :]]
         known.thoughts = len(thoughts)
-        if not known.said:
-            said = [part for part in _parts(message.get("content") or []) if part.get("text") != ""]
-            parts, known.said = [*parts, *said], bool(said)
+        if not known.has_content:
+            content = [part for part in _parts(message.get("content") or []) if part.get("text") != ""]
+            parts, known.has_content = [*parts, *content], bool(content)
         calls = [call for call in message.get("toolCalls") or [] if call["id"] not in known.calls]
         known.calls.update(call["id"] + "" for call in calls)
         for part in parts:
@@ -160,7 +160,7 @@ class Chat:
             piece["usageMetadata"] = counts
         if message.get("model") is not None:
             piece["modelVersion"] = message["model"]
-        yield from self._said(piece, ends=not known.calls)
+        yield from self._emit(piece, ends=not known.calls)
 
     def _hear(self, known: Known, calls: list[Fields]) -> None:
         """Add the results of calls to the next request."""
@@ -182,7 +182,7 @@ class Chat:
         body = {"model": message.get("model"), "contents": self._words}
         self._words, self._writing = [], True
         request = {key: value for key, value in body.items() if value is not None}
-        yield from self._said({"type": REQUEST, "request": request}, self._words_at)
+        yield from self._emit({"type": REQUEST, "request": request}, self._words_at)
 
     def _rewind(self, message: Any) -> Iterator[Step]:
         yield from self._end()
@@ -199,7 +199,7 @@ class Chat:
         if not self._copied:
             yield RunOver(MAIN, "complete")
 
-    def _said(self, event: Fields, at: int | None = None, *, ends: bool = False) -> Iterator[Step]:
+    def _emit(self, event: Fields, at: int | None = None, *, ends: bool = False) -> Iterator[Step]:
         if not self._copied:
             yield RunEvent(MAIN, event, self._at if at is None else at, ends)
 

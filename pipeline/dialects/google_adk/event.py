@@ -46,14 +46,14 @@ FAILED: Final = frozenset(
 class Event:
     """An Event whose fields were checked.
 
-    `said`: all of them in camelCase; `parts`: the non-empty ones, by their index; `usage`: None if it has no tokens.
+    `fields`: all of them in camelCase; `parts`: the non-empty ones, by their index; `usage`: None if it has no tokens.
     """
 
     id: str
     author: str
     branch: str
     is_fragment: bool
-    said: Fields
+    fields: Fields
     parts: dict[int, Fields]
     actions: Fields
     usage: Fields | None
@@ -66,20 +66,20 @@ class Event:
     @property
     def identity(self) -> Fields:
         """The fields from which the Event is restored."""
-        return {key: self.said[key] for key in IDENTITY if key in self.said}
+        return {key: self.fields[key] for key in IDENTITY if key in self.fields}
 
 
 def read(raw: Any) -> Event:
     """Return an Event in either spelling. Raises Violation or TypeError if it is malformed."""
-    said = spelled(raw)
-    if not said.keys() & {"author", "content", "actions", "invocationId"}:
+    fields = spelled(raw)
+    if not fields.keys() & {"author", "content", "actions", "invocationId"}:
         raise Violation("an Event of ADK has an author, a content or actions")
-    author, branch, identity = (said.get(key, "") + "" for key in ("author", "branch", "id"))
-    actions = spelled(said["actions"]) if "actions" in said else {}
+    author, branch, identity = (fields.get(key, "") + "" for key in ("author", "branch", "id"))
+    actions = spelled(fields["actions"]) if "actions" in fields else {}
     filled = {key: value for key, value in actions.items() if value not in ({}, [], "", False)}
-    is_fragment, parts = said.get("partial") is True, parts_of(said.get("content"))
-    usage = usage_of(spelled(said["usageMetadata"])) if "usageMetadata" in said else None
-    return Event(identity, author, branch, is_fragment, said, parts, filled, usage)
+    is_fragment, parts = fields.get("partial") is True, parts_of(fields.get("content"))
+    usage = usage_of(spelled(fields["usageMetadata"])) if "usageMetadata" in fields else None
+    return Event(identity, author, branch, is_fragment, fields, parts, filled, usage)
 
 
 def usage_of(counts: Fields) -> Fields | None:
@@ -98,9 +98,9 @@ def usage_of(counts: Fields) -> Fields | None:
     return {**found, **rest} or None
 
 
-def finish_reason(said: Fields) -> str | None:
+def finish_reason(fields: Fields) -> str | None:
     """Return why the model stopped; None if its parts show it. A blocked prompt has only an error code."""
-    reason = said.get("finishReason", said.get("errorCode"))
+    reason = fields.get("finishReason", fields.get("errorCode"))
     if reason == "MAX_TOKENS":
         return "length"
     if not isinstance(reason, str):

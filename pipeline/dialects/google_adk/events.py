@@ -60,13 +60,13 @@ def fragments_of(builder: Builder, events: list[Any], start: int) -> int:
     if text is None:
         return start
     try:
-        said = read(first)
+        parsed = read(first)
     except (InvalidRecord, KeyError, TypeError, AttributeError):  # the handler raises it
         return start
     memory: Memory = builder.scratch
-    begun = memory.open.get(said.voice)
+    begun = memory.open.get(parsed.voice)
     part = begun.message.parts[-1] if begun is not None and begun.message.parts else None
-    if begun is None or part is None or builder.open_text.get(said.voice) is not part:
+    if begun is None or part is None or builder.open_text.get(parsed.voice) is not part:
         return start
     if part.fields["part_kind"] != text.kind:
         return start
@@ -82,18 +82,18 @@ def fragments_of(builder: Builder, events: list[Any], start: int) -> int:
     return start + len(texts)
 
 
-def apply(builder: Builder, said: Event) -> None:
+def apply(builder: Builder, event: Event) -> None:
     """Apply a fragment, or an event that the session keeps."""
-    if said.is_fragment:
-        fragments.add(builder, said)
+    if event.is_fragment:
+        fragments.add(builder, event)
         return
     memory: Memory = builder.scratch
-    if said.parts and memory.is_new(said.id, list(said.parts.values())):
-        whole.say(builder, said)
-    elif not said.parts:
-        whole.forget_fragments(builder, said)
-    whole.spend(builder, said)
-    facts.tell(builder, said)
+    if event.parts and memory.is_new(event.id, list(event.parts.values())):
+        whole.say(builder, event)
+    elif not event.parts:
+        whole.forget_fragments(builder, event)
+    whole.spend(builder, event)
+    facts.tell(builder, event)
 
 
 def finish(builder: Builder, end: str) -> None:

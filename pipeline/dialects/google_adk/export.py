@@ -51,7 +51,7 @@ def events(document: Fields) -> list[Fields]:
             if message.get("message_type") == "request":
                 found += _asked(message, run, identity, at, _name(document, message))
             elif message.get("message_type") == "response":
-                found += _said(message, run, identity, _name(document, message))
+                found += _answered(message, run, identity, _name(document, message))
             else:
                 _act(found, message)
     return found
@@ -86,7 +86,7 @@ def _is_answer(part: Fields) -> bool:
     return part.get("part_kind") in ANSWERS and bool(part.get("tool_call_id"))
 
 
-def _said(message: Fields, run: str, identity: str, author: str) -> Iterator[Fields]:
+def _answered(message: Fields, run: str, identity: str, author: str) -> Iterator[Fields]:
     """Yield a response as one event, or as several: a result of a provider's own tool separates them."""
     own = META in message
     at, number = message.get("timestamp"), 0

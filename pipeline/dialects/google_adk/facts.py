@@ -32,13 +32,13 @@ def tell(builder: Builder, event: Event) -> None:
             builder.system(event_type, data, **{META: event.identity})
 
 
-def fail(builder: Builder, said: Fields) -> None:
+def fail(builder: Builder, line: Fields) -> None:
     """Fail the run by the server's last line, `{"error": …}`. ADK 2 has the reason in an earlier event."""
     memory: Memory = builder.scratch
-    text = said["error"] if isinstance(said["error"], str) else json_text.dumps(said["error"])
-    details = said.get("errorDetails")
-    told = details.get("error_message", details.get("errorMessage")) if isinstance(details, dict) else None
-    if memory.error is None or told != memory.error:
+    text = line["error"] if isinstance(line["error"], str) else json_text.dumps(line["error"])
+    details = line.get("errorDetails")
+    reason = details.get("error_message", details.get("errorMessage")) if isinstance(details, dict) else None
+    if memory.error is None or reason != memory.error:
         builder.system("error", {"message": text} | ({"details": details} if details is not None else {}))
     builder.error_text = text
     builder.ended = "error"
@@ -56,17 +56,17 @@ def _actions(event: Event) -> Iterator[tuple[str, Any]]:
 
 def _sources(event: Event) -> Iterator[tuple[str, Any]]:
     """Yield the pages that a response is based on, or quotes."""
-    for number, (url, title) in enumerate(pages(event.said).items()):
+    for number, (url, title) in enumerate(pages(event.fields).items()):
         source = {"source_id": f"{event.id}:{number}", "url": url}
         yield "source.url", source if title is None else {**source, "title": title}
 
 
-def pages(said: Fields) -> dict[str, Any]:
+def pages(fields: Fields) -> dict[str, Any]:
     """Return the pages in `groundingMetadata` and `citationMetadata`: URL -> title, or None."""
-    chunks = _objects(said.get("groundingMetadata"), "groundingChunks")
+    chunks = _objects(fields.get("groundingMetadata"), "groundingChunks")
     found = [page for chunk in chunks for page in (chunk.get("web"), chunk.get("retrievedContext"))]
     urls: dict[str, Any] = {}
-    for page in [*found, *_objects(said.get("citationMetadata"), "citations")]:
+    for page in [*found, *_objects(fields.get("citationMetadata"), "citations")]:
         if isinstance(page, dict) and isinstance(page.get("uri"), str):
             urls[page["uri"]] = urls.get(page["uri"]) or page.get("title")
     return urls
@@ -81,14 +81,14 @@ def _objects(holder: Any, name: str) -> list[Fields]:
 
 def _rest(event: Event) -> Iterator[tuple[str, Any]]:
     """Yield the facts of an event without parts; with parts, the message contains them."""
-    rest = {key: value for key, value in event.said.items() if key not in SILENT and value not in ([], {})}
+    rest = {key: value for key, value in event.fields.items() if key not in SILENT and value not in ([], {})}
     if rest and not event.parts:
         yield f"{PREFIX}event", rest
 
 
 def _error(event: Event, memory: Memory) -> Iterator[tuple[str, Any]]:
     """Yield an error. It doesn't end the run: the model may have been cut short, or may be called again."""
-    code, text = event.said.get("errorCode"), event.said.get("errorMessage")
+    code, text = event.fields.get("errorCode"), event.fields.get("errorMessage")
     if code is not None and not event.parts:
         memory.error = text if isinstance(text, str) else None
         yield "error", {"code": code} | ({"message": text} if text is not None else {})

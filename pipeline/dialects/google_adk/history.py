@@ -33,10 +33,10 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     builder.returns_by_call = False
     builder.scratch = Memory()
     for message in messages:
-        said = read(_event(message))
-        builder.at = max(builder.at, _at(said.said) or 0)
-        if not said.is_fragment:
-            apply(builder, said)
+        event = read(_event(message))
+        builder.at = max(builder.at, _at(event.fields) or 0)
+        if not event.is_fragment:
+            apply(builder, event)
     builder.last_at = max(builder.last_at, builder.at)
     return "complete" if builder.messages else None
 
@@ -55,8 +55,8 @@ def _event(message: Fields) -> Fields:
     return {"author": USER if message.get("role") == USER and not is_answer else "", "content": message}
 
 
-def _at(said: Fields) -> int | None:
-    stamp: Any = said.get("timestamp")
+def _at(fields: Fields) -> int | None:
+    stamp: Any = fields.get("timestamp")
     if not isinstance(stamp, int | float) or isinstance(stamp, bool) or not 0 < stamp < MAX_SECONDS * 1000:
         return None
     return int(stamp * 1000 if stamp < MAX_SECONDS else stamp)

@@ -35,11 +35,11 @@ class Memory:
     code: dict[str, str] = field(default_factory=dict)
     error: str | None = None
 
-    def is_new(self, event_id: str, *said: Any) -> bool:
+    def is_new(self, event_id: str, *content: Any) -> bool:
         """Return True if an event with this id has this content for the first time, or has no id."""
         if not event_id:
             return True
-        digest = hashlib.blake2b(json_text.dumps([event_id, *said]).encode(), digest_size=16).digest()
+        digest = hashlib.blake2b(json_text.dumps([event_id, *content]).encode(), digest_size=16).digest()
         if digest in self.seen:
             return False
         self.seen.add(digest)

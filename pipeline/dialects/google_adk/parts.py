@@ -133,8 +133,8 @@ def _call(part: Fields, fallback_id: str) -> Fields:
     return _with_rest(found, {**part, **call}, "functionCall")
 
 
-def _with_rest(fields: Fields, part: Fields, *said: str, signature: bool = True) -> Fields:
-    rest = {key: value for key, value in part.items() if key not in said and key != "thoughtSignature"}
+def _with_rest(fields: Fields, part: Fields, *used: str, signature: bool = True) -> Fields:
+    rest = {key: value for key, value in part.items() if key not in used and key != "thoughtSignature"}
     if rest:
         fields[META] = rest
     if signature and isinstance(part.get("thoughtSignature"), str):

@@ -70,13 +70,13 @@ def spend(builder: Builder, event: Event) -> None:
     if event.id:
         memory.counted.add(event.id)
     calls = ["functionCall" in part for part in event.parts.values()]
-    is_call = bool(calls) and all(calls) and event.said.get("partial") is None
-    told = (event.author, event.said.get("invocationId"), spent)
-    again = is_call and memory.spent.get(event.branch) == told
-    memory.spent[event.branch] = told
+    is_call = bool(calls) and all(calls) and event.fields.get("partial") is None
+    entry = (event.author, event.fields.get("invocationId"), spent)
+    again = is_call and memory.spent.get(event.branch) == entry
+    memory.spent[event.branch] = entry
     if again:
         return
-    is_blocked = not event.parts and "errorCode" in event.said  # a separate call of the model, without an answer
+    is_blocked = not event.parts and "errorCode" in event.fields  # a separate call of the model, without an answer
     newest = next((m for m in reversed(builder.messages) if m.kind == "response" and _is_of(m, event)), None)
     response = None if is_blocked else newest
     if response is None:
@@ -87,8 +87,8 @@ def spend(builder: Builder, event: Event) -> None:
 
 
 def _is_of(message: Message, event: Event) -> bool:
-    said = message.fields.get(META)
-    return message.closed and said is not None and all(said.get(key) == event.said.get(key) for key in AUTHOR_KEYS)
+    meta = message.fields.get(META)
+    return message.closed and meta is not None and all(meta.get(key) == event.fields.get(key) for key in AUTHOR_KEYS)
 
 
 def _response_parts(memory: Memory, event: Event, parts: dict[int, Fields]) -> list[Fields]:
@@ -102,8 +102,8 @@ def _response_parts(memory: Memory, event: Event, parts: dict[int, Fields]) -> l
 
 
 def _response_fields(builder: Builder, event: Event) -> Fields:
-    model, response_id = event.said.get("modelVersion"), event.said.get("interactionId")
-    reason = finish_reason(event.said)
+    model, response_id = event.fields.get("modelVersion"), event.fields.get("interactionId")
+    reason = finish_reason(event.fields)
     fields: Fields = {"agent_id": speaker(builder, event.author)}
     if isinstance(model, str):
         fields["model_name"] = model
@@ -117,7 +117,7 @@ def _response_fields(builder: Builder, event: Event) -> Fields:
 
 def _beside(event: Event) -> Fields:
     """Return the other fields of an Event; empty lists and objects are left out."""
-    rest = {key: value for key, value in event.said.items() if key not in READ_KEYS}
+    rest = {key: value for key, value in event.fields.items() if key not in READ_KEYS}
     return {key: value for key, value in rest.items() if value not in ([], {})}
 
 

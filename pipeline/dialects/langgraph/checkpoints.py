@@ -15,7 +15,7 @@ PARENTS: Final = ("parent_config", "parentConfig", "parent_checkpoint")
 FIRST: Final = ("input", "fork")  # sources of the first checkpoint that a run writes
 
 
-def told(stream: Stream, data: Any) -> None:
+def record(stream: Stream, data: Any) -> None:
     """Record a checkpoint.
 
     It is `{config, parent_config, metadata}` of LangGraph, of its platform `{checkpoint, parent_checkpoint, metadata}`,

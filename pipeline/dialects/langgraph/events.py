@@ -48,18 +48,18 @@ Mode = Callable[[Builder, Stream, StreamEvent], None]
 def read(builder: Builder, event: Fields) -> None:
     """Handle any event, whatever its form. After the end, only errors and unknown events are kept."""
     stream: Stream = builder.scratch["stream"]
-    told = stream_event(event)
-    if told.token is not None:
-        if told.token in stream.replays:
+    parsed = stream_event(event)
+    if parsed.token is not None:
+        if parsed.token in stream.replays:
             return
-        stream.replays.add(told.token)
-    mode = MODES.get(told.mode)
+        stream.replays.add(parsed.token)
+    mode = MODES.get(parsed.mode)
     if mode is None:
-        _beside(builder, stream, f"data-app-{told.mode.removeprefix(f'{V3}:')}", told.data)
+        _beside(builder, stream, f"data-app-{parsed.mode.removeprefix(f'{V3}:')}", parsed.data)
     elif not stream.over:
-        mode(builder, stream, told)
-    elif told.mode == "error":
-        _beside(builder, stream, "error", told.data)
+        mode(builder, stream, parsed)
+    elif parsed.mode == "error":
+        _beside(builder, stream, "error", parsed.data)
 
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:
@@ -115,7 +115,7 @@ def _chunk(event: Any) -> Chunk | None:
 def finish(builder: Builder, end: str) -> None:
     """Set the end before the turn is built. A stream with the root's start but without its end has broken off."""
     stream: Stream = builder.scratch["stream"]
-    builder.history = request.told(builder, stream)
+    builder.history = request.history(builder, stream)
     if end == "complete" and builder.ended is None and stream.begun:
         write(builder, stream, "disconnected")
         builder.end_turn("disconnected")
@@ -123,14 +123,14 @@ def finish(builder: Builder, end: str) -> None:
         write(builder, stream, end)
 
 
-def _nothing(builder: Builder, stream: Stream, told: StreamEvent) -> None:
+def _nothing(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     """Ignore the event: it is for display, or for others."""
 
 
-def _values(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    if told.namespace:
+def _values(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    if event.namespace:
         return
-    state = told.data
+    state = event.data
     if isinstance(state, dict):
         _interrupts(builder, stream, state.get("__interrupt__"))
         rest = {key: value for key, value in state.items() if key not in ("messages", "__interrupt__")}
@@ -141,16 +141,16 @@ def _values(builder: Builder, stream: Stream, told: StreamEvent) -> None:
         stream.set(state, builder.at)
 
 
-def _updates(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    if not isinstance(told.data, dict):
-        raise TypeError(f"an update is an object, got {told.data!r:.80}")
-    for node, wrote in told.data.items():
+def _updates(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    if not isinstance(event.data, dict):
+        raise TypeError(f"an update is an object, got {event.data!r:.80}")
+    for node, wrote in event.data.items():
         if node == "__interrupt__":
-            if not told.namespace:
+            if not event.namespace:
                 _interrupts(builder, stream, wrote)
         elif node != "__metadata__":
             for update in wrote if isinstance(wrote, list) else [wrote]:
-                _wrote(builder, stream, told.namespace, node, update)
+                _wrote(builder, stream, event.namespace, node, update)
 
 
 def _wrote(builder: Builder, stream: Stream, namespace: tuple[str, ...], node: str, update: Any) -> None:
@@ -173,9 +173,9 @@ def _wrote(builder: Builder, stream: Stream, namespace: tuple[str, ...], node: s
         _beside(builder, stream, "custom:langgraph.update", {"node": node, "update": rest})
 
 
-def _messages(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    raw, metadata = told.data if isinstance(told.data, list) and len(told.data) == 2 else (told.data, {})
-    _hear(builder, stream, told.namespace, raw, metadata if isinstance(metadata, dict) else {})
+def _messages(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    raw, metadata = event.data if isinstance(event.data, list) and len(event.data) == 2 else (event.data, {})
+    _hear(builder, stream, event.namespace, raw, metadata if isinstance(metadata, dict) else {})
 
 
 def _hear(builder: Builder, stream: Stream, namespace: tuple[str, ...], raw: Any, metadata: Fields) -> None:
@@ -193,30 +193,30 @@ def _hear(builder: Builder, stream: Stream, namespace: tuple[str, ...], raw: Any
 
 
 def _partial(*, whole: bool) -> Mode:
-    def snapshots(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-        for message in filter(None, map(message_of, told.data)):
+    def snapshots(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+        for message in filter(None, map(message_of, event.data)):
             known = stream.known.get(str(message.get("id")), {})
             final = whole or message["type"] != "ai"
-            stream.snapshot(message, told.namespace, known, builder.at, whole=final)
+            stream.snapshot(message, event.namespace, known, builder.at, whole=final)
 
     return snapshots
 
 
-def _metadata(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    for message_id, known in told.data.items():
+def _metadata(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    for message_id, known in event.data.items():
         metadata = known.get("metadata") if isinstance(known, dict) else None
         stream.known[message_id] = metadata if isinstance(metadata, dict) else {}
 
 
-def _custom(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    said = told.data
-    kind = said.get("type", said.get("name")) if isinstance(said, dict) else None
+def _custom(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    data = event.data
+    kind = data.get("type", data.get("name")) if isinstance(data, dict) else None
     if not isinstance(kind, str) or not kind.startswith("data-sys-"):
-        _beside(builder, stream, "custom:langgraph.custom", said)
+        _beside(builder, stream, "custom:langgraph.custom", data)
         if kind == FEEDBACK:
-            builder.telemetry.append((builder.at, FEEDBACK, said.get("data", said.get("value"))))
+            builder.telemetry.append((builder.at, FEEDBACK, data.get("data", data.get("value"))))
         return
-    value = said.get("data", said.get("value"))
+    value = data.get("data", data.get("value"))
     spoken = [entry for entry in (*stream.heard, *stream.state) if entry.message.get("type") == "ai" and not entry.old]
     if kind == "data-sys-usage" and isinstance(value, dict) and spoken:
         spoken[-1].usage = value  # used if its message has no tokens
@@ -224,29 +224,29 @@ def _custom(builder: Builder, stream: Stream, told: StreamEvent) -> None:
         builder.telemetry.append((builder.at, kind, value))
 
 
-def _error(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    said = told.data if isinstance(told.data, dict) else {"message": told.data}
-    _beside(builder, stream, "error", said)
-    text = said.get("message")
+def _error(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    error = event.data if isinstance(event.data, dict) else {"message": event.data}
+    _beside(builder, stream, "error", error)
+    text = error.get("message")
     builder.error_text = text if isinstance(text, str) else None
     builder.ended, stream.over = "error", True
 
 
-def _end(builder: Builder, stream: Stream, told: StreamEvent) -> None:
+def _end(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     builder.ended, stream.over = "complete", True
 
 
-def _events(builder: Builder, stream: Stream, told: StreamEvent) -> None:
+def _events(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     """Handle `astream_events`: the root has no parents, its nodes one; in version 1, the root is the first to start."""
-    event = told.data
-    kind, data, parents = event["event"], event["data"], event.get("parent_ids") or []
-    metadata = event.get("metadata") if isinstance(event.get("metadata"), dict) else {}
+    raw = event.data
+    kind, data, parents = raw["event"], raw["data"], raw.get("parent_ids") or []
+    metadata = raw.get("metadata") if isinstance(raw.get("metadata"), dict) else {}
     task = metadata.get("langgraph_checkpoint_ns")
     namespace = tuple(task.split("|")[:-1]) if isinstance(task, str) else ()
     if kind == "on_chain_start" and not parents and not stream.begun:
-        stream.begun, stream.root = True, event.get("run_id")
+        stream.begun, stream.root = True, raw.get("run_id")
         checkpoints.began(stream, metadata)
-    is_root = not parents and (not stream.begun or event.get("run_id") == stream.root)
+    is_root = not parents and (not stream.begun or raw.get("run_id") == stream.root)
     if kind == "on_chat_model_stream":
         _hear(builder, stream, namespace, data["chunk"], metadata)
     elif kind == "on_chat_model_end":
@@ -258,59 +258,59 @@ def _events(builder: Builder, stream: Stream, told: StreamEvent) -> None:
             stream.set(messages, builder.at)
     elif kind == "on_chain_stream" and is_root and isinstance(data.get("chunk"), dict):
         _updates(builder, stream, StreamEvent("updates", (), data["chunk"]))
-    elif kind == "on_chain_end" and len(parents) == 1 and metadata.get("langgraph_node") == event.get("name"):
-        _updates(builder, stream, StreamEvent("updates", (), {event["name"]: data.get("output")}))
+    elif kind == "on_chain_end" and len(parents) == 1 and metadata.get("langgraph_node") == raw.get("name"):
+        _updates(builder, stream, StreamEvent("updates", (), {raw["name"]: data.get("output")}))
     elif kind == "on_chain_end" and is_root:
-        if isinstance(data.get("output"), dict) and (stream.based or not stream.told):
+        if isinstance(data.get("output"), dict) and (stream.based or not stream.updated):
             _values(builder, stream, StreamEvent("values", (), data["output"]))
         builder.ended, stream.over = "complete", True
     elif kind == "on_custom_event":
-        name = str(event.get("name"))
-        said = {"type": name, "data": data} if name.startswith("data-sys-") or name == FEEDBACK else data
-        _custom(builder, stream, StreamEvent("custom", (), said))
+        name = str(raw.get("name"))
+        custom = {"type": name, "data": data} if name.startswith("data-sys-") or name == FEEDBACK else data
+        _custom(builder, stream, StreamEvent("custom", (), custom))
 
 
-def _checkpoint(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    if not told.namespace:
-        checkpoints.told(stream, told.data)
+def _checkpoint(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    if not event.namespace:
+        checkpoints.record(stream, event.data)
 
 
-def _debug(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    if not told.namespace and isinstance(told.data, dict) and told.data.get("type") == "checkpoint":
-        checkpoints.told(stream, told.data.get("payload"))
+def _debug(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    if not event.namespace and isinstance(event.data, dict) and event.data.get("type") == "checkpoint":
+        checkpoints.record(stream, event.data.get("payload"))
 
 
-def _lifecycle(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    kind = told.data["event"]
-    if told.namespace:
+def _lifecycle(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    kind = event.data["event"]
+    if event.namespace:
         return
     if kind in ("started", "running"):
         stream.begun = True
     elif kind == "failed":
-        _error(builder, stream, told._replace(data={"message": told.data.get("error")}))
+        _error(builder, stream, event._replace(data={"message": event.data.get("error")}))
     elif kind in ("completed", "interrupted"):
         builder.ended, stream.over = "complete", True
 
 
-def _v3_tools(builder: Builder, stream: Stream, told: StreamEvent) -> None:
+def _v3_tools(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     """Add a result; the state contains it, too, if it is streamed."""
-    if told.data["event"] == "tool-finished":
-        message = message_of(told.data.get("output"))
+    if event.data["event"] == "tool-finished":
+        message = message_of(event.data.get("output"))
         if message is not None and message["type"] == "tool":
-            stream.snapshot(message, told.namespace, {}, builder.at, whole=True)
+            stream.snapshot(message, event.namespace, {}, builder.at, whole=True)
 
 
-def _v3_messages(builder: Builder, stream: Stream, told: StreamEvent) -> None:
+def _v3_messages(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     """Apply an event of a message; of a model that doesn't stream, add the whole message."""
-    data = told.data
+    data = event.data
     if isinstance(data, list) and data and "event" not in data[0] and message_of(data[0]) is not None:
-        _messages(builder, stream, told)
+        _messages(builder, stream, event)
     else:
-        message_event(stream, told.namespace, data, builder.at)
+        message_event(stream, event.namespace, data, builder.at)
 
 
-def _requested(builder: Builder, stream: Stream, told: StreamEvent) -> None:
-    _beside(builder, stream, "custom:langgraph.interrupt", told.data)
+def _requested(builder: Builder, stream: Stream, event: StreamEvent) -> None:
+    _beside(builder, stream, "custom:langgraph.interrupt", event.data)
 
 
 def _interrupts(builder: Builder, stream: Stream, interrupts: Any) -> None:

@@ -32,11 +32,11 @@ def messages(document: Fields) -> list[Fields]:
 
 
 def _turn(turn: Fields) -> Iterator[Fields]:
-    for kind, said in spoken(turn):
+    for kind, message in spoken(turn):
         if kind == "asked":
-            yield from _request(said.get("parts", ()))
+            yield from _request(message.get("parts", ()))
         else:
-            yield _response(said)
+            yield _response(message)
 
 
 def _request(parts: Any) -> Iterator[Fields]:
@@ -45,7 +45,7 @@ def _request(parts: Any) -> Iterator[Fields]:
         if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
             yield _tool(part)
         elif kind in ("user-prompt", "retry-prompt", "text"):
-            yield {"type": "human", "content": _said(part.get("content", "")), **meta}
+            yield {"type": "human", "content": _content(part.get("content", "")), **meta}
 
 
 def _tool(part: Fields) -> Fields:
@@ -64,9 +64,9 @@ def _tool(part: Fields) -> Fields:
     return {**message, **_kept(part)}
 
 
-def _kept(said: Fields) -> Fields:
+def _kept(fields: Fields) -> Fields:
     """Return id and name of a message; unknown fields stay in the thread."""
-    return {key: value for key, value in said.get(META, {}).items() if key != "fields"}
+    return {key: value for key, value in fields.get(META, {}).items() if key != "fields"}
 
 
 def _response(response: Fields) -> Fields:
@@ -84,15 +84,15 @@ def _response(response: Fields) -> Fields:
         else:
             content += _block(parts, place, part)
     plain = all(block == {"type": "text", "text": block.get("text")} for block in content) and len(content) < 2
-    told = {"model_name": response.get("model_name"), "model_provider": response.get("provider_name")}
-    told["id"] = response.get("provider_response_id")
+    metadata = {"model_name": response.get("model_name"), "model_provider": response.get("provider_name")}
+    metadata["id"] = response.get("provider_response_id")
     reason = response.get("finish_reason")
-    told["finish_reason"] = REASONS.get(str(reason), reason)
+    metadata["finish_reason"] = REASONS.get(str(reason), reason)
     return {
         "type": "ai",
         "content": "".join(block["text"] for block in content) if plain else content,
         "additional_kwargs": extra,
-        "response_metadata": {key: value for key, value in told.items() if value is not None},
+        "response_metadata": {key: value for key, value in metadata.items() if value is not None},
         "tool_calls": calls,
         "invalid_tool_calls": broken,
         **_usage(response.get("usage")),
@@ -109,9 +109,9 @@ def _usage(usage: Any) -> Fields:
     read = {"cache_read": usage.get("cache_read_tokens"), "cache_creation": usage.get("cache_write_tokens")}
     thought = {"reasoning": usage.get("thinking_tokens")}
     for name, details in (("input_token_details", read), ("output_token_details", thought)):
-        told = usage.get(name) or {key: value for key, value in details.items() if value is not None}
-        if told:
-            found[name] = told
+        tokens = usage.get(name) or {key: value for key, value in details.items() if value is not None}
+        if tokens:
+            found[name] = tokens
     return {"usage_metadata": found}
 
 
@@ -145,17 +145,17 @@ def _block(parts: Any, place: int, part: Fields) -> list[Fields]:
     """Return a part of a response, other than a call of a tool, as content blocks."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
-        said: Fields = {"type": "text", "text": part.get("content") or ""}
-        return [{**said, "annotations": meta["annotations"]} if "annotations" in meta else said]
+        block: Fields = {"type": "text", "text": part.get("content") or ""}
+        return [{**block, "annotations": meta["annotations"]} if "annotations" in meta else block]
     if kind == "thinking":
         return _thought(parts, place, part)
     if kind == "builtin-tool-call":
-        told = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "args": part.get("args") or {}}
-        return [{"type": "server_tool_call", **told}]
+        call = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "args": part.get("args") or {}}
+        return [{"type": "server_tool_call", **call}]
     if kind == "builtin-tool-return":
         status = "error" if part.get("outcome", "success") != "success" else "success"
-        told = {"tool_call_id": part.get("tool_call_id"), "status": status, "output": part.get("content")}
-        return [{"type": "server_tool_result", **told}]
+        result = {"tool_call_id": part.get("tool_call_id"), "status": status, "output": part.get("content")}
+        return [{"type": "server_tool_result", **result}]
     if kind == "file":
         return _file(part.get("content"))
     return [part["block"]] if kind == "custom:langchain" and isinstance(part.get("block"), dict) else []
@@ -196,7 +196,7 @@ def _file(held: Any) -> list[Fields]:
     return [{**block, "url": held["url"]}] if isinstance(held.get("url"), str) else []
 
 
-def _said(content: Any) -> Any:
+def _content(content: Any) -> Any:
     if not isinstance(content, list):
         return _text(content)
     found: list[Fields] = []

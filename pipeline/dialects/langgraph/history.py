@@ -32,7 +32,7 @@ def _place(message: Fields) -> MessagePlace:
 
 def fill(builder: Builder, messages: Messages) -> str | None:
     """Fill the builder with the state of a finished run."""
-    stream = Stream(told=True, valued=True)
+    stream = Stream(updated=True, valued=True)
     stream.state = [Entry(message, builder.at, builder.at, whole=True) for message in messages]
     write(builder, stream, "complete")
     return "complete" if builder.messages else None

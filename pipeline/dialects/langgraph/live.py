@@ -13,8 +13,8 @@ from topics.json_text import Fields
 
 def recognises(event: Any) -> bool:
     """Return whether an event is of this wire, by its mode, or by its messages if it has none: events have no type."""
-    told = _heard(event)
-    match told:
+    parsed = _heard(event)
+    match parsed:
         case None:
             return False
         case StreamEvent(mode="error", data=data):
@@ -25,7 +25,7 @@ def recognises(event: Any) -> bool:
             return any(isinstance(wrote, dict) and _has_messages(wrote) for wrote in nodes.values())
         case StreamEvent(mode="values", data=dict(state)) if state is event:
             return _has_messages(state)
-    return told.mode in MODES or told.mode.startswith(f"{V3}:")
+    return parsed.mode in MODES or parsed.mode.startswith(f"{V3}:")
 
 
 def _has_messages(state: Fields) -> bool:
@@ -35,10 +35,10 @@ def _has_messages(state: Fields) -> bool:
 
 def shows(event: Any) -> Sequence[Shown]:
     """Return text and thoughts of chunks, and the calls of tools; not those of agents inside tools."""
-    told = _heard(event)
-    if told is None or (told.namespace and told.namespace[0].startswith(OF_TOOLS)):
+    parsed = _heard(event)
+    if parsed is None or (parsed.namespace and parsed.namespace[0].startswith(OF_TOOLS)):
         return ()
-    match told:
+    match parsed:
         case StreamEvent(mode="messages", data=[dict() as raw, dict()]):
             return _of_chunk(raw)
         case StreamEvent(mode="events", data={"event": "on_chat_model_stream", "data": {"chunk": dict() as raw}}):
@@ -84,7 +84,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     match _heard(event):
         case StreamEvent(mode="end", namespace=()):
             return "complete"
-        case StreamEvent(mode="events", data={"event": "on_chain_end"} as said) if not said.get("parent_ids"):
+        case StreamEvent(mode="events", data={"event": "on_chain_end"} as data) if not data.get("parent_ids"):
             return "complete"
         case StreamEvent(mode="v3:lifecycle", namespace=(), data={"event": "completed" | "interrupted"}):
             return "complete"

@@ -82,9 +82,9 @@ def _by_id(message: Fields) -> dict[str, list[Fields]]:
 
 def _calls(message: Fields) -> Iterator[Fields]:
     """Yield calls, also those whose arguments are not JSON."""
-    told = [call for key in ("tool_calls", "invalid_tool_calls") for call in _objects(message.get(key))]
-    told = told or _objects(message.get("tool_call_chunks"))
-    for call in told or [block for block in _objects(message.get("content")) if str(block.get("type")) in STANDING]:
+    calls = [call for key in ("tool_calls", "invalid_tool_calls") for call in _objects(message.get(key))]
+    calls = calls or _objects(message.get("tool_call_chunks"))
+    for call in calls or [block for block in _objects(message.get("content")) if str(block.get("type")) in STANDING]:
         name, call_id = call.get("name"), call.get("call_id", call.get("id"))
         if call.get("type") == "invalid_tool_call" and not name and not call_id:
             continue  # LangChain.js: the input of a provider's own tool, which is also a block of the content
@@ -117,8 +117,8 @@ def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
     if kind in ("text", "output_text", "text-plain"):
         text = block.get("text")
         cited = block.get("annotations") or block.get("citations")
-        said = {"part_kind": "text", "content": text if isinstance(text, str) else ""}
-        return [{**said, META: {"annotations": cited}} if cited else said]
+        part = {"part_kind": "text", "content": text if isinstance(text, str) else ""}
+        return [{**part, META: {"annotations": cited}} if cited else part]
     if kind in ("thinking", "reasoning"):
         return _thoughts(block)
     if kind == "image_generation_call":
@@ -135,20 +135,20 @@ def _thoughts(block: Fields) -> list[Fields]:
     """Return each text of a summary as a thought; the signature or encrypted content goes with the first."""
     extras = block["extras"] if isinstance(block.get("extras"), dict) else {}
     summary = [entry.get("text", "") for entry in _objects(block.get("summary"))]
-    told_in = next((block[key] for key in ("thinking", "reasoning") if block.get(key)), "")
-    if isinstance(told_in, list):  # Mistral
-        told_in = "".join(text for piece in _objects(told_in) if isinstance(text := piece.get("text"), str))
-    texts = summary or [told_in if isinstance(told_in, str) else ""]
+    thought = next((block[key] for key in ("thinking", "reasoning") if block.get(key)), "")
+    if isinstance(thought, list):  # Mistral
+        thought = "".join(text for piece in _objects(thought) if isinstance(text := piece.get("text"), str))
+    texts = summary or [thought if isinstance(thought, str) else ""]
     kept = (block.get(key, extras.get(key)) for key in ("signature", "encrypted_content"))
     signature = next((value for value in kept if isinstance(value, str)), None)
-    told: Fields = {"as": block["type"], "group": len(texts) if summary else None}
+    meta: Fields = {"as": block["type"], "group": len(texts) if summary else None}
     parts: list[Fields] = [{"part_kind": "thinking", "content": text} for text in texts]
     if signature is not None:
         parts[0]["signature"] = signature
-        told["sealed"] = "encrypted_content" if "encrypted_content" in {*block, *extras} else "signature"
+        meta["sealed"] = "encrypted_content" if "encrypted_content" in {*block, *extras} else "signature"
     if isinstance(block.get("id"), str):
         parts[0]["thinking_id"] = block["id"]
-    parts[0][META] = {key: value for key, value in told.items() if value is not None}
+    parts[0][META] = {key: value for key, value in meta.items() if value is not None}
     return parts if any(texts) or signature is not None else []
 
 

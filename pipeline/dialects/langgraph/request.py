@@ -29,12 +29,12 @@ def begin(builder: Builder) -> None:
 
 def repeated(body: Any) -> History:
     """Return the conversation that a request repeats, and the checkpoint from which the graph continues."""
-    said = body if isinstance(body, dict) else {}
-    named = (identity(said.get("checkpoint")), identity(said.get("config")), identity(said))
+    fields = body if isinstance(body, dict) else {}
+    named = (identity(fields.get("checkpoint")), identity(fields.get("config")), identity(fields))
     return History(_messages(body), checkpoint=next(filter(None, named), None))
 
 
-def told(builder: Builder, stream: Stream) -> History | None:
+def history(builder: Builder, stream: Stream) -> History | None:
     """Return the same from the stream: from the state before the run, and the ids of its checkpoints."""
     base = [] if builder.lossy else stream.base
     if not base and not stream.checkpoints and stream.checkpoint is None:
@@ -52,8 +52,8 @@ def _messages(body: Any) -> list[Fields]:
     given = body.get("input", body) if isinstance(body, dict) else body
     given = given.get("messages") if isinstance(given, dict) else given
     given = [given] if isinstance(given, dict | str) else given
-    said = [
+    raws = [
         {"role": "user", "content": raw} if isinstance(raw, str) else raw
         for raw in (given if isinstance(given, list) else ())
     ]
-    return [message for message in map(message_of, said) if message is not None]
+    return [message for message in map(message_of, raws) if message is not None]

@@ -28,8 +28,8 @@ class Entry:
     """A message: whole, or the sum of its chunks so far. Times in epoch ms.
 
     `rank`: step and place of the task that wrote it, if several ran at once. `old`: of an earlier run. `confirmed`: it
-    is in the state. `told`: it was streamed before it was written. `broken`: its task began another message before this
-    one ended.
+    is in the state. `streamed`: it was streamed before it was written. `broken`: its task began another message before
+    this one ended.
     """
 
     message: Fields
@@ -43,7 +43,7 @@ class Entry:
     rank: tuple[int, int] | None = None
     old: bool = False
     confirmed: bool = False
-    told: bool = True
+    streamed: bool = True
     broken: bool = False
     usage: Fields | None = None
 
@@ -79,9 +79,9 @@ class Entry:
 
     def is_over(self) -> bool:
         """Return True if its last chunk came."""
-        told = self.message.get("response_metadata")
+        metadata = self.message.get("response_metadata")
         reasons = ("finish_reason", "stop_reason", "status")
-        ended = isinstance(told, dict) and any(told.get(reason) for reason in reasons)
+        ended = isinstance(metadata, dict) and any(metadata.get(reason) for reason in reasons)
         return self.whole or ended or self.message.get("chunk_position") == "last"
 
 
@@ -89,13 +89,13 @@ class Entry:
 class Stream:
     """One run so far.
 
-    `told`: updates or states came. `valued`: the newest of these was a whole state. `begun`: the root's start came, in
-    a form that also has its end; `root`: its run id, if it has one. `base`: the messages of the state before the run.
-    `checkpoint`: the one at which the run began; `checkpoints`: those it wrote.
+    `updated`: updates or states came. `valued`: the newest of these was a whole state. `begun`: the root's start came,
+    in a form that also has its end; `root`: its run id, if it has one. `base`: the messages of the state before the
+    run. `checkpoint`: the one at which the run began; `checkpoints`: those it wrote.
     """
 
     state: list[Entry] = field(default_factory=list)
-    told: bool = False
+    updated: bool = False
     based: bool = False
     valued: bool = False
     begun: bool = False
@@ -104,7 +104,7 @@ class Stream:
     heard: list[Entry] = field(default_factory=list)
     open: dict[str, Entry] = field(default_factory=dict)  # by task, and by id
     known: dict[str, Fields] = field(default_factory=dict)  # metadata by message id (messages/metadata)
-    replays: set[Any] = field(default_factory=set)  # tokens of events that have one (`Heard.token`)
+    replays: set[Any] = field(default_factory=set)  # tokens of events that have one (`StreamEvent.token`)
     beside: list[Message] = field(default_factory=list)
     rest: Fields = field(default_factory=dict)  # other keys of the state
     base: list[Fields] = field(default_factory=list)
@@ -119,10 +119,10 @@ class Stream:
         if entry is None or entry.whole or entry.is_other(message_id):
             if entry is not None and not entry.is_over():
                 entry.broken = True
-            told = {
+            fields = {
                 key: value for key, value in chunk.items() if key not in ("tool_calls", "invalid_tool_calls", "chunk")
             }
-            entry = Entry(told, at, at, namespace, rank=_rank(metadata))
+            entry = Entry(fields, at, at, namespace, rank=_rank(metadata))
             self.heard.append(entry)
         else:
             entry.add({key: value for key, value in chunk.items() if key not in ("tool_calls", "invalid_tool_calls")})
@@ -138,12 +138,12 @@ class Stream:
         """Set a message to its content so far, or to the whole."""
         message_id = message.get("id")
         entry = self.open.get(message_id) if isinstance(message_id, str) else None
-        said = {key: value for key, value in message.items() if key != "tool_call_chunks"}
+        fields = {key: value for key, value in message.items() if key != "tool_call_chunks"}
         if entry is None or entry.whole:
-            entry = Entry(said, at, at, namespace, rank=_rank(metadata), first_at=at)
+            entry = Entry(fields, at, at, namespace, rank=_rank(metadata), first_at=at)
             self.heard.append(entry)
         entry.texts.clear()
-        entry.message, entry.last_at, entry.whole = _keeping_usage(said, entry.message), at, whole
+        entry.message, entry.last_at, entry.whole = _keeping_usage(fields, entry.message), at, whole
         if isinstance(message_id, str):
             self.open[message_id] = entry
             entry.ids.add(message_id)
@@ -165,7 +165,7 @@ class Stream:
                 behind = next((entry for entry in later if entry is not None), None)
                 place = self.state.index(behind) if behind is not None else len(self.state)
                 self.state.insert(place, self._confirmed(message, at))
-        self.told, self.valued = True, False
+        self.updated, self.valued = True, False
 
     def set(self, raws: Iterable[Any], at: int) -> None:
         """Set the whole state.
@@ -173,7 +173,7 @@ class Stream:
         The first one is from before the run: all its messages are old, except that the user's last ones are new.
         """
         messages = [message for message in map(message_of, raws) if message is not None]
-        first = not self.based and not self.told and not any(entry.namespace == () for entry in self.heard)
+        first = not self.based and not self.updated and not any(entry.namespace == () for entry in self.heard)
         if first:
             self.base = messages
         before = list(self.state)
@@ -188,7 +188,7 @@ class Stream:
                 found.message = _keeping_usage(message, found.message)
             self.state.append(found)
         self.based = True
-        self.told = self.told or not first
+        self.updated = self.updated or not first
         self.valued = not first
 
     def _find(self, message: Fields) -> Entry | None:
@@ -201,7 +201,7 @@ class Stream:
         entry = Entry(message, at, at, whole=True, confirmed=True)
         if heard is None:
             spoken = any(other.message.get("type") == "ai" for other in self.heard)
-            entry.told = not isinstance(message_id, str) or spoken
+            entry.streamed = not isinstance(message_id, str) or spoken
             return entry
         heard.confirmed = heard.whole = True
         entry.at, entry.last_at, entry.first_at, entry.rank = heard.at, heard.last_at, heard.first_at, heard.rank

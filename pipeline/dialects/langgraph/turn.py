@@ -39,9 +39,9 @@ KNOWN: Final = frozenset(  # fields of LangChain's messages; `chunk` is our own
 def write(builder: Builder, stream: Stream, end: str) -> None:
     """Append the run's messages to the builder's turn: those of the state, if one came, else the streamed ones."""
     complete = end == "complete"
-    if complete and stream.based and not stream.told and not stream.heard:
+    if complete and stream.based and not stream.updated and not stream.heard:
         _take_for_new(stream)
-    if stream.told:
+    if stream.updated:
         new = [entry for entry in stream.state if not entry.old]
         chosen = [(entry, True) for entry in (new if stream.valued else _in_order(new))]
         chosen += [] if complete else [(entry, False) for entry in stream.heard if _unsettled(entry)]
@@ -53,7 +53,7 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
     for entry, whole in chosen:
         message, kind = entry.settle(), entry.message.get("type")
         if kind == "ai" and not (complete and not whole):
-            _respond(builder, entry, message, whole=whole, billed=entry.told or stream.valued or not stream.heard)
+            _respond(builder, entry, message, whole=whole, billed=entry.streamed or stream.valued or not stream.heard)
         elif kind == "tool" and whole:
             _answer(builder, entry, message)
         elif kind == "human" and whole and builder.last_response() is None:
@@ -77,7 +77,7 @@ def _take_for_new(stream: Stream) -> None:
     """
     asked = [n for n, entry in enumerate(stream.state) if entry.message.get("type") == "human"]
     for entry in stream.state[asked[-1] + 1 if asked else 0 :]:
-        entry.old, stream.told, stream.valued = False, True, True
+        entry.old, stream.updated, stream.valued = False, True, True
 
 
 def _asked(stream: Stream) -> list[Entry]:
@@ -129,13 +129,13 @@ def _respond(builder: Builder, entry: Entry, message: Fields, *, whole: bool, bi
 
 def response_fields(message: Fields) -> Fields:
     """Return tokens, model and stop reason."""
-    told = message.get("response_metadata")
-    told = told if isinstance(told, dict) else {}
-    reason = next((told[key] for key in ("finish_reason", "stop_reason", "status") if told.get(key)), None)
+    metadata = message.get("response_metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    reason = next((metadata[key] for key in ("finish_reason", "stop_reason", "status") if metadata.get(key)), None)
     fields = {
-        "model_name": told.get("model_name", told.get("model")),
-        "provider_name": told.get("model_provider"),
-        "provider_response_id": told.get("id"),
+        "model_name": metadata.get("model_name", metadata.get("model")),
+        "provider_name": metadata.get("model_provider"),
+        "provider_response_id": metadata.get("id"),
         "finish_reason": REASONS.get(str(reason).lower()),
     }
     fields = {key: value for key, value in fields.items() if isinstance(value, str)}
@@ -215,12 +215,12 @@ def _beside(message: Fields) -> Fields:
 
 def _sources(parts: list[Part]) -> Iterator[Fields]:
     """Yield citations of texts that have an address, each once."""
-    told: set[str] = set()
+    urls: set[str] = set()
     for part in parts:
         for cited in _objects((part.fields.get(META) or {}).get("annotations")):
             url = cited.get("url")
-            if isinstance(url, str) and url not in told:
-                told.add(url)
+            if isinstance(url, str) and url not in urls:
+                urls.add(url)
                 title = {"title": cited["title"]} if isinstance(cited.get("title"), str) else {}
                 yield {"url": url, **title}
 
@@ -230,7 +230,7 @@ def _children(stream: Stream) -> Iterator[Message]:
     ids = {entry.message.get("id") for entry in stream.state}
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for entry in stream.heard:
-        if entry.namespace and stream.told and entry.whole and not entry.ids & ids:
+        if entry.namespace and stream.updated and entry.whole and not entry.ids & ids:
             groups.setdefault(entry.namespace, []).append(entry)
     for namespace, entries in groups.items():
         names = (entry.message.get("name") for entry in entries if entry.message.get("type") == "ai")

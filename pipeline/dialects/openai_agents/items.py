@@ -60,9 +60,9 @@ def sources(item: Fields) -> list[tuple[str, Fields]]:
     return found
 
 
-def with_rest(fields: Fields, source: Fields, *said: str) -> Fields:
+def with_rest(fields: Fields, source: Fields, *used: str) -> Fields:
     """Return the fields, and the other fields of the source under META."""
-    rest = {key: value for key, value in source.items() if key not in said and value is not None and value != []}
+    rest = {key: value for key, value in source.items() if key not in used and value is not None and value != []}
     if rest.get("id") == FAKE_ID:
         del rest["id"]
     return {**fields, META: rest} if rest else fields
@@ -100,8 +100,8 @@ def _reasoning(item: Fields) -> list[Fields]:
         for fields in found:
             fields["thinking_id"] = identity
     rest = {"raw_content": raw} if summary and raw else {}
-    said = ("id", "type", "summary", "content", "encrypted_content")
-    found[0] = with_rest(found[0], {**item, **rest}, *said)
+    used = ("id", "type", "summary", "content", "encrypted_content")
+    found[0] = with_rest(found[0], {**item, **rest}, *used)
     return found
 
 
@@ -144,21 +144,21 @@ def _tool_search(item: Fields) -> list[Fields]:
     return [_call(item, "tool_search", _object(item.get("arguments")), "arguments")]
 
 
-def _call(item: Fields, name: str, args: Any, *said: str, kind: str = "tool-call") -> Fields:
+def _call(item: Fields, name: str, args: Any, *used: str, kind: str = "tool-call") -> Fields:
     call_id = item.get("call_id") or item.get("id")
     if not isinstance(call_id, str):
         raise TypeError("a call has an id")
     fields = {"part_kind": kind, "tool_name": name, "tool_call_id": call_id, "args": args}
-    return with_rest(fields, item, "call_id", "type", *said)
+    return with_rest(fields, item, "call_id", "type", *used)
 
 
 def _hosted(item: Fields) -> list[Fields]:
     name, keys = HOSTED[item["type"]]
     args = {key: item[key] for key in keys or () if item.get(key) is not None}
-    args, said = (_object(item.get("action")), ("action",)) if keys is None else (args, keys)
+    args, used = (_object(item.get("action")), ("action",)) if keys is None else (args, keys)
     call_id = item["id"] + ""
     fields = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": call_id, "args": args}
-    apart = {*said, "id", "type", "status", "result"}
+    apart = {*used, "id", "type", "status", "result"}
     result = {key: value for key, value in item.items() if key not in apart and value is not None}
     found = [fields, _return(name, call_id, result, item)]
     image = item.get("result")

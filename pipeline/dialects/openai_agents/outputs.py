@@ -18,31 +18,31 @@ NAMES: Final = {
 }
 
 
-def is_output(item: Fields, told: Fields) -> bool:
-    """Return True if a run item answers a call: `told` is its raw item."""
-    if told["type"] == SEARCH:  # the server's search is not a call either
-        return told.get("execution") == "client"
-    return item.get("type") in OUTPUT_ITEMS or told["type"] in NAMES
+def is_output(item: Fields, raw: Fields) -> bool:
+    """Return True if a run item answers a call: `raw` is its raw item."""
+    if raw["type"] == SEARCH:  # the server's search is not a call either
+        return raw.get("execution") == "client"
+    return item.get("type") in OUTPUT_ITEMS or raw["type"] in NAMES
 
 
-def answer_of(item: Fields, told: Fields) -> Fields:
+def answer_of(item: Fields, raw: Fields) -> Fields:
     """Return a run item as tool-return, with the model's view (`output`), not the tool's own value."""
-    fields = tool_return(told)
+    fields = tool_return(raw)
     name = item.get("tool_name")
     return {**fields, "tool_name": name} if isinstance(name, str) and not fields["tool_name"] else fields
 
 
-def tool_return(told: Fields) -> Fields:
+def tool_return(item: Fields) -> Fields:
     """Return an output item as tool-return. Raises KeyError or TypeError without a call's id."""
-    call_id: Any = told.get("call_id") or told["id"]
+    call_id: Any = item.get("call_id") or item["id"]
     fields: Fields = {
         "part_kind": "tool-return",
-        "tool_name": NAMES.get(told["type"], ""),
+        "tool_name": NAMES.get(item["type"], ""),
         "tool_call_id": call_id + "",
-        "status": "error" if told.get("status") == "failed" else "success",
-        "content": told.get("tools") if told["type"] == SEARCH else told.get("output"),
+        "status": "error" if item.get("status") == "failed" else "success",
+        "content": item.get("tools") if item["type"] == SEARCH else item.get("output"),
     }
-    found = with_rest(fields, told, "call_id", "output", "status")
+    found = with_rest(fields, item, "call_id", "output", "status")
     if found.get(META) == {"type": "function_call_output"}:
         del found[META]
     return found

@@ -23,23 +23,23 @@ REASONS: Final = {"max_output_tokens": "length", "content_filter": "content_filt
 def raw(builder: Builder, event: Fields) -> None:
     """Handle one event of the Responses API."""
     memory: Memory = builder.scratch
-    told = event["data"]
-    kind = told["type"] + ""
-    response = told.get("response") if isinstance(told.get("response"), dict) else {}
+    data = event["data"]
+    kind = data["type"] + ""
+    response = data.get("response") if isinstance(data.get("response"), dict) else {}
     if kind in FAILED or kind in TERMINAL:
         if memory.is_over and kind in FAILED:
-            builder.system("error", _error_of(told, response))
+            builder.system("error", _error_of(data, response))
         elif memory.is_over:
             return
         elif kind in FAILED:
-            _fail(builder, told, response)
+            _fail(builder, data, response)
         else:
             _end(builder, response)
         return
     if kind == "response.created":
         _begin(builder, response.get("id"))
     elif not (is_read(kind) or is_progress(kind)):
-        builder.system(f"custom:openai-agents.{kind}", {key: value for key, value in told.items() if key != "type"})
+        builder.system(f"custom:openai-agents.{kind}", {key: value for key, value in data.items() if key != "type"})
     elif memory.is_over and is_read(kind) and kind not in OPENING:
         raise Violation(f"{kind}: the response is over")
     elif not memory.is_over and kind.startswith("response."):
@@ -47,7 +47,7 @@ def raw(builder: Builder, event: Fields) -> None:
         if OPEN not in builder.open_text:  # cleared when events are missing
             builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
             answer.forget_live()
-        answer.take(told, builder.at)
+        answer.take(data, builder.at)
 
 
 def raws(builder: Builder, events: list[Any], start: int) -> int:
@@ -65,11 +65,11 @@ def raws(builder: Builder, events: list[Any], start: int) -> int:
         event = events[at]
         if event.__class__ is not dict or event.get("type") != "raw_response_event":
             break
-        told = event.get("data")
-        if told.__class__ is not dict or told.get("type") != name or told.get("item_id") != item:
+        data = event.get("data")
+        if data.__class__ is not dict or data.get("type") != name or data.get("item_id") != item:
             break
-        text = told.get("delta")
-        if text.__class__ is not str or not all(map(is_, map(told.get, PLACES), places)):
+        text = data.get("delta")
+        if text.__class__ is not str or not all(map(is_, map(data.get, PLACES), places)):
             break
         texts.append(text)
     if texts:
@@ -101,31 +101,31 @@ def _open(builder: Builder, response_id: Any) -> Answer:
     return memory.answer
 
 
-def _end(builder: Builder, told: Fields) -> None:
+def _end(builder: Builder, response: Fields) -> None:
     """End the call by the terminal event: its output is the content, if it has any."""
     memory: Memory = builder.scratch
-    answer = memory.answer or _open(builder, told.get("id"))
-    answer.settle(told.get("output"))
+    answer = memory.answer or _open(builder, response.get("id"))
+    answer.settle(response.get("output"))
     fields = answer.response.fields
-    if isinstance(told.get("model"), str):
-        fields["model_name"] = told["model"]
-    response_id = told.get("id")
+    if isinstance(response.get("model"), str):
+        fields["model_name"] = response["model"]
+    response_id = response.get("id")
     if isinstance(response_id, str) and response_id != FAKE_ID:
         fields["provider_response_id"] = response_id
-    if isinstance(told.get("usage"), dict):
-        fields["usage"] = told["usage"]
-    if told.get("status") == "incomplete" or told.get("incomplete_details"):
-        details = told.get("incomplete_details")
+    if isinstance(response.get("usage"), dict):
+        fields["usage"] = response["usage"]
+    if response.get("status") == "incomplete" or response.get("incomplete_details"):
+        details = response.get("incomplete_details")
         reason = details.get("reason") if isinstance(details, dict) else None
         fields["finish_reason"] = REASONS.get(str(reason), "error")
     settle(builder)
     memory.is_over = True
 
 
-def _fail(builder: Builder, told: Fields, response: Fields) -> None:
+def _fail(builder: Builder, event: Fields, response: Fields) -> None:
     """Fail the call: its output so far is not in the conversation."""
     memory: Memory = builder.scratch
-    data = _error_of(told, response)
+    data = _error_of(event, response)
     builder.system("error", data)
     text = data.get("message", data.get("code"))
     builder.error_text = text if isinstance(text, str) else None
@@ -133,9 +133,9 @@ def _fail(builder: Builder, told: Fields, response: Fields) -> None:
     memory.answer, memory.is_over = None, True
 
 
-def _error_of(told: Fields, response: Fields) -> Fields:
-    error = response.get("error") or told.get("error")
-    error = error if isinstance(error, dict) else told
+def _error_of(event: Fields, response: Fields) -> Fields:
+    error = response.get("error") or event.get("error")
+    error = error if isinstance(error, dict) else event
     return {key: error[key] for key in ("code", "message", "param") if error.get(key) is not None}
 
 

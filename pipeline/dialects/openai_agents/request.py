@@ -38,9 +38,9 @@ def add_asked(builder: Builder) -> None:
 def user_prompt(content: Any) -> Fields:
     """Return a user message's content as user-prompt: one text as it is, else a list of texts and files."""
     pieces = content if isinstance(content, list) else [content]
-    said = [_piece(piece) for piece in pieces]
-    plain = len(said) == 1 and isinstance(said[0], str)
-    return {"part_kind": "user-prompt", "content": said[0] if plain else said}
+    converted = [_piece(piece) for piece in pieces]
+    plain = len(converted) == 1 and isinstance(converted[0], str)
+    return {"part_kind": "user-prompt", "content": converted[0] if plain else converted}
 
 
 def _new(items: list[Fields]) -> list[Fields]:

@@ -21,10 +21,10 @@ def run_item(builder: Builder, event: Fields) -> None:
     """Take an item of the run: a model's item (again), a tool's result, or a fact beside both."""
     memory: Memory = builder.scratch
     item = event["item"]
-    told = item["raw_item"]
-    kind = told["type"] + ""
-    if is_output(item, told):
-        fields = answer_of(item, told)
+    raw = item["raw_item"]
+    kind = raw["type"] + ""
+    if is_output(item, raw):
+        fields = answer_of(item, raw)
         settle(builder)
         if _is_answered(builder, fields["tool_call_id"]):
             return
@@ -32,12 +32,12 @@ def run_item(builder: Builder, event: Fields) -> None:
         memory.is_over, memory.last_id = False, None
         _put_return(builder, fields)
         _move(builder, item)
-    elif not _is_of_model(item, told):
-        builder.system(f"custom:{kind}", told)
+    elif not _is_of_model(item, raw):
+        builder.system(f"custom:{kind}", raw)
     elif memory.is_raw:
         _name(builder, item)
     else:
-        _say(builder, item, told)
+        _say(builder, item, raw)
 
 
 def _is_answered(builder: Builder, call_id: str) -> bool:
@@ -50,9 +50,9 @@ def _is_answered(builder: Builder, call_id: str) -> bool:
     return any(f["part_kind"] == "builtin-tool-return" and f["tool_call_id"] == call_id for f in own)
 
 
-def _is_of_model(item: Fields, told: Fields) -> bool:
+def _is_of_model(item: Fields, raw: Fields) -> bool:
     """Return True if a response of the model contains this item, too."""
-    return told["type"] not in OF_CLIENT and item.get("type") != "mcp_approval_response_item"
+    return raw["type"] not in OF_CLIENT and item.get("type") != "mcp_approval_response_item"
 
 
 def _name(builder: Builder, item: Fields) -> None:
@@ -65,28 +65,28 @@ def _name(builder: Builder, item: Fields) -> None:
         response.fields["agent_id"] = speaker(builder, name)
 
 
-def _say(builder: Builder, item: Fields, told: Fields) -> None:
+def _say(builder: Builder, item: Fields, raw: Fields) -> None:
     """Add an item in a stream without raw events: items up to the next output are one response."""
     memory: Memory = builder.scratch
-    made = parts(told)
+    made = parts(raw)
     memory.agent = agent_name(item.get("agent")) or memory.agent
     response = builder.response or builder.open_response(agent_id=speaker(builder, memory.agent))
     for fields in made:
         added = builder.add_part(fields)
         if fields["part_kind"] == "tool-call":
             builder.calls[fields["tool_call_id"]] = (response, added)
-    for event_type, data in sources(told):
+    for event_type, data in sources(raw):
         builder.system(event_type, data)
-    if is_beside(told):
-        builder.system(f"custom:{told['type']}", told)
+    if is_beside(raw):
+        builder.system(f"custom:{raw['type']}", raw)
 
 
 def _put_return(builder: Builder, fields: Fields) -> None:
     """Put a result after the response with its call, or, if an earlier run made the call, into the request here."""
     call_id = fields["tool_call_id"]
     if call_id in builder.calls:
-        said = {key: value for key, value in fields.items() if key not in ("part_kind", "tool_name", "tool_call_id")}
-        builder.tool_return(call_id, **said)
+        rest = {key: value for key, value in fields.items() if key not in ("part_kind", "tool_name", "tool_call_id")}
+        builder.tool_return(call_id, **rest)
         return
     if builder.lossy:
         raise Violation(f"result of {call_id!r:.80}, whose call was lost")

@@ -93,10 +93,10 @@ class Answer:
             part.done = whole
         self.response.closed = whole
 
-    def said(self) -> list[Fields]:
+    def json_parts(self) -> list[Fields]:
         """Return the parts as JSON."""
-        told = ((part.fields, join(part.chunks)) for part in self.response.parts)
-        return [{**fields, "content": text} if text and "content" in fields else fields for fields, text in told]
+        pairs = ((part.fields, join(part.chunks)) for part in self.response.parts)
+        return [{**fields, "content": text} if text and "content" in fields else fields for fields, text in pairs]
 
     def _part(self, kind: str) -> Part:
         part = self.parts.get(kind)
@@ -116,9 +116,9 @@ class Answer:
         details = _objects(delta.get("reasoning_details"))
         for detail in details:
             self._add_detail(detail)
-        said = {key: delta[key] for key in THOUGHTS if isinstance(delta.get(key), str)}
-        said["reasoning_details"] = "".join(_text_of(detail) for detail in details)
-        for key, text in said.items():
+        texts = {key: delta[key] for key in THOUGHTS if isinstance(delta.get(key), str)}
+        texts["reasoning_details"] = "".join(_text_of(detail) for detail in details)
+        for key, text in texts.items():
             if text and self.thought_in in (None, key):
                 self.thought_in = key
                 self._append("thinking", text)
@@ -145,8 +145,8 @@ class Answer:
                 case {"type": "text", "text": str(text)}:
                     self._append("text", text)
                 case {"type": "thinking", "thinking": thought}:
-                    for said in [{"text": thought}] if isinstance(thought, str) else _objects(thought):
-                        self._append("thinking", said.get("text"))
+                    for item in [{"text": thought}] if isinstance(thought, str) else _objects(thought):
+                        self._append("thinking", item.get("text"))
                 case {"type": "refusal", "refusal": str(text)}:
                     self._append("refusal", text)
                 case {"type": "image_url"}:

@@ -45,7 +45,7 @@ OF_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "log
 class Choices:
     """The choices of one call, by their index; 0 is the conversation's."""
 
-    said: Answer
+    main: Answer
     others: dict[int, Answer] = field(default_factory=dict)
 
 
@@ -60,16 +60,16 @@ def chunk(builder: Builder, event: Fields) -> None:
         return
     choices, failure = event.get("choices"), event.get("error")
     answers = _choices(builder)
-    _describe(answers.said.response, event)
+    _describe(answers.main.response, event)
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict):
             _add(builder, answers, choice, whole=event.get("object") == WHOLE)
     usage = usage_of(event)
     if usage is not None:
-        builder.usage(usage, answers.said.response)
+        builder.usage(usage, answers.main.response)
     if failure:
         model_calls.fail(builder, failure)
-    elif answers.said.finish == "error":
+    elif answers.main.finish == "error":
         model_calls.fail(builder, "the server ended the answer with finish_reason error")
 
 
@@ -77,9 +77,9 @@ def chunks(builder: Builder, events: list[Any], start: int) -> int:
     """Append consecutive chunks that extend the text or the thought, and otherwise are alike (a Stretch)."""
     calls, first = calls_of(builder), _piece(events[start])
     answers: Choices | None = calls.answer
-    if first is None or answers is None or calls.shut or answers.said.finish == "error":
+    if first is None or answers is None or calls.shut or answers.main.finish == "error":
         return start
-    part = answers.said.growing(first.key)
+    part = answers.main.growing(first.key)
     if part is None:
         return start
     pieces = [first]
@@ -88,7 +88,7 @@ def chunks(builder: Builder, events: list[Any], start: int) -> int:
         if piece is None or piece.key != first.key or piece.beside != first.beside:
             break
         pieces.append(piece)
-    _describe(answers.said.response, pieces[-1].beside)
+    _describe(answers.main.response, pieces[-1].beside)
     part.chunks.append("".join(piece.text for piece in pieces))
     return start + len(pieces)
 
@@ -111,14 +111,14 @@ def _piece(event: Any) -> Piece | None:
     for key in choice:
         if key not in ("index", "delta") and choice[key] is not None:
             return None
-    said = None
+    text_key = None
     for key, value in choice["delta"].items():
         if value is None or key == "role":
             continue
-        if said is not None or key not in GROWING or value.__class__ is not str or not value:
+        if text_key is not None or key not in GROWING or value.__class__ is not str or not value:
             return None
-        said = key
-    return None if said is None else Piece(said, choice["delta"][said], {**event, **VARIED})
+        text_key = key
+    return None if text_key is None else Piece(text_key, choice["delta"][text_key], {**event, **VARIED})
 
 
 def whole(builder: Builder, event: Fields) -> None:
@@ -178,7 +178,7 @@ def _choices(builder: Builder) -> Choices:
 def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> None:
     index = choice.get("index")
     index = index if isinstance(index, int) else 0
-    answer = answers.said
+    answer = answers.main
     if index != 0:
         answer = answers.others.setdefault(index, Answer(Message("response", builder.at)))
     delta = choice.get("delta")
@@ -189,20 +189,20 @@ def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> 
     reason = choice.get("finish_reason")
     if isinstance(reason, str) and reason and answer.finish is None:
         answer.finish = reason
-        if answer is answers.said and reason != "error" and builder.ended != "error":
+        if answer is answers.main and reason != "error" and builder.ended != "error":
             _end(builder)
 
 
 def _end(builder: Builder) -> None:
     answers: Choices = calls_of(builder).answer
-    response = answers.said.response
+    response = answers.main.response
     response.last_at = builder.at
-    reason = answers.said.finish
+    reason = answers.main.finish
     if reason in FINISH_REASONS:
         response.fields["finish_reason"] = FINISH_REASONS[reason]
     elif reason is not None and reason not in PLAIN:
         note(response.fields, {"finish_reason": reason})
-    model_calls.end_call(builder, awaits=bool(answers.said.tool_calls.calls))
+    model_calls.end_call(builder, awaits=bool(answers.main.tool_calls.calls))
 
 
 def _describe(response: Message, event: Fields) -> None:
@@ -217,8 +217,8 @@ def _describe(response: Message, event: Fields) -> None:
 
 def _describe_choice(response: Message, choice: Fields) -> None:
     rest = {key: value for key, value in choice.items() if key not in OF_CHOICE and value not in (None, {})}
-    told = choice.get("logprobs")
-    tokens = told.get("content") if isinstance(told, dict) else None
+    logprobs = choice.get("logprobs")
+    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
     if isinstance(tokens, list) and tokens:
         before = response.fields.get(META, {}).get("logprobs", {}).get("content", [])
         rest["logprobs"] = {"content": before + tokens}
@@ -230,26 +230,26 @@ def _settle(builder: Builder) -> None:
     """Settle the newest call: order its parts, and add facts beside them."""
     calls = calls_of(builder)
     answers: Choices | None = calls.answer
-    if answers is None or answers.said.settled:
+    if answers is None or answers.main.settled:
         return
-    response = answers.said.response
+    response = answers.main.response
     whole = calls.whole and not model_calls.torn(builder)
-    answers.said.settle(whole=whole)
-    for call in answers.said.tool_calls.calls if whole else ():
+    answers.main.settle(whole=whole)
+    for call in answers.main.tool_calls.calls if whole else ():
         builder.calls[call.fields["tool_call_id"]] = (response, call)
-    for annotation in answers.said.annotations:
+    for annotation in answers.main.annotations:
         _source(builder, annotation)
-    if answers.said.executed:
-        builder.system("custom:executed_tools", answers.said.executed)
+    if answers.main.executed:
+        builder.system("custom:executed_tools", answers.main.executed)
     for index, other in sorted(answers.others.items()):
         other.settle(whole=other.finish is not None)
-        builder.system("custom:choice", {"index": index, "finish_reason": other.finish, "parts": other.said()})
+        builder.system("custom:choice", {"index": index, "finish_reason": other.finish, "parts": other.json_parts()})
 
 
 def _source(builder: Builder, annotation: Fields) -> None:
-    said = annotation.get("url_citation")
-    said = said if isinstance(said, dict) else annotation
-    found = {"source_id": said.get("url"), "url": said.get("url"), "title": said.get("title")}
+    citation = annotation.get("url_citation")
+    citation = citation if isinstance(citation, dict) else annotation
+    found = {"source_id": citation.get("url"), "url": citation.get("url"), "title": citation.get("title")}
     message = builder.system("source.url", {key: value for key, value in found.items() if value is not None})
     note(message.fields, {"annotation": annotation})
 

@@ -26,8 +26,8 @@ def messages(document: Fields) -> list[Fields]:
     """Return a thread's messages, oldest first; without system prompts, which threads do not contain."""
     found: list[Fields] = []
     for turn in document["turns"]:
-        for kind, said in spoken(turn):
-            found += _answered(said) if kind == "answered" else _asked(said.get("parts", ()))
+        for kind, message in spoken(turn):
+            found += _answered(message) if kind == "answered" else _asked(message.get("parts", ()))
     return paired(found, NAMES)
 
 
@@ -52,9 +52,9 @@ def _asked(parts: Any) -> Iterator[Fields]:
 def _answered(response: Fields) -> Iterator[Fields]:
     """Yield a response as the assistant's message, and the results of the provider's own tools."""
     parts = response.get("parts", [])
-    said = [part for part in parts if part.get("part_kind") == "text"]
-    text = "".join(part.get("content") or "" for part in said if not part.get(REFUSAL))
-    refusal = "".join(part.get("content") or "" for part in said if part.get(REFUSAL))
+    texts = [part for part in parts if part.get("part_kind") == "text"]
+    text = "".join(part.get("content") or "" for part in texts if not part.get(REFUSAL))
+    refusal = "".join(part.get("content") or "" for part in texts if part.get(REFUSAL))
     calls = [_call(part) for part in parts if part.get("part_kind") in CALLS]
     message: Fields = {"role": "assistant", "content": text or (None if calls or refusal else "")}
     if refusal:

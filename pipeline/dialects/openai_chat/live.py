@@ -65,17 +65,17 @@ def _of_delta(delta: dict[str, Any]) -> list[Shown]:
     texts = [content, delta.get("refusal"), audio.get("transcript") if isinstance(audio, dict) else None]
     for piece in content if isinstance(content, list) else ():
         match piece:
-            case {"type": "thinking", "thinking": list(said)}:
-                thoughts += [item.get("text") for item in said if isinstance(item, dict)]
-            case {"type": "thinking", "thinking": said}:
-                thoughts.append(said)
-            case {"type": "text", "text": said} | {"type": "refusal", "refusal": said}:
-                texts.append(said)
+            case {"type": "thinking", "thinking": list(items)}:
+                thoughts += [item.get("text") for item in items if isinstance(item, dict)]
+            case {"type": "thinking", "thinking": thought}:
+                thoughts.append(thought)
+            case {"type": "text", "text": text} | {"type": "refusal", "refusal": text}:
+                texts.append(text)
     details = delta.get("reasoning_details")
     for detail in details if isinstance(details, list) and not thoughts[0] else ():
         match detail:
-            case {"text": said} | {"summary": said}:
-                thoughts.append(said)
+            case {"text": thought} | {"summary": thought}:
+                thoughts.append(thought)
     calls = delta.get("tool_calls")
     tools = [_tool(call) for call in calls] if isinstance(calls, list) else []
     return [*_shown("thinking", thoughts), *_shown("text", texts), *_shown("tool", tools)]
@@ -88,5 +88,5 @@ def _tool(call: Any) -> Any:
     return None
 
 
-def _shown(kind: Literal["text", "thinking", "tool"], said: Sequence[Any]) -> list[Shown]:
-    return [Shown(kind, text) for text in said if isinstance(text, str) and text]
+def _shown(kind: Literal["text", "thinking", "tool"], texts: Sequence[Any]) -> list[Shown]:
+    return [Shown(kind, text) for text in texts if isinstance(text, str) and text]

@@ -74,11 +74,11 @@ def _deltas(message: Fields) -> Iterator[Fields]:
 
 def _message(parts: Sequence[Fields], meta: Fields) -> Fields:
     """Return the parts of one choice as a message."""
-    said = [part for part in parts if part["part_kind"] == "text" and not part.get(REFUSAL)]
+    texts = [part for part in parts if part["part_kind"] == "text" and not part.get(REFUSAL)]
     sound = next((part["data"] for part in parts if part["part_kind"] == "custom:audio"), None)
-    spoken = said.pop()["content"] if said and ("audio" in meta or sound is not None) else None
+    spoken = texts.pop()["content"] if texts and ("audio" in meta or sound is not None) else None
     refusal = "".join(part["content"] for part in parts if part.get(REFUSAL))
-    text = "".join(part["content"] for part in said)
+    text = "".join(part["content"] for part in texts)
     message: Fields = {"role": "assistant", "content": text or None}
     blocks = [part["block"] for part in parts if "block" in part]
     if blocks:
@@ -89,8 +89,8 @@ def _message(parts: Sequence[Fields], meta: Fields) -> Fields:
         if part["part_kind"] == "thinking":
             message |= _thought(part)
     if "audio" in meta or sound is not None or spoken is not None:
-        told = {"transcript": spoken, "data": sound}
-        message["audio"] = {**meta.get("audio", {}), **{key: value for key, value in told.items() if value is not None}}
+        clip = {"transcript": spoken, "data": sound}
+        message["audio"] = {**meta.get("audio", {}), **{key: value for key, value in clip.items() if value is not None}}
     if images := [block(part["content"]) for part in parts if part["part_kind"] == "file"]:
         message["images"] = images
     if calls := [_call(part) for part in parts if part["part_kind"] == "tool-call"]:
@@ -109,8 +109,8 @@ def _thought(part: Fields) -> Fields:
 def _call(part: Fields) -> Fields:
     name, args = part["tool_name"], part.get("args")
     if part.get(CUSTOM):
-        said = {"name": name, "input": args["input"] if isinstance(args, dict) and "input" in args else args_text(args)}
-        return {"id": part["tool_call_id"], "type": "custom", "custom": said}
+        call = {"name": name, "input": args["input"] if isinstance(args, dict) and "input" in args else args_text(args)}
+        return {"id": part["tool_call_id"], "type": "custom", "custom": call}
     return {
         "id": part["tool_call_id"],
         "type": "function",

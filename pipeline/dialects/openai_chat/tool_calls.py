@@ -35,10 +35,10 @@ class ToolCalls:
         for fragment in found if isinstance(found, list) else ():
             if isinstance(fragment, dict):
                 self._add_fragment(fragment, whole=whole)
-        said = delta.get(FUNCTION_CALL)
-        if isinstance(said, dict):
+        function = delta.get(FUNCTION_CALL)
+        if isinstance(function, dict):
             self.old = self.old or self._open()
-            _extend(self.old, None, said)
+            _extend(self.old, None, function)
 
     def settle(self, *, whole: bool) -> list[Part]:
         """Return the calls; if the response is whole, with their arguments as data."""

@@ -23,10 +23,10 @@ def _thoughts_beside(usage: Fields) -> int:
     """Return the thoughts that `completion_tokens` does not include, computed from the total."""
     details = usage.get("completion_tokens_details")
     thoughts = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
-    total, asked, said = (_count(usage.get(key)) for key in ("total_tokens", "prompt_tokens", "completion_tokens"))
-    if thoughts is None or total is None or asked is None or said is None:
+    total, asked, output = (_count(usage.get(key)) for key in ("total_tokens", "prompt_tokens", "completion_tokens"))
+    if thoughts is None or total is None or asked is None or output is None:
         return 0
-    return thoughts if thoughts > 0 and total - asked - said == thoughts else 0
+    return thoughts if thoughts > 0 and total - asked - output == thoughts else 0
 
 
 def _count(value: Any) -> int | None:

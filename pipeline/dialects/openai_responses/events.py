@@ -125,12 +125,12 @@ def ended(builder: Builder, event: Fields) -> None:
 
 def error(builder: Builder, event: Fields) -> None:
     """Fail the call: the server gave up in mid-stream, or sent an error after its answer."""
-    told = event.get("error") or {key: value for key, value in event.items() if key not in ("type", "sequence_number")}
+    error = event.get("error") or {key: value for key, value in event.items() if key not in ("type", "sequence_number")}
     if calls_of(builder).whole:
-        builder.system("error", {"error": told})
+        builder.system("error", {"error": error})
         return
     _settle(builder)
-    model_calls.fail(builder, told)
+    model_calls.fail(builder, error)
 
 
 def unknown(builder: Builder, event: Fields) -> None:

@@ -39,8 +39,8 @@ def messages(document: Fields) -> list[Fields]:
     """Return a thread's items, oldest first; without instructions, which threads do not contain."""
     found: list[Fields] = []
     for turn in document["turns"]:
-        for kind, said in spoken(turn):
-            found += _answered(said.get("parts", [])) if kind == "answered" else _asked(said.get("parts", ()))
+        for kind, message in spoken(turn):
+            found += _answered(message.get("parts", [])) if kind == "answered" else _asked(message.get("parts", ()))
     return list(_apart(_paired(found)))
 
 
@@ -128,8 +128,8 @@ def call(part: Fields, meta: Fields) -> Fields:
     if kind in TOOLS:
         return {**meta, **identity, TOOLS[kind]: args, "status": "completed"}
     if kind == "computer_call":
-        said = args if isinstance(args, dict) else {}
-        return {"id": identity["call_id"], **identity, "pending_safety_checks": [], **said, "status": "completed"}
+        fields = args if isinstance(args, dict) else {}
+        return {"id": identity["call_id"], **identity, "pending_safety_checks": [], **fields, "status": "completed"}
     if kind == "custom_tool_call":
         return {
             **identity,

@@ -40,26 +40,26 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     model_calls.begin(builder, request.READER)
     first = next((n for n, item in enumerate(messages) if request.is_own(item)), len(messages))
     model_calls.write(builder, [part for item in messages[:first] for part in request.parts(item)], opening=True)
-    said: list[Fields] = []
+    items: list[Fields] = []
     for item in messages[first:]:
         if request.is_own(item) or item.get("type") == "shell_call_output":
-            said.append(item)
+            items.append(item)
             continue
-        _respond(builder, said)
+        _respond(builder, items)
         model_calls.write(builder, request.parts(item))
-    _respond(builder, said)
+    _respond(builder, items)
     return "complete" if first < len(messages) else None
 
 
-def _respond(builder: Builder, said: list[Fields]) -> None:
-    if not said:
+def _respond(builder: Builder, items: list[Fields]) -> None:
+    if not items:
         return
     response = builder.open_response()
-    output = Output(response, final=list(said))
+    output = Output(response, final=list(items))
     output.settle(whole=True)
     for call in output.calls():
         builder.calls[call.fields["tool_call_id"]] = (response, call)
-    said.clear()
+    items.clear()
 
 
 READER: Final = Reader(split, fill)

@@ -132,8 +132,8 @@ def _own_tool(item: Fields, kind: str) -> Parts:
     note(call, {"item": shown})
     yield call
     failed = item.get("status") == "failed" or bool(item.get("error"))
-    told = ("id", "type", "name", "arguments", *keys)
-    content = {key: value for key, value in shown.items() if key not in told and value is not None}
+    used = ("id", "type", "name", "arguments", *keys)
+    content = {key: value for key, value in shown.items() if key not in used and value is not None}
     identity = {key: call[key] for key in ("tool_name", "tool_call_id")}
     status = "error" if failed else "success"
     yield {"part_kind": "builtin-tool-return", **identity, "status": status, "content": content}

@@ -64,4 +64,4 @@ def number(event: Any) -> int | None:
 
 
 # `client.responses.retrieve(ID, stream=True, starting_after=NUMBER)`
-RESUME: Final = Resume(begins=asks, number=number, told=lambda event: not asks(event))
+RESUME: Final = Resume(begins=asks, number=number, sent=lambda event: not asks(event))

@@ -28,13 +28,13 @@ PIECES: Final = {
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """One item. `hollow`: as it was added. `grown`: its pieces by kind and index. `told`: texts of finished pieces."""
+    """One item. `hollow`: as it was added. `grown`: its pieces by kind and index. `finished`: their whole texts."""
 
     index: int | None
     hollow: Fields
     done: Fields | None = None
     grown: dict[tuple[str, int], Part] = field(default_factory=dict)
-    told: dict[tuple[str, int], str] = field(default_factory=dict)
+    finished: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def whole(self) -> Fields:
         """Return the item so far."""
@@ -54,7 +54,7 @@ class Item:
 
     def texts(self) -> dict[tuple[str, int], str]:
         """Return the pieces' texts."""
-        return {key: join(part.chunks) for key, part in self.grown.items()} | self.told
+        return {key: join(part.chunks) for key, part in self.grown.items()} | self.finished
 
 
 @dataclass(slots=True, eq=False)
@@ -108,7 +108,7 @@ class Output:
 
     def tell(self, event: Fields, kind: str, place: int, text: str) -> None:
         """Set the whole text of a piece."""
-        self._item(event, kind).told[kind, place] = text
+        self._item(event, kind).finished[kind, place] = text
 
     def settle(self, *, whole: bool) -> None:
         """Settle the call: convert its items to parts."""

@@ -125,8 +125,8 @@ def _message(part: Fields, meta: Fields) -> Fields:
     if part.get(REFUSAL):
         block = {"type": "refusal", "refusal": text}
     phase = {"phase": meta["phase"]} if "phase" in meta else {}
-    said = {"type": "message", "role": "assistant", "status": "completed", "content": [block]}
-    return {**(meta.get("fields") or {}), **said, **phase}
+    message = {"type": "message", "role": "assistant", "status": "completed", "content": [block]}
+    return {**(meta.get("fields") or {}), **message, **phase}
 
 
 def _named(part: Fields) -> Fields:

@@ -107,7 +107,7 @@ class Rollout:
                 yield from self._begin(item)
             if self._words or not self._writing:
                 yield from self._ask()
-            yield from self._said({"type": "response.output_item.done", "output_index": self._items, "item": item})
+            yield from self._emit({"type": "response.output_item.done", "output_index": self._items, "item": item})
             self._items += 1
         elif kind.endswith("_output"):
             self._hear(item)
@@ -137,8 +137,8 @@ class Rollout:
 
     def _begin(self, item: Fields) -> Iterator[Step]:
         yield from self._end("complete")
-        said = "\n".join(texts(item.get("content")))
-        run = self._task or f"{self._count}-{sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+        text = "\n".join(texts(item.get("content")))
+        run = self._task or f"{self._count}-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
         self._count, self._task = self._count + 1, None
         session, parent = str(self._meta.get("id") or self._name), _parent(self._meta)
         if self._thread is None:
@@ -176,10 +176,10 @@ class Rollout:
             body = {}
         self._body, body = body or self._body, body | {"input": self._words}
         self._asked, self._words, self._items = True, [], 0
-        yield from self._said({"type": REQUEST, "request": body}, self._words_at)
+        yield from self._emit({"type": REQUEST, "request": body}, self._words_at)
         later, self._later = self._later, []
         for event in later:
-            yield from self._said(event)
+            yield from self._emit(event)
         self._writing = True
 
     def _used(self, info: Any) -> Iterator[Step]:
@@ -202,7 +202,7 @@ class Rollout:
                 counts[group] = {name: usage[key]}
         answer = {"model": self._settings.get("model"), "usage": counts or None}
         answer = {key: value for key, value in answer.items() if value}
-        yield from self._said({"type": "response.completed", "response": answer})
+        yield from self._emit({"type": "response.completed", "response": answer})
 
     def _end(self, end: str) -> Iterator[Step]:
         if not self._open:
@@ -218,18 +218,18 @@ class Rollout:
     def _beside(self, kind: str, payload: Fields) -> Iterator[Step]:
         event = {"type": f"codex.{kind}", **{key: value for key, value in payload.items() if key != "type"}}
         if self._open and self._asked:
-            yield from self._said(event)
+            yield from self._emit(event)
         else:
             self._later = [*self._later, event][-MAX_HELD_LINES:]
 
-    def _said(self, event: Fields, at: int | None = None) -> Iterator[Step]:
+    def _emit(self, event: Fields, at: int | None = None) -> Iterator[Step]:
         if not self._copied:
             yield RunEvent(MAIN, event, self._at if at is None else at, event["type"] == "response.completed")
 
 
 def _is_context(item: Fields) -> bool:
-    said = texts(item.get("content"))
-    return bool(said) and all(CONTEXT.match(text) for text in said)
+    pieces = texts(item.get("content"))
+    return bool(pieces) and all(CONTEXT.match(text) for text in pieces)
 
 
 def _instructions(meta: Fields) -> Any:

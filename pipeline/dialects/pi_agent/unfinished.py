@@ -38,16 +38,16 @@ class Growing:
         if event.get("message").__class__ is dict:
             self.snapshot = event["message"]
             return
-        said = event.get("assistantMessageEvent")
-        if said.__class__ is not dict:
+        update = event.get("assistantMessageEvent")
+        if update.__class__ is not dict:
             return
-        index, kind = said.get("contentIndex"), said.get("type")
+        index, kind = update.get("contentIndex"), update.get("type")
         if index.__class__ is not int or kind.__class__ is not str:
             return
         name, _, step = kind.partition("_")
-        block, delta = self.built.get(index), said.get("delta")
+        block, delta = self.built.get(index), update.get("delta")
         if step == "start" and name in KINDS:
-            self.built[index] = Block({"type": KINDS[name], "id": said.get("id"), "name": said.get("toolName")})
+            self.built[index] = Block({"type": KINDS[name], "id": update.get("id"), "name": update.get("toolName")})
         elif block is not None and step == "delta" and delta.__class__ is str:
             block.chunks.append(delta)
             if len(block.chunks) >= JOIN_AFTER:

@@ -71,8 +71,8 @@ def _message(raw: Any) -> Any:
         return raw
     parts = [part for part in raw["parts"] if isinstance(part, dict)] if isinstance(raw.get("parts"), list) else []
     if raw["kind"] == "response":
-        said = [{"text": part.get("content")} for part in parts if part.get("part_kind") == "text"]
-        return {"role": "assistant", "content": said}
+        texts = [{"text": part.get("content")} for part in parts if part.get("part_kind") == "text"]
+        return {"role": "assistant", "content": texts}
     asked = [part.get("content") for part in parts if part.get("part_kind") == "user-prompt"]
     pieces = [piece for content in asked for piece in (content if isinstance(content, list) else [content])]
     return {"role": "user", "content": pieces} if asked else {"role": "tool"}

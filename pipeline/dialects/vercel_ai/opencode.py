@@ -92,9 +92,9 @@ class Conversations:
         if chat.copied:
             return
         model = message.get("model") or message
-        told: Fields = {"metadata": {name: session[key] for key, name in METADATA.items() if session.get(key)}}
+        about: Fields = {"metadata": {name: session[key] for key, name in METADATA.items() if session.get(key)}}
         if session.get("title") and not session["title"].startswith(UNNAMED) and chat.thread == session["id"]:
-            told["title"] = session["title"]
+            about["title"] = session["title"]
         agent = str(message.get("agent") or "agent") if parent else "opencode"
         facts = {
             "agent_name": agent,
@@ -104,7 +104,7 @@ class Conversations:
             "continues": last,
             "request": {"messages": [{"id": run, "role": "user", "parts": words}]} if words else None,
         }
-        info = {"imported": True, "thread": told, **{key: fact for key, fact in facts.items() if fact is not None}}
+        info = {"imported": True, "thread": about, **{key: fact for key, fact in facts.items() if fact is not None}}
         yield RunOpened(session["id"], chat.thread, run, agent, info)
         yield RunEvent(session["id"], {"type": "start"}, chat.at)
 
@@ -170,10 +170,10 @@ def _usage(step: Fields) -> Fields:
     """
     tokens = step["tokens"]
     read, write = tokens["cache"]["read"], tokens["cache"]["write"]
-    given, said = tokens["input"] + read + write, tokens["output"]
+    given, output = tokens["input"] + read + write, tokens["output"]
     counts = {
         "input_tokens": given,
-        "output_tokens": max(said, (tokens.get("total") or 0) - given),
+        "output_tokens": max(output, (tokens.get("total") or 0) - given),
         "thinking_tokens": tokens["reasoning"],
         "cache_read_tokens": read,
         "cache_write_tokens": write,

@@ -103,17 +103,17 @@ class Caller:
         stored = await (await self.gateway.store()).waiting(wanted, MAX_THREADS)
         return [*self.gateway.budgets.waiting(wanted), *stored]
 
-    async def give(self, run_id: str, said: Wanted | Message) -> Given:
+    async def give(self, run_id: str, body: Wanted | Message) -> Given:
         """Give a command to a run, which may be over already."""
-        command_id = await give(self, self.key, run_id, said)
+        command_id = await give(self, self.key, run_id, body)
         stored = await (await self.gateway.store()).run_events(self.key)
         if run_id in stored and run_id not in await self.open_runs():
             await self.commands.over(command_id, "the run was over")
         return Given(command_id=command_id)
 
-    async def give_all(self, said: Wanted | Message) -> AllGiven:
+    async def give_all(self, body: Wanted | Message) -> AllGiven:
         """Give a command to each open run. Raises Problem where there is none."""
-        ids = [await give(self, self.key, run_id, said) for run_id in await self.open_runs()]
+        ids = [await give(self, self.key, run_id, body) for run_id in await self.open_runs()]
         if not ids:
             raise unknown_thread(self.name)
         return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
@@ -133,18 +133,18 @@ async def give(
     caller: Caller,
     key: ThreadKey,
     run_id: str,
-    said: Wanted | Message | Reply,
+    body: Wanted | Message | Reply,
     payload: dict[str, Any] | None = None,
 ) -> str:
     """Publish a command by this caller to a run of this thread, and return its id. Raises Problem, BrokerError."""
     principal = caller.principal
-    mode, by = NOW, said.by or principal.name
+    mode, by = NOW, body.by or principal.name
     if by == BUDGET:
         raise Problem("bad-request", f"{BUDGET!r} is the name of budgets that stop runs: say who wants it, as `by`")
-    if isinstance(said, Wanted):
-        kind, does, mode = STOP, "is told to stop", said.mode
-    elif isinstance(said, Message):
-        kind, does, payload = STEER, "is given a message", {"text": said.text}
+    if isinstance(body, Wanted):
+        kind, does, mode = STOP, "is told to stop", body.mode
+    elif isinstance(body, Message):
+        kind, does, payload = STEER, "is given a message", {"text": body.text}
     else:
         kind, does = ANSWER, "is answered"
     command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)

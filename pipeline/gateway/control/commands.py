@@ -26,9 +26,9 @@ from pipeline.policies.command_states import (
     PUBLISHED_STATES,
     CommandStatus,
     acknowledged,
+    published,
     requested,
     run_ended,
-    told,
     waited,
 )
 from pipeline.policies.pools import COMMAND_STREAMS, COMMANDS
@@ -181,15 +181,15 @@ class Commands:
             envelope = record.envelope if record.holds_any(MARKS) else None
             if envelope is not None:
                 for known in self._known.of(envelope):
-                    self._said(known, envelope)
+                    self._take_events(known, envelope)
 
     def _heard(self, record: ControlRecord) -> None:
         if record["kind"] == STATE:
             payload = record.get("payload", {})
             known = self._known.get(str(payload.get("command_id")))
             if known is not None:
-                known.told = payload.get("state", known.told)
-                self._move(known, told(known.standing, payload.get("state"), record["at"], payload.get("reason")))
+                known.published = payload.get("state", known.published)
+                self._move(known, published(known.standing, payload.get("state"), record["at"], payload.get("reason")))
             return
         command = command_of(dict(record))
         if command is None:
@@ -220,7 +220,7 @@ class Commands:
             asyncio.get_running_loop().call_later(max(1.0, wait), self.standing, command.id)
         return known
 
-    def _said(self, known: Known, envelope: dict[str, Any]) -> None:
+    def _take_events(self, known: Known, envelope: dict[str, Any]) -> None:
         kind = WIRES[envelope["dialect"]].kind if envelope["dialect"] in WIRES else "type"
         for event in envelope["events"]:
             if isinstance(event, dict) and event.get(kind) == EVENT and event.get("id") == known.command.id:
@@ -237,18 +237,18 @@ class Commands:
             self._claims.taken_up(known.command.id)
         if is_taken_up or to.state in FINAL:
             self._known.settle(known)
-        if to.state in PUBLISHED_STATES and to.state != known.told:
+        if to.state in PUBLISHED_STATES and to.state != known.published:
             delay = 0.0 if known.mine else FOREIGN_DELAY  # another gateway publishes at once, unless it has stopped
             asyncio.get_running_loop().call_later(delay, self._tell_soon, known)
 
     def _tell_soon(self, known: Known) -> None:
-        if known.standing.state in PUBLISHED_STATES and known.standing.state != known.told:
+        if known.standing.state in PUBLISHED_STATES and known.standing.state != known.published:
             task = asyncio.ensure_future(self._tell(known, known.standing))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
 
     async def _tell(self, known: Known, standing: CommandStatus) -> None:
-        known.told = standing.state
+        known.published = standing.state
         try:
             await self._publish(state_record(known.command, standing))
             if standing.state == "unanswered":

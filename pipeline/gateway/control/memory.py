@@ -16,12 +16,12 @@ Subject = tuple[str, str, str]  # tenant, thread, run; the run of an answer is "
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """A command and its state. `mine`: this gateway gave it; `told`: its last state on the topic."""
+    """A command and its state. `mine`: this gateway gave it; `published`: its last state on the topic."""
 
     command: Command
     standing: CommandStatus
     mine: bool = False
-    told: State = "requested"
+    published: State = "requested"
 
 
 class Memory:

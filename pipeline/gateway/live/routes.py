@@ -137,18 +137,18 @@ async def _frames(
 
 def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
     """Return the event's frame, made once for all readers at the end of the topic."""
-    known = record.said.get((event.place.index, shows))
+    known = record.frames.get((event.place.index, shows))
     if known is not None:
         return known
     envelope = event.envelope
-    said: dict[str, Any] = {name: envelope[name] for name in ("run_id", "agent_id", "dialect")}
-    said |= {"seq": event.seq, "ts": event.ts}
-    said |= {"event": event.event} if event.end is None else {"end": event.end}
+    fields: dict[str, Any] = {name: envelope[name] for name in ("run_id", "agent_id", "dialect")}
+    fields |= {"seq": event.seq, "ts": event.ts}
+    fields |= {"event": event.event} if event.end is None else {"end": event.end}
     if shows and event.end is None:
-        said["shows"] = [list(piece) for piece in shown(said["dialect"], event.event)]
-    made = frame(encode(said), str(event.place), "end" if event.end is not None else None)
+        fields["shows"] = [list(piece) for piece in shown(fields["dialect"], event.event)]
+    made = frame(encode(fields), str(event.place), "end" if event.end is not None else None)
     if record.fresh:
-        record.said[event.place.index, shows] = made
+        record.frames[event.place.index, shows] = made
     return made
 
 
@@ -250,8 +250,8 @@ def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int |
     """Return the event for its SDK's client; without data if the client has it already, or must not get it."""
     at = resume.number(event.event) if number is not None else None
     known = number is not None and at is not None and at <= number
-    told = resume.told(event.event) and event.event.get(dialect.wire.kind) != EVENT  # clients know no such event
-    data = frame(encode(event.event), str(event.place)) if told and not known else b""
+    sent = resume.sent(event.event) and event.event.get(dialect.wire.kind) != EVENT  # clients know no such event
+    data = frame(encode(event.event), str(event.place)) if sent and not known else b""
     return Frame(event.seq, data, dialect.ended(event.event, None) is not None)
 
 

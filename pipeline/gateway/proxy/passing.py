@@ -108,7 +108,7 @@ class Proxy:
         counting = self._enforces and scope["method"] == "POST"
         if dialect is None:
             if counting:  # its body isn't read, so its model is unknown
-                await self._check_used_up(principal, self._counting(_told(scope, principal), principal, ()), leaving)
+                await self._check_used_up(principal, self._counting(_headers(scope, principal), principal, ()), leaving)
             size = bodies.length(headers)
             if size is not None:
                 passed.append(("Content-Length", size))
@@ -122,12 +122,12 @@ class Proxy:
         with bodies.taken(self._room, principal.tenant) as taken:
             asked = await bodies.whole(receive, settings.gateway_body_idle, taken)
             read.set()
-            told = _told(scope, principal)
-            call = Call(upstream.name, dialect, _path(url), told, asked, client=_client(scope, principal))
+            call_headers = _headers(scope, principal)
+            call = Call(upstream.name, dialect, _path(url), call_headers, asked, client=_client(scope, principal))
             reading = await self._read(call, principal)
             counted = counting and await self._check_budgets(call, reading, principal, leaving)
             followed = await self._publishing.begin(call, reading, principal.tenant)
-            run_id = told.get("turnmill-run")
+            run_id = call_headers.get("turnmill-run")
             if self._commands is not None and run_id and self._commands.awaits(principal.tenant, run_id):
                 await self._publishing.placed()
             if counted:
@@ -220,7 +220,7 @@ def _path(url: str) -> str:
     return unquote(urlsplit(url).path)
 
 
-def _told(scope: Scope, principal: Principal) -> dict[str, str]:
+def _headers(scope: Scope, principal: Principal) -> dict[str, str]:
     """Return the facts that the capture gets in addition to the body: headers, by their names in lower case.
 
     It publishes none of them, and masks the secrets among them, also those of the query, in texts of the server.

@@ -103,7 +103,7 @@ class Publishing:
         self._control = control
         self._conversations = conversations
         self._capture = Opened(self._open)
-        self._told = -LOG_INTERVAL
+        self._logged_at = -LOG_INTERVAL
 
     async def begin(self, call: Call, reading: Reading, tenant: str | None) -> Followed:
         """Begin to publish a call. If that fails, log it; the call is passed on all the same."""
@@ -112,8 +112,8 @@ class Publishing:
                 capture = await self._capture.get()
             return capture.begin(replace(call, body=b""), reading, tenant=tenant)
         except Exception:  # the program's call must not fail for any fault of ours
-            if time.monotonic() >= self._told + LOG_INTERVAL:
-                self._told = time.monotonic()
+            if time.monotonic() >= self._logged_at + LOG_INTERVAL:
+                self._logged_at = time.monotonic()
                 log.exception("calls are passed on, and are not published")
             return NOT_FOLLOWED
 

@@ -37,7 +37,7 @@ ALL = [
 
 @pytest.fixture
 async def kept(store: ThreadStore) -> ThreadStore:
-    await store.add_audit(ALL, told=True)
+    await store.add_audit(ALL, notify=True)
     return store
 
 
@@ -155,7 +155,7 @@ async def test_the_archive_has_a_copy_of_each_hour(
 
     monkeypatch.setattr("pipeline.worker.housekeeping.now_ms", lambda: clock)
     first, second = LATE - 3 * HOUR, LATE - HOUR
-    await store.add_audit([entry(first), entry(first + 1, tenant=None), entry(second)], told=False)
+    await store.add_audit([entry(first), entry(first + 1, tenant=None), entry(second)], notify=False)
     keeping = AuditKeeping(settings, opened)
     await step(keeping)
     expected = {
@@ -163,7 +163,7 @@ async def test_the_archive_has_a_copy_of_each_hour(
         "day=1970-04-10/1970-04-10T23.jsonl": [f"subject {second}"],
     }
     assert lines(folder) == expected
-    await store.add_audit([entry(second + 5), entry(LATE, "thread.erase")], told=False)  # one came late
+    await store.add_audit([entry(second + 5), entry(LATE, "thread.erase")], notify=False)  # one came late
     for one in (keeping, AuditKeeping(settings, opened)):  # one that was started anew writes the same
         await step(one)
         assert lines(folder) == expected | {
@@ -188,7 +188,7 @@ async def test_the_archive_has_a_copy_of_each_hour(
 
 async def test_an_erasure_while_an_hour_is_written_wins(store: ThreadStore, tmp_path: Path) -> None:
     archive = AuditArchive(tmp_path.as_uri())
-    await store.add_audit([entry(1), entry(2, tenant="globex")], told=False)
+    await store.add_audit([entry(1), entry(2, tenant="globex")], notify=False)
 
     async def entries(since: int, until: int) -> list[Entry]:
         found = await store.audit_between(since, until)

@@ -13,9 +13,9 @@ from pipeline.policies.command_states import (
     FINAL,
     CommandStatus,
     acknowledged,
+    published,
     requested,
     run_ended,
-    told,
     waited,
 )
 
@@ -23,7 +23,7 @@ NEW = requested(1_000)
 MOVES = st.one_of(
     st.tuples(st.just(acknowledged), st.sampled_from(["acknowledged", "completed", "refused", "nonsense", None])),
     st.tuples(st.just(run_ended), st.sampled_from(["complete", "aborted", "error"])),
-    st.tuples(st.just(told), st.sampled_from(["ended", "completed", "unanswered", "refused", "acknowledged", 7])),
+    st.tuples(st.just(published), st.sampled_from(["ended", "completed", "unanswered", "refused", "acknowledged", 7])),
     st.tuples(st.just(waited), st.just("")),
 )
 
@@ -50,7 +50,7 @@ def test_nobody_answers_until_somebody_does() -> None:
     assert acknowledged(silent, "acknowledged", 99_000).state == "acknowledged"
     heard = acknowledged(NEW, "acknowledged", 2_000)
     assert waited(heard, 10**12) == heard
-    assert told(heard, "unanswered", 10**12) == heard
+    assert published(heard, "unanswered", 10**12) == heard
 
 
 def test_a_refusal_has_its_reason() -> None:
@@ -67,11 +67,11 @@ def test_a_final_state_stays_and_none_is_stopped_unheard(moves: list[Any]) -> No
         heard = (
             heard
             or (move is acknowledged and said == "acknowledged")
-            or (move is told and said in ("acknowledged", "ended"))
+            or (move is published and said in ("acknowledged", "ended"))
         )
         assert standing.state != "ended" or heard
 
 
 @pytest.mark.parametrize("state", ["requested", "nonsense", None, 7])
 def test_what_is_no_state_changes_nothing(state: object) -> None:
-    assert acknowledged(NEW, state, 2_000) == told(NEW, state, 2_000) == NEW
+    assert acknowledged(NEW, state, 2_000) == published(NEW, state, 2_000) == NEW

@@ -26,15 +26,15 @@ class Store:
             raise StoreError("it is away", transient=True)
         return self
 
-    async def add_audit(self, entries: Sequence[Entry], *, told: bool) -> None:
-        assert told
+    async def add_audit(self, entries: Sequence[Entry], *, notify: bool) -> None:
+        assert notify
         assert len(entries) <= audit_trail.BATCH_SIZE
         self.entries += entries
 
 
 async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> None:
     store, lost = Store(), list[int]()
-    trail = AuditTrail(store, lost.append, told=True)
+    trail = AuditTrail(store, lost.append, notify=True)
     store.away = True
     for _ in range(audit_trail.MAX_BUFFERED + 3):
         trail.keep(ENTRY)
@@ -47,7 +47,7 @@ async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> N
 
 def test_the_same_counts_once_a_minute_and_a_thousand_at_most() -> None:
     lost = list[int]()
-    trail = AuditTrail(Store(), lost.append, told=True)
+    trail = AuditTrail(Store(), lost.append, notify=True)
     assert [trail.is_new(at, "x") for at in (0, 59_999, 60_000, 60_001)] == [True, False, True, False]
     assert sum(trail.is_new(120_000, number) for number in range(5_000)) == audit_trail.MAX_COUNTED
     assert sum(lost) == 5_000 - audit_trail.MAX_COUNTED

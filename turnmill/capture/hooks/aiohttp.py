@@ -138,8 +138,8 @@ def _reader(module: ModuleType) -> type[Any]:
 
         def feed_eof(self) -> None:
             call = _heard.get(id(self))
-            if call is not None and call.told is not None:  # an answer without a length ends with its connection
-                self.set_exception(call.told)
+            if call is not None and call.stop_error is not None:  # an answer without a length ends with its connection
+                self.set_exception(call.stop_error)
                 return
             _heard.pop(id(self), None)
             if call is not None:
@@ -164,7 +164,7 @@ def _broken(reader: Any, call: CapturedCall, error: Any) -> RunStopped | None:
 
     Return the exception to raise in the program instead, if the call was stopped.
     """
-    if (stopped := call.told) is not None:
+    if (stopped := call.stop_error) is not None:
         gone(call, stopped)
         return stopped
     if getattr(getattr(reader, "_timer", None), "_cancelled", False):

@@ -58,7 +58,7 @@ def gone(call: CapturedCall, error: BaseException) -> None:
         call.cancelled()
     elif isinstance(error, RunStopped):
         call.stopped()
-    elif (stopped := call.told) is not None:
+    elif (stopped := call.stop_error) is not None:
         call.stopped()
         raise stopped from error
     else:

@@ -41,7 +41,7 @@ def test_a_history_goes_on() -> None:
     place = known.place(second, "r2")
     assert place == CallPlace("r1", "r2", continues="r1")
     known.answered(place, second, model("Let me look.", "call_1"))
-    third = (*second.said, model("Let me look.", "call_1"), NormalMessage("tool", "rain", ("call_1",)))
+    third = (*second.messages, model("Let me look.", "call_1"), NormalMessage("tool", "rain", ("call_1",)))
     assert known.place(asked(*third), "r3") == CallPlace("r1", "r3", continues="r2")
 
 
@@ -77,9 +77,9 @@ def test_a_changed_message_is_a_branch() -> None:
     place = known.place(changed, "r3")
     assert place == CallPlace("r1", "r3", continues="r1", replaces="r2")
     known.answered(place, changed, model("Sun."))
-    on_the_branch = known.place(asked(*changed.said, model("Sun."), user("Thanks")), "r4")
+    on_the_branch = known.place(asked(*changed.messages, model("Sun."), user("Thanks")), "r4")
     assert on_the_branch == CallPlace("r1", "r4", continues="r3")
-    again = known.place(asked(*first.said), "r5")  # the same question once more
+    again = known.place(asked(*first.messages), "r5")  # the same question once more
     assert again == CallPlace("r1", "r5", continues="r1", replaces="r3")
 
 
@@ -160,7 +160,7 @@ def test_memory_is_bounded_and_every_call_has_a_place(steps: Sequence[tuple[str,
             history = ()
         else:
             known.answered(place, request, model(answer))
-            history = (*request.said, model(answer))
+            history = (*request.messages, model(answer))
         assert len(known) <= 5
         assert len(known._named) <= 5
         assert all(len(alike) <= MAX_ALIKE for alike in known._known._of.get("", {}).values())
@@ -184,7 +184,7 @@ def test_a_conversation_stays_one_thread_however_many_run_beside_it(steps: list[
             place = known.place(request, f"{number}-{step}")
             assert place == CallPlace(threads[number], f"{number}-{step}", continues=before[number])
             known.answered(place, request, model(answer))
-            histories[number], before[number] = (*request.said, model(answer)), place.run
+            histories[number], before[number] = (*request.messages, model(answer)), place.run
 
 
 def test_a_tenant_of_many_conversations_makes_none_of_anothers_forgotten() -> None:
@@ -199,6 +199,6 @@ def test_a_tenant_of_many_conversations_makes_none_of_anothers_forgotten() -> No
     first, place = call("acme", 0)
     for number in range(1_000):
         call("evil", number)
-    goes_on = Asked("acme", (*first.said, model("Hi!"), user("And now?")), RequestNames(), "next")
+    goes_on = Asked("acme", (*first.messages, model("Hi!"), user("And now?")), RequestNames(), "next")
     assert known.place(goes_on, "new").thread == place.thread
     assert len(known) == 100

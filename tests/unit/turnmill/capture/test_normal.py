@@ -181,7 +181,7 @@ def test_answers(dialect: str) -> None:
         streamed.take(event)
     whole.take(WHOLE[dialect])
     for answer in (streamed, whole):
-        assert answer.said == CALL
+        assert answer.message == CALL
         assert answer.over
         assert not answer.failed
         assert answer.response_id == ("resp_1" if dialect == "openai-responses" else None)
@@ -201,4 +201,4 @@ def test_errors_inside_of_an_answer(dialect: str, event: Any) -> None:
     answer = Answer(dialect)
     answer.take(event)
     assert answer.failed
-    assert answer.said is None
+    assert answer.message is None

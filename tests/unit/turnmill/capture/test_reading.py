@@ -22,7 +22,7 @@ def reading(body: bytes, path: str = CHAT, dialect: str = "openai-chat", **heade
 
 def test_a_request() -> None:
     found = reading(gzip.compress(ASK), content_encoding="gzip", content_type="application/json; charset=UTF-8")
-    assert (found.problem, found.models, [one.text for one in found.said]) == (None, ("m",), ["Weather?"])
+    assert (found.problem, found.models, [one.text for one in found.messages]) == (None, ("m",), ["Weather?"])
     assert found.exchange.asked() == [{"object": "turnmill.request", "request": json.loads(ASK)}]
 
 
@@ -58,4 +58,4 @@ def test_models(body: dict[str, Any], path: str, models: tuple[str, ...]) -> Non
 def test_what_can_not_be_read(body: bytes, headers: dict[str, str], why: str) -> None:
     found = reading(body, **headers)
     assert why in str(found.problem)
-    assert found.said == []
+    assert found.messages == []

@@ -104,7 +104,7 @@ def events(run: list[dict[str, Any]]) -> list[Any]:
 
 
 async def is_told(call: CapturedCall) -> bool:
-    return call.told is not None
+    return call.stop_error is not None
 
 
 async def test_a_stopped_call_says_so_and_is_refused_once_more(tmp_path: Path) -> None:
@@ -122,14 +122,14 @@ async def test_a_stopped_call_says_so_and_is_refused_once_more(tmp_path: Path) -
         await capture.read()
         again = capture.begin(replace(CALL, body=BODY.replace(b"true", b"false")))  # Claude Code asks so
         other = capture.begin(replace(CALL, client="another"))
-        assert again.told is not None, "it is told before it is sent"
+        assert again.stop_error is not None, "it is told before it is sent"
         again.stopped()
         other.answered(200, SSE)
         other.data(said("It rains", "stop"))
         other.finished()
         once_more = capture.begin(CALL)
         await capture.read()
-        assert (other.told, once_more.told) == (None, None)
+        assert (other.stop_error, once_more.stop_error) == (None, None)
 
     stopped, other, once_more = await published(tmp_path, told, program)
     assert events(stopped)[-1] == {"object": EVENT, "id": "c1", "state": "acknowledged", "by": "ann"}
