@@ -125,7 +125,7 @@ def command_line(process: Path) -> str:
         try:
             if found := (process / "cmdline").read_text(errors="surrogateescape"):
                 return found
-            if (process / "stat").read_text().rpartition(") ")[2][:1] in "ZX":
+            if (process / "stat").read_text().rpartition(") ")[2][:1] in {"Z", "X"}:
                 return ""
         except OSError:
             return ""

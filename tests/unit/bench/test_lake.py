@@ -10,7 +10,7 @@ from tests.bench import lake
 
 
 async def test_each_step_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("SEGMENT", 20), ("SEGMENTS", 2), ("OLD", 5), ("ERASED", 10)):
+    for name, value in (("DAYS", 5), ("SEGMENT", 20), ("SEGMENTS", 2), ("OLD", 5), ("ERASED", 10)):
         monkeypatch.setattr(lake, name, value)
     shown: list[str] = []
     steps = await lake.measure(tmp_path, 100, shown.append)
