@@ -195,11 +195,11 @@ async def _results(
         balance = await take_stock(scene.settings, store)
     steady = watch.lives[0].grown()
     lives = [g for life in watch.lives[3:] if (g := life.grown(YOUNG)) is not None]
-    half = len(watch.lags) // 2
-    early, late = (_mean([a + b for _, a, b in some]) for some in (watch.lags[1:half], watch.lags[half:]))
+    lags = [events + turns for _, events, turns in watch.lags[1:]]
+    quarters = [_mean(lags[len(lags) * n // 4 : len(lags) * (n + 1) // 4]) for n in range(4)]
     balanced = balance.runs == source.begun == balance.stored and not balance.open and not wrong and not right
     flat = steady is not None and abs(steady) <= 2
-    keeps_up = late <= max(2 * early, rate)
+    keeps_up = quarters[3] <= max(2 * quarters[1], rate)
     rows = [
         (
             "peak of this arrangement (publisher, three brokers, three workers, SQLite, on one machine)",
@@ -216,7 +216,7 @@ async def _results(
             "memory of the others, slope of each life",
             f"{len(lives)} lives, {', '.join(_percent(g) for g in lives) or '–'}",
         ),
-        ("lag, records, first half / second half", f"{early:,.0f} / {late:,.0f} on average"),
+        ("lag, records, on average in each quarter of the time", " / ".join(f"{lag:,.0f}" for lag in quarters)),
         ("after the last record: all stored within", f"{drained:.1f} s"),
     ]
     return rows, balanced and flat and keeps_up
