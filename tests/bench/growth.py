@@ -35,7 +35,11 @@ EVERY: Final = DAY // 100_000  # ms between two turns
 BARE, INDEXED = "bare", "search and sums"
 SIZE: Final = {  # without the index of words
     "postgresql": "SELECT pg_database_size(current_database()) - pg_relation_size('turn_words_words')",
-    "sqlite": "SELECT sum(pgsize) FROM dbstat WHERE aggregate = 1 AND name NOT LIKE 'turn_words_index%'",
+    # By pages: dbstat counts the bytes of a tree in 32 bits.
+    "sqlite": (
+        "SELECT sum(pageno) * (SELECT page_size FROM pragma_page_size) FROM dbstat "
+        "WHERE aggregate = 1 AND name NOT LIKE 'turn_words_index%'"
+    ),
 }
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
@@ -74,7 +78,8 @@ async def measure(url: str, indexes: str, turns: int, progress: Callable[[str], 
     """Fill an empty store by writing, and measure on the way at SMALL turns and at `turns`."""
     speech, found = Speech(), list[Growth]()
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(await ThreadStore.open(url, migrate=True))
+        search = "on" if indexes == INDEXED else "off"
+        store = await stack.enter_async_context(await ThreadStore.open(url, migrate=True, search=search))
         await store.keep_sums(wanted=indexes == INDEXED)
         name, empty = await _state(store)
         postmaster = await _postmaster(url) if name != "sqlite" else None
