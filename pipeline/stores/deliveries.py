@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Select, delete, func, insert, select, text, update
-from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.webhooks import Event, Webhook, lane_of
@@ -20,6 +19,7 @@ from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.keys import key_text
 from pipeline.stores.lookups import certain
 from pipeline.stores.names import INSERT
+from pipeline.stores.one_of import row_one_of
 from pipeline.stores.schema import webhook_deliveries as queue
 from pipeline.stores.schema import webhooks
 from topics.thread_key import ThreadKey
@@ -122,7 +122,7 @@ class Delivering(Connected):
             erased = await erased_of(connection, {event.thread for _, event in events if event.thread is not None})
             events = [one for one in events if one[1].thread not in erased]
             lanes = sorted({(webhook, event.lane) for webhook, event in events})
-            waiting = row_of(queue.c.webhook, queue.c.lane).in_(lanes)
+            waiting = row_one_of((queue.c.webhook, queue.c.lane), lanes)
             found = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
             busy = {(row.webhook, row.lane) for row in found}
             rows = []

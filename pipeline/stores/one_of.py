@@ -1,6 +1,10 @@
-"""`one_of(column, texts)`: whether a column has one of these texts; the same statement for any number of texts.
+"""Conditions that columns have one of several values, which both databases look up by an index.
 
-The texts are one parameter: an array on Postgres, a JSON list on SQLite.
+`one_of(column, texts)`: a column has one of these texts; the same statement for any number of texts, as they are one
+parameter: an array on Postgres, a JSON list on SQLite.
+
+`row_one_of(columns, rows)`: the columns have the values of one of these rows. For `IN (VALUES …)` with several rows
+SQLite 3.40 reads the whole table, so it gets a JSON list there, too.
 """
 
 from __future__ import annotations
@@ -8,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ARRAY, JSON, BindParameter, ColumnElement, Dialect, Text, bindparam
+from sqlalchemy import ARRAY, JSON, BindParameter, ColumnElement, Dialect, Text, bindparam, func, select
+from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -49,3 +54,27 @@ def _postgres(element: OneOf, compiler: SQLCompiler, **options: Any) -> str:
 def _sqlite(element: OneOf, compiler: SQLCompiler, **options: Any) -> str:
     column, texts = (compiler.process(one, **options) for one in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608  # the compiler's own text
+
+
+class RowOneOf(FunctionElement[Any]):
+    """A condition, in the words of each database: of Postgres, then of SQLite."""
+
+    name = "row_one_of"
+    inherit_cache = True
+
+
+def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[Any]]) -> RowOneOf:
+    """Return the condition that the columns have the values of one of these rows, in their order."""
+    each = func.json_each(bindparam(None, list(map(list, rows)), type_=JSON())).table_valued("value")
+    values = select(*(func.json_extract(each.c.value, f"$[{place}]") for place in range(len(columns))))
+    return RowOneOf(row_of(*columns).in_(rows), row_of(*columns).in_(values))
+
+
+@compiles(RowOneOf, "postgresql")
+def _row_postgres(element: RowOneOf, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.clauses.clauses[0], **options)
+
+
+@compiles(RowOneOf, "sqlite")
+def _row_sqlite(element: RowOneOf, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.clauses.clauses[1], **options)

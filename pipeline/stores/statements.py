@@ -23,13 +23,12 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy import tuple_ as row_of
 from sqlalchemy.sql.dml import Insert, ReturningDelete
 
 from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.keys import id_and_tenant, key_text
 from pipeline.stores.names import INSERT
-from pipeline.stores.one_of import one_of
+from pipeline.stores.one_of import RowOneOf, one_of, row_one_of
 from pipeline.stores.rows import AGENT, COMPLETE, FACTS
 from pipeline.stores.schema import (
     erased,
@@ -68,9 +67,9 @@ def is_thread(key: ThreadKey) -> ColumnElement[bool]:
     return and_(threads.c.thread_id == thread_id, threads.c.tenant == tenant)
 
 
-def among(keys: Iterable[ThreadKey]) -> ColumnElement[bool]:
+def among(keys: Iterable[ThreadKey]) -> RowOneOf:
     """Return the condition of several threads' rows."""
-    return row_of(threads.c.thread_id, threads.c.tenant).in_(sorted(map(id_and_tenant, keys)))
+    return row_one_of((threads.c.thread_id, threads.c.tenant), sorted(map(id_and_tenant, keys)))
 
 
 def number_of(key: ThreadKey) -> Any:

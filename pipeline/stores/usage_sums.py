@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, delete, func, insert, literal, or_, select, text, union_all, update
-from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.keys import UsageNames
 from pipeline.stores.names import INSERT
+from pipeline.stores.one_of import row_one_of
 from pipeline.stores.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
 from pipeline.stores.statements import number_of
 from pipeline.stores.unused_names import forget_names
@@ -209,10 +209,10 @@ async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], fi
 async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict[SumKey, Tally]:
     """Return the stored ones of these sums."""
     columns = usage_sums.c
-    key = row_of(columns.span, columns.start, columns.expired, columns.names)
+    key = columns.span, columns.start, columns.expired, columns.names
     found = {}
     for some in portions(sorted(places), KEYS_BATCH):
-        for row in (await connection.execute(select(usage_sums).where(key.in_(some)))).mappings():
+        for row in (await connection.execute(select(usage_sums).where(row_one_of(key, some)))).mappings():
             found[SumKey(*(row[name] for name in SumKey._fields))] = Tally.of_row(dict(row))
     return found
 
@@ -226,8 +226,8 @@ async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> Non
             rows.append(place._asdict() | tally.columns())
     columns = usage_sums.c
     for some in portions(gone, KEYS_BATCH):
-        key_of = row_of(columns.span, columns.start, columns.expired, columns.names)
-        await connection.execute(delete(usage_sums).where(key_of.in_(some)))
+        key = columns.span, columns.start, columns.expired, columns.names
+        await connection.execute(delete(usage_sums).where(row_one_of(key, some)))
     if rows:
         new = INSERT[connection.dialect.name](usage_sums)
         values = {column.name: new.excluded[column.name] for column in usage_sums.c if not column.primary_key}
