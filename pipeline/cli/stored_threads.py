@@ -1,4 +1,4 @@
-"""What commands on stored threads have in common: options, the store, and a thread by what somebody calls it."""
+"""What commands on stored threads share: their options, the open store, and how they find a thread by its id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What routes need of a caller: a principal with a scope, within its rate. As dependencies of FastAPI."""
+"""FastAPI dependencies by which a route admits a caller: they check token, scope, address and rate."""
 
 from __future__ import annotations
 

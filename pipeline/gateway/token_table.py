@@ -79,7 +79,7 @@ def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
     around = [ipaddress.ip_network(text) for text in outer]
     found = map(ipaddress.ip_network, inner)
     return not around or all(
-        any(one.version == other.version and one.subnet_of(other) for other in around)  # type: ignore[arg-type]
+        any(one.version == other.version and one.subnet_of(other) for other in around)  # type: ignore[arg-type]  # one version
         for one in found
     )
 

@@ -41,6 +41,7 @@ LOCK_KEY: Final = 0x74726E6D73756D  # of Postgres' advisory lock: "trnmsum"
 CHANGES_BATCH: Final = 10_000
 ROWS_BATCH: Final = 20_000  # from which one transaction builds sums
 KEYS_BATCH: Final = 200
+PLACE: Final = (usage_sums.c.span, usage_sums.c.start, usage_sums.c.expired, usage_sums.c.names)  # as in SumKey
 ALL: Final = 0  # `since`, if the sums include every row
 NONE: Final = 2**62  # `since`, if they include none
 
@@ -208,11 +209,9 @@ async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], fi
 
 async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict[SumKey, Tally]:
     """Return the stored ones of these sums."""
-    columns = usage_sums.c
-    key = columns.span, columns.start, columns.expired, columns.names
     found = {}
     for some in portions(sorted(places), KEYS_BATCH):
-        for row in (await connection.execute(select(usage_sums).where(row_one_of(key, some)))).mappings():
+        for row in (await connection.execute(select(usage_sums).where(row_one_of(PLACE, some)))).mappings():
             found[SumKey(*(row[name] for name in SumKey._fields))] = Tally.of_row(dict(row))
     return found
 
@@ -224,10 +223,8 @@ async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> Non
             gone.append(place)
         else:
             rows.append(place._asdict() | tally.columns())
-    columns = usage_sums.c
     for some in portions(gone, KEYS_BATCH):
-        key = columns.span, columns.start, columns.expired, columns.names
-        await connection.execute(delete(usage_sums).where(row_one_of(key, some)))
+        await connection.execute(delete(usage_sums).where(row_one_of(PLACE, some)))
     if rows:
         new = INSERT[connection.dialect.name](usage_sums)
         values = {column.name: new.excluded[column.name] for column in usage_sums.c if not column.primary_key}

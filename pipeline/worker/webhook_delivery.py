@@ -127,7 +127,7 @@ class Deliverer:
         return bool(found)
 
     def _chosen(self, candidates: Sequence[Due]) -> list[int]:
-        """Return the numbers of those that may begin: WEBHOOK_CONCURRENCY per webhook at most, each owner's share."""
+        """Return the numbers of deliveries to begin: a webhook has at most WEBHOOK_CONCURRENCY, an owner its share."""
         counts = Counter(due.webhook for due in self._under_way.values())
         shares, found = self._shares.copy(), list[int]()
         for due in candidates:
