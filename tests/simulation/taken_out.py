@@ -216,7 +216,7 @@ def answers_as_they_are(patch: Patch) -> None:
 
 
 def one_history(patch: Patch) -> None:
-    patch.setattr(run_tree, "_said", lambda run: "")
+    patch.setattr(run_tree, "_answer_hash", lambda run: "")
 
 
 def facts_as_they_are(patch: Patch) -> None:
