@@ -30,6 +30,7 @@ from pipeline.gateway.loop_watch import LoopWatch
 from pipeline.gateway.outage import Outage
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.run_watch import RunWatch
+from pipeline.gateway.store_counts import StoreCounts
 from pipeline.gateway.token_memory import TokenMemory
 from pipeline.gateway.upload import Upload
 from pipeline.observability import metrics as m
@@ -161,6 +162,7 @@ class Gateway:
         self.aside = Aside()
         # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.
         self.broker_status = BrokerStatus()
+        self.store_counts = StoreCounts(self.store)
         self.contents = ContentStore.of(settings, elsewhere=False)
         self.follower = Follower(settings)
         self.tail = EventTail(settings, self.follower, self.metrics)
@@ -242,6 +244,7 @@ class Gateway:
                 await one.__aexit__(None, None, None)
         if self.trail is not None:
             await self.trail.close()
+        await self.store_counts.close()
         if self._store.value is not None:
             await self._store.value.close()
 

@@ -50,7 +50,7 @@ async def status(request: Request, gateway: TheGateway, principal: Reader) -> Pi
     except TurnmillError as error:
         answer.problems.append(str(error))
     try:
-        answer.store = await (await gateway.store()).counts()
+        answer.store = await gateway.store_counts.get()
     except TurnmillError as error:
         answer.problems.append(str(error))
     return answer

@@ -274,9 +274,9 @@ class ThreadStore(
         return await asyncio.to_thread(by_turn)
 
     async def counts(self) -> Counts:
-        """Return the numbers of stored threads, turns and runs."""
+        """Return the numbers of stored threads, turns and runs. This reads all turns."""
         async with self._reading() as connection:
-            return Counts(*(await connection.execute(statements.counts())).one())
+            return Counts(*map(int, (await connection.execute(statements.counts())).one()))
 
     async def _pages(self, wanted: ListQuery = ALL) -> AsyncIterator[dict[int, ThreadKey]]:
         """Yield pages of the wanted threads by their ids in the database, in the order of names."""

@@ -225,12 +225,9 @@ def run_ids(ids: Sequence[int]) -> Select[Any]:
 
 
 def counts() -> Select[Any]:
-    """Return a query of one row: threads, turns, runs, interrupted."""
-    runs = select(turns.c.thread, turns.c.run_id).distinct().subquery()
+    """Return a query of one row: threads, turns, runs, interrupted. It reads all turns, once."""
     cut = and_(turns.c.role == 1, turns.c.status < COMPLETE)
-    return select(
-        select(func.count()).select_from(threads).scalar_subquery(),
-        select(func.count()).select_from(turns).where(turns.c.role != FACTS).scalar_subquery(),
-        select(func.count()).select_from(runs).scalar_subquery(),
-        select(func.count()).select_from(turns).where(cut).scalar_subquery(),
-    )
+    columns = func.count().filter(turns.c.role != FACTS).label("turns"), func.count().filter(cut).label("cut")
+    runs = select(*columns).group_by(turns.c.thread, turns.c.run_id).subquery()
+    sums = func.coalesce(func.sum(runs.c.turns), 0), func.count(), func.coalesce(func.sum(runs.c.cut), 0)
+    return select(select(func.count()).select_from(threads).scalar_subquery(), *sums).select_from(runs)

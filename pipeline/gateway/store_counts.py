@@ -1,0 +1,57 @@
+"""The numbers of a store's threads and turns, which are counted by reading all turns: rarely, and for all callers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pipeline.stores.errors import StoreError
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.summaries import Counts
+
+PATIENCE: Final = 1.0  # seconds that a caller waits for a count
+REST: Final = 50  # times as long as a count takes, nothing is counted behind it: at most 2 % of the time is spent so
+
+
+class StoreCounts:
+    """The newest count of a store's rows. Callers share it, and each count is made by one of them."""
+
+    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+        """Prepare counting; `store` opens the store."""
+        self._store = store
+        self._counting: asyncio.Task[None] | None = None
+        self._found: Counts | None = None
+        self._failed: StoreError | None = None
+        self._rested = 0.0
+
+    async def get(self) -> Counts | None:
+        """Return the newest numbers; None if the first count takes longer than PATIENCE. Raises StoreError.
+
+        They are older than the time that it takes to count, by at most REST times as much.
+        """
+        if self._counting is None and time.monotonic() >= self._rested:
+            self._counting = asyncio.create_task(self._count(), name="store counts")
+        if self._counting is not None:
+            await asyncio.wait([self._counting], timeout=PATIENCE)
+        if self._failed is not None:
+            raise self._failed
+        return self._found
+
+    async def _count(self) -> None:
+        begun = time.monotonic()
+        try:
+            self._found, self._failed = await (await self._store()).counts(), None
+            ended = time.monotonic()
+            self._rested = ended + REST * (ended - begun)
+        except StoreError as error:
+            self._failed = error
+        finally:
+            self._counting = None
+
+    async def close(self) -> None:
+        """End a count in progress."""
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.wait([self._counting])
