@@ -118,6 +118,7 @@ class Delivering(Connected):
             return
         async with self._writing() as connection:
             await _lock(connection, {event.lane for _, event in events})
+            await certain(connection)
             # Read after taking the locks: an erasure takes them, too, to delete the queued deliveries.
             erased = await erased_of(connection, {event.thread for _, event in events if event.thread is not None})
             events = [one for one in events if one[1].thread not in erased]

@@ -3,8 +3,8 @@
 `one_of(column, texts)`: a column has one of these texts; the same statement for any number of texts, as they are one
 parameter: an array on Postgres, a JSON list on SQLite.
 
-`row_one_of(columns, rows)`: the columns have the values of one of these rows. For `IN (VALUES …)` with several rows
-SQLite 3.40 reads the whole table, so it gets a JSON list there, too.
+`row_one_of(columns, rows)`: the columns have the values of one of these rows, given in the same way, with an array for
+each column. For `IN (VALUES …)` with several rows SQLite 3.40 reads the whole table, and Postgres plans each row.
 """
 
 from __future__ import annotations
@@ -67,7 +67,12 @@ def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[An
     """Return the condition that the columns have the values of one of these rows, in their order."""
     each = func.json_each(bindparam(None, list(map(list, rows)), type_=JSON())).table_valued("value")
     values = select(*(func.json_extract(each.c.value, f"$[{place}]") for place in range(len(columns))))
-    return RowOneOf(row_of(*columns).in_(rows), row_of(*columns).in_(values))
+    arrays = (
+        bindparam(None, [row[place] for row in rows], type_=ARRAY(Text() if isinstance(one.type, Text) else one.type))
+        for place, one in enumerate(columns)
+    )
+    given = func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("given")
+    return RowOneOf(row_of(*columns).in_(select(given)), row_of(*columns).in_(values))
 
 
 @compiles(RowOneOf, "postgresql")

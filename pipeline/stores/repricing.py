@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, select, update
+from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.prices import Prices
 from pipeline.stores import statements
 from pipeline.stores.connections import Connected
 from pipeline.stores.keys import thread_of
+from pipeline.stores.lookups import certain
 from pipeline.stores.rows import record_of
 from pipeline.stores.schema import price_sources, threads, usage
 from pipeline.stores.usage import usage_rows
 from pipeline.stores.write import lock, price_sources_of
 
-BATCH_SIZE: Final = 200  # turns of a transaction
+BATCH_SIZE: Final = 200  # rows of a transaction
+PLACE: Final = (usage.c.at, usage.c.turn, usage.c.position)  # the order in which rows are read, by the index of `at`
 PRICED: Final = ("cost_nano_usd", "price_source", "estimated_tokens", "estimated_nano_usd")
 
 
@@ -39,22 +42,31 @@ class Repricing(Connected):
 
         Costs that a stream reported stay. `dry_run` changes nothing. Sums follow; those of expired turns stay.
         """
-        last = -1
+        last = since, -(2**63), 0
         while True:
-            mine = select(usage.c.turn).where(usage.c.at >= since, usage.c.at < until, usage.c.turn > last)
+            mine = select(*PLACE).where(usage.c.at >= last[0], usage.c.at < until, row_of(*PLACE) > row_of(*last))
             async with self._writing() as connection:
-                turns = list(await connection.scalars(mine.distinct().order_by(usage.c.turn).limit(BATCH_SIZE)))
-                changed = await _reprice(connection, turns, self._prices, (since, until), dry_run=dry_run)
+                await certain(connection)
+                rows = (await connection.execute(mine.order_by(*PLACE).limit(BATCH_SIZE))).all()
+                places = {(row.turn, row.position) for row in rows}
+                changed = await _reprice(connection, places, self._prices, (since, until), dry_run=dry_run)
             for one in changed:
                 yield one
-            if len(turns) < BATCH_SIZE:
+            if len(rows) < BATCH_SIZE:
                 return
-            last = turns[-1]
+            last = rows[-1].at, rows[-1].turn, rows[-1].position
 
 
 async def _reprice(
-    connection: AsyncConnection, turns: Sequence[int], prices: Prices, within: tuple[int, int], *, dry_run: bool
+    connection: AsyncConnection,
+    places: Collection[tuple[int, int]],
+    prices: Prices,
+    within: tuple[int, int],
+    *,
+    dry_run: bool,
 ) -> list[Repriced]:
+    """Price the rows at these places, as (turn, position), again, if their time is still within these (epoch ms)."""
+    turns = sorted({turn for turn, _ in places})
     of = select(*statements.NAME).where(threads.c.id.in_(select(usage.c.thread).where(usage.c.turn.in_(turns))))
     if not dry_run:  # while no writer replaces a turn
         await lock(connection, {thread_of(row) for row in await connection.execute(of)})
@@ -66,7 +78,8 @@ async def _reprice(
     changes = {
         place: fresh[place]
         for place, one in known.items()
-        if place in fresh
+        if place in places
+        and place in fresh
         and within[0] <= one["at"] < within[1]
         and any(one[name] != fresh[place][name] for name in PRICED)
     }

@@ -39,6 +39,7 @@ class SummedUsage(Connected):
             async with self._writing() as connection:
                 if not await usage_sums.alone(connection):
                     return False
+                await certain(connection)
                 taken = await usage_sums.take_up(connection)
                 if taken == usage_sums.CHANGES_BATCH:
                     return True

@@ -12,20 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, cast
 
-from sqlalchemy import ColumnElement, and_, delete, func, insert, literal, or_, select, text, union_all, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, literal, or_, select, text, union_all, update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.keys import UsageNames
 from pipeline.stores.names import INSERT
 from pipeline.stores.one_of import row_one_of
 from pipeline.stores.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
+from pipeline.stores.sending import of_rows, send
 from pipeline.stores.statements import number_of
 from pipeline.stores.unused_names import forget_names
 from pipeline.stores.usage_tallies import (
     QUARTER,
     SPANS,
+    TALLIED,
     WEEK,
     SumKey,
     Tally,
@@ -40,8 +44,8 @@ from topics.thread_key import ThreadKey
 LOCK_KEY: Final = 0x74726E6D73756D  # of Postgres' advisory lock: "trnmsum"
 CHANGES_BATCH: Final = 10_000
 ROWS_BATCH: Final = 20_000  # from which one transaction builds sums
-KEYS_BATCH: Final = 200
-PLACE: Final = (usage_sums.c.span, usage_sums.c.start, usage_sums.c.expired, usage_sums.c.names)  # as in SumKey
+PLACE: Final = tuple(usage_sums.c[name] for name in SumKey._fields)
+VALUES: Final = tuple(usage_sums.c[name] for name in TALLIED)
 ALL: Final = 0  # `since`, if the sums include every row
 NONE: Final = 2**62  # `since`, if they include none
 
@@ -151,11 +155,9 @@ async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[Su
     right = of_all_spans(await _right(connection, max(week, begin), week + WEEK))
     sums = usage_sums.c
     its_own = and_(sums.span.in_(SPANS), sums.names == usage_names.c.id + 0)  # looked up for each name in turn
-    query = select(usage_sums).select_from(usage_names.join(usage_sums, its_own))
+    query = select(*PLACE, *VALUES).select_from(usage_names.join(usage_sums, its_own))
     of_week = and_(sums.start >= week, sums.start < week + WEEK, ~sums.expired)
-    stored = {}
-    for row in (await connection.execute(query.where(of_week))).mappings():
-        stored[SumKey(row["span"], row["start"], False, row["names"])] = Tally.of_row(dict(row))  # expired
+    stored = await _read(connection, query.where(of_week))
     return {place: (right.get(place, Tally()), stored.get(place, Tally())) for place in {*right, *stored}}
 
 
@@ -209,11 +211,15 @@ async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], fi
 
 async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict[SumKey, Tally]:
     """Return the stored ones of these sums."""
-    found = {}
-    for some in portions(sorted(places), KEYS_BATCH):
-        for row in (await connection.execute(select(usage_sums).where(row_one_of(PLACE, some)))).mappings():
-            found[SumKey(*(row[name] for name in SumKey._fields))] = Tally.of_row(dict(row))
+    found = dict[SumKey, Tally]()
+    for some in portions(sorted(places)):
+        found |= await _read(connection, select(*PLACE, *VALUES).where(row_one_of(PLACE, some)))
     return found
+
+
+async def _read(connection: AsyncConnection, query: Select[Any]) -> dict[SumKey, Tally]:
+    rows = await connection.execute(query)
+    return {SumKey(span, start, expired, names): Tally.of(values) for span, start, expired, names, *values in rows}
 
 
 async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> None:
@@ -223,13 +229,18 @@ async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> Non
             gone.append(place)
         else:
             rows.append(place._asdict() | tally.columns())
-    for some in portions(gone, KEYS_BATCH):
+    for some in portions(gone):
         await connection.execute(delete(usage_sums).where(row_one_of(PLACE, some)))
-    if rows:
-        new = INSERT[connection.dialect.name](usage_sums)
-        values = {column.name: new.excluded[column.name] for column in usage_sums.c if not column.primary_key}
-        await connection.execute(new.on_conflict_do_update(index_elements=usage_sums.primary_key, set_=values), rows)
+    dialect = connection.dialect.name
+    await send(connection, [of_rows(dialect, _replacing(dialect), some) for some in portions(rows)])
     await forget_names(connection, {place.names for place in gone})
+
+
+@cache
+def _replacing(dialect: str) -> Insert:
+    new = INSERT[dialect](usage_sums)
+    values = {name: new.excluded[name] for name in TALLIED}
+    return cast("Insert", new.on_conflict_do_update(index_elements=usage_sums.primary_key, set_=values))
 
 
 async def names_of(connection: AsyncConnection, sums: Iterable[SumKey]) -> dict[int, UsageNames]:

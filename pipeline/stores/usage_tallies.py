@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY  # begins on Thursday, as 1970 did
 SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where one of the span before it begins; all in UTC
 TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
+TALLIED: Final = (*SUMMED, *TIMES)  # the columns of a tally
 COLUMNS: Final = ("names", *COUNTED, *TIMES.values())
 
 
@@ -41,9 +42,10 @@ class Tally:
     duration: Histogram = 0
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Tally:
-        """Return the tally of a row of `usage_sums`."""
-        return cls([row[name] for name in SUMMED], added([row["ttft"]]), added([row["duration"]]))
+    def of(cls, values: Sequence[Any]) -> Tally:
+        """Return the tally of a row of `usage_sums`: the values of TALLIED."""
+        *sums, ttft, duration = values
+        return cls(sums, added([ttft]), added([duration]))
 
     def add(self, other: Tally) -> None:
         """Add another one. A sum that has reached MAX_INTEGER stands for any larger sum, and stays."""
