@@ -15,6 +15,7 @@ from pipeline.devbroker import local
 from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from pipeline.worker import process_memory
 from tests.bench import (
     asked,
     capture,
@@ -133,6 +134,7 @@ def run(settings: Settings, plan: Plan, suite: Suite, progress: Progress) -> Non
             if GROWTH in plan.measurements:
                 turns = min(plan.turns, growth.LARGE)
                 with _part(suite.failed, f"stores that grow to {turns:,} turns", progress):
+                    process_memory.relax_collector()  # as in the worker whose work is measured
                     suite.growth += asyncio.run(growth.both(Path(folder), server, turns, progress))
             if RETENTION in plan.measurements:
                 with _part(suite.failed, f"a backlog of {plan.turns:,} turns that expires", progress):

@@ -8,7 +8,7 @@ from tests.bench.tables import sheets
 
 
 async def test_each_size_is_measured_with_and_without_indexes(tmp_path, monkeypatch):
-    for name, value in {"SMALL": 40, "MEASURED": 20, "BATCH": 10}.items():
+    for name, value in {"SMALL": 40, "MEASURED": 20, "BATCH": 10, "SUMMED": 20}.items():
         monkeypatch.setattr(growth, name, value)
     shown = []
     found = await growth.both(tmp_path, None, 80, shown.append)
