@@ -22,7 +22,10 @@ router = APIRouter(tags=["status"])
 
 
 class Pipe(BaseModel):
-    """The pipeline behind the gateway. A value that can't be read now is null; `problems` says why."""
+    """The pipeline behind the gateway. A value that can't be read now is null; `problems` says why.
+
+    `store` is also null while the first count of a large store takes long. It is counted rarely, for all callers.
+    """
 
     time: int
     roles: list[RoleLag] | None
