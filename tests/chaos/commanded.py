@@ -197,6 +197,7 @@ async def commanded(scene: Scene) -> None:
             tasks = [cast.calls(), cast.calls(), cast.goes_on(publisher, client)]
             tellers = [asyncio.create_task(task) for task in tasks]
             await cast.storm()
+            await _ready(cast)  # a program that is told to end while it starts dies of it
             for program in programs:
                 assert await asyncio.to_thread(program.end, signal.SIGTERM) == 0, program.log.read_text()[-2000:]
             scene.mended()
@@ -228,11 +229,11 @@ def _member(scene: Scene, name: str, port: int | None = None) -> Member:
 
 
 async def _ready(cast: Cast) -> None:
-    """Wait until both gateways know what is open, and both programs speak."""
+    """Wait until a gateway knows open runs of each program's present life."""
     until = time.monotonic() + STARTED
+    lives = {(f"program{number}", str(program.lives - 1)) for number, program in enumerate(cast.programs)}
     while time.monotonic() < until:
-        said = {str(one["run_id"]).partition("-")[0] for one in await cast.rows("open")}
-        if len(said) == len(cast.programs):
+        if lives <= {tuple(str(one["run_id"]).split("-")[:3:2]) for one in await cast.rows("open")}:
             return
         await asyncio.sleep(0.3)
     raise AssertionError("the programs did not begin")
