@@ -1,4 +1,4 @@
-"""What commands on stored threads share: their options, the open store, and how they find a thread by its id."""
+"""Options, store and search by id, which all commands on stored threads use."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _principal(token: Token | None) -> Principal | None:
     of = {"id": token.id, "rate": token.rate, "addresses": token.addresses}
     if token.session is None:
         of["expires_at"] = token.expires_at  # only for tokens: what a person makes may outlast the session
-    return Principal(token.name, frozenset(token.scopes), token.tenant, **of)  # type: ignore[arg-type]  # by name
+    return Principal(token.name, frozenset(token.scopes), token.tenant, **of)  # type: ignore[arg-type]  # each under its field's name
 
 
 def _without_port(host: str) -> str:

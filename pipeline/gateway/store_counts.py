@@ -1,4 +1,4 @@
-"""The numbers of a store's threads and turns, which are counted by reading all turns: rarely, and for all callers."""
+"""The numbers of a store's threads and turns. A gateway counts them rarely, since a count reads all turns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 
 PATIENCE: Final = 1.0  # seconds that a caller waits for a count
-REST: Final = 50  # times as long as a count takes, nothing is counted behind it: at most 2 % of the time is spent so
+REST: Final = 50  # a count that took n seconds is the newest for 50 n: counting takes 2 % of the time at most
 
 
 class StoreCounts:
-    """The newest count of a store's rows. Callers share it, and each count is made by one of them."""
+    """The newest count of a store's rows, which all callers share."""
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
         """Prepare counting; `store` opens the store."""
@@ -36,7 +36,7 @@ class StoreCounts:
         if self._counting is not None:
             await asyncio.wait([self._counting], timeout=PATIENCE)
         if self._failed is not None:
-            raise self._failed
+            raise self._failed.with_traceback(None)
         return self._found
 
     async def _count(self) -> None:

@@ -79,7 +79,8 @@ def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
     around = [ipaddress.ip_network(text) for text in outer]
     found = map(ipaddress.ip_network, inner)
     return not around or all(
-        any(one.version == other.version and one.subnet_of(other) for other in around)  # type: ignore[arg-type]  # one version
+        # mypy doesn't see that both networks are of one IP version.
+        any(one.version == other.version and one.subnet_of(other) for other in around)  # type: ignore[arg-type]
         for one in found
     )
 

@@ -10,14 +10,30 @@ each column. For `IN (VALUES …)` with several rows SQLite 3.40 reads the whole
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ARRAY, JSON, BindParameter, ColumnElement, Dialect, Text, bindparam, func, select
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    BigInteger,
+    BindParameter,
+    Boolean,
+    ColumnElement,
+    Dialect,
+    Integer,
+    LargeBinary,
+    Text,
+    bindparam,
+    func,
+    select,
+)
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
+
+AS_ARRAYS: Final = (BigInteger, Boolean, Integer, LargeBinary)  # Postgres gets values of other types as text
 
 
 class Texts(TypeDecorator[Sequence[str]]):
@@ -36,6 +52,11 @@ class OneOf(FunctionElement[Any]):
 
     name = "one_of"
     inherit_cache = True
+
+
+def array_of(kind: TypeEngine[Any]) -> ARRAY[Any]:
+    """Return the type of Postgres' array of a column's values."""
+    return ARRAY(kind if isinstance(kind, AS_ARRAYS) else Text())
 
 
 def one_of(column: ColumnElement[Any], texts: Sequence[str]) -> OneOf:
@@ -68,8 +89,7 @@ def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[An
     each = func.json_each(bindparam(None, list(map(list, rows)), type_=JSON())).table_valued("value")
     values = select(*(func.json_extract(each.c.value, f"$[{place}]") for place in range(len(columns))))
     arrays = (
-        bindparam(None, [row[place] for row in rows], type_=ARRAY(Text() if isinstance(one.type, Text) else one.type))
-        for place, one in enumerate(columns)
+        bindparam(None, [row[place] for row in rows], type_=array_of(one.type)) for place, one in enumerate(columns)
     )
     given = func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("given")
     return RowOneOf(row_of(*columns).in_(select(given)), row_of(*columns).in_(values))

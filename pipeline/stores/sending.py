@@ -13,7 +13,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ARRAY, BigInteger, Boolean, Integer, LargeBinary, Table, Text, bindparam, cast, func, select
+from sqlalchemy import Table, Text, bindparam, cast, func, select
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.dialects.sqlite import aiosqlite
 from sqlalchemy.engine import Dialect
@@ -23,14 +23,13 @@ from sqlalchemy.sql.dml import Insert
 from sqlalchemy.sql.elements import ClauseElement
 
 from pipeline.stores.at_once import Direct
-from pipeline.stores.one_of import Texts
+from pipeline.stores.one_of import AS_ARRAYS, Texts, array_of
 from topics import json_text
 
 DIALECTS: Final[dict[str, Dialect]] = {
     "sqlite": aiosqlite.dialect(),
     "postgresql": asyncpg.dialect(),  # type: ignore[no-untyped-call]  # as SQLAlchemy has it
 }
-AS_ARRAYS: Final = (BigInteger, Boolean, Integer, LargeBinary)  # the arrays of other types are of text
 
 Making = Callable[[Sequence[str]], ClauseElement]
 
@@ -125,9 +124,7 @@ def _of_arrays(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[st
     table = statement.table
     assert isinstance(table, Table)  # its declared type is wider
     kinds = {name: table.c[name].type for name in names}
-    arrays = [
-        bindparam(name, type_=ARRAY(kind if isinstance(kind, AS_ARRAYS) else Text())) for name, kind in kinds.items()
-    ]
+    arrays = [bindparam(name, type_=array_of(kind)) for name, kind in kinds.items()]
     rows = func.unnest(*arrays).table_valued(*names).render_derived("given")
     columns = [
         rows.c[name] if isinstance(kind, (*AS_ARRAYS, Text)) else cast(rows.c[name], kind)

@@ -197,7 +197,7 @@ async def commanded(scene: Scene) -> None:
             tasks = [cast.calls(), cast.calls(), cast.goes_on(publisher, client)]
             tellers = [asyncio.create_task(task) for task in tasks]
             await cast.storm()
-            await _ready(cast)  # a program that is told to end while it starts dies of it
+            await _ready(cast)  # SIGTERM would kill a program that has not installed its handler yet
             for program in programs:
                 assert await asyncio.to_thread(program.end, signal.SIGTERM) == 0, program.log.read_text()[-2000:]
             scene.mended()
