@@ -13,7 +13,7 @@ from typing import Final
 from pipeline.observability.audit import REFUSED, Entry
 from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
-from turnmill.ending import ended
+from turnmill.ending import END_TIMEOUT, ended
 
 WRITE_INTERVAL: Final = 0.5  # seconds between two writes
 BATCH_SIZE: Final = 500
@@ -36,6 +36,7 @@ class AuditTrail:
         self._waiting = deque[Entry]()
         self._minute = 0
         self._seen = set[Hashable]()
+        self._closing = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
 
     def keep(self, entry: Entry) -> None:
@@ -66,7 +67,10 @@ class AuditTrail:
 
     async def close(self) -> None:
         """Write the buffered entries; those that can't be written are lost."""
+        self._closing.set()
         if self._writing is not None:
+            # A write that is cancelled may be committed already, and its entries would be written a second time.
+            await asyncio.wait([self._writing], timeout=END_TIMEOUT)
             await ended(self._writing)
         try:
             await self.flush()
@@ -83,7 +87,9 @@ class AuditTrail:
                 self._waiting.popleft()
 
     async def _go_on(self) -> None:
-        while True:
-            await asyncio.sleep(WRITE_INTERVAL)
+        while not self._closing.is_set():
             with suppress(StoreError):  # whatever else needs the store reports it
                 await self.flush()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WRITE_INTERVAL):
+                    await self._closing.wait()

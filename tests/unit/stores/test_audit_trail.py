@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,8 @@ class Store:
     def __init__(self) -> None:
         self.away = False
         self.entries: list[Entry] = []
+        self.written, self.answering = asyncio.Event(), asyncio.Event()
+        self.answering.set()
 
     async def __call__(self) -> Any:
         if self.away:
@@ -30,6 +33,8 @@ class Store:
         assert notify
         assert len(entries) <= audit_trail.BATCH_SIZE
         self.entries += entries
+        self.written.set()
+        await self.answering.wait()
 
 
 async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> None:
@@ -43,6 +48,21 @@ async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> N
     store.away = False
     await trail.close()
     assert len(store.entries) == audit_trail.MAX_BUFFERED
+
+
+async def test_a_write_that_runs_when_it_closes_is_not_repeated() -> None:
+    store = Store()
+    store.answering.clear()
+    trail = AuditTrail(store, list[int]().append, notify=True)
+    trail.keep(ENTRY)
+    trail.start()
+    await store.written.wait()  # it is committed, and the trail does not know
+    closing = asyncio.create_task(trail.close())
+    await asyncio.sleep(0)
+    trail.keep(ENTRY)
+    store.answering.set()
+    await closing
+    assert store.entries == [ENTRY, ENTRY]
 
 
 def test_the_same_counts_once_a_minute_and_a_thousand_at_most() -> None:
