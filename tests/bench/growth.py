@@ -50,7 +50,8 @@ class Growth:
     """CPU µs a turn of MEASURED turns, written where the store held `turns`.
 
     `server`: 0 for SQLite, which has none; None where it isn't on this machine. `size`: bytes of the database by turn,
-    without the index of words; `json`: those of the record as it came.
+    without the index of words; `json`: those of the record as it came; `count`: seconds that it takes to count all
+    turns, as a gateway does for its status.
     """
 
     store: str
@@ -60,6 +61,7 @@ class Growth:
     server: float | None
     size: float
     json: int
+    count: float
 
 
 async def both(folder: Path, server: str | None, turns: int, progress: Callable[[str], None]) -> list[Growth]:
@@ -91,10 +93,13 @@ async def measure(url: str, indexes: str, turns: int, progress: Callable[[str], 
                 made = await _write(store, speech, first, indexes)
                 client, server = time.process_time() - client - made, _cpu(postmaster) - server
             held = max(begin, end - MEASURED)
+            counted = time.monotonic()
+            await store.counts()
+            counted = time.monotonic() - counted
             _, size = await _state(store)
             spent = None if name != "sqlite" and postmaster is None else server / MEASURED * 1e6
             sizes = (size - empty) / (held + MEASURED), len(orjson.dumps(_record(held, speech)))
-            found.append(Growth(name, indexes, held, client / MEASURED * 1e6, spent, *sizes))
+            found.append(Growth(name, indexes, held, client / MEASURED * 1e6, spent, *sizes, counted))
     return found
 
 

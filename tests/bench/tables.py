@@ -88,7 +88,10 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
     if suite.growth:
         yield Sheet(
             f"Storing a turn of {growth.WORDS} words as the store grows",
-            ("store", "with", "turns stored", "CPU µs a turn", "with the server", "bytes a turn", "of them JSON"),
+            (
+                *("store", "with", "turns stored", "CPU µs a turn", "with the server"),
+                *("bytes a turn", "of them JSON", "to count all"),
+            ),
             [_grown_store(one) for one in suite.growth],
         )
     if suite.expiries:
@@ -116,7 +119,8 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
 
 def _grown_store(one: growth.Growth) -> tuple[str, ...]:
     whole = "-" if one.server is None else f"{one.client + one.server:,.0f}"
-    return one.store, one.indexes, f"{one.turns:,}", f"{one.client:,.0f}", whole, f"{one.size:,.0f}", f"{one.json:,}"
+    cost = one.store, one.indexes, f"{one.turns:,}", f"{one.client:,.0f}", whole
+    return *cost, f"{one.size:,.0f}", f"{one.json:,}", f"{one.count:.2f} s"
 
 
 def _throughput(result: Result) -> Sheet:
