@@ -50,7 +50,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "after-store",
         "kill -9 between store write and commit",
-        "three workers die right after their 3rd, 7th and 12th transaction; others take their places",
+        "three workers die right after their 1st, 3rd and 7th transaction; others take their places",
         worker_faults.killed_after_store,
     ),
     Scenario(

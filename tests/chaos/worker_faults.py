@@ -23,14 +23,14 @@ async def killed_in_mid_turn(scene: Scene) -> None:
 
 
 async def killed_after_store(scene: Scene) -> None:
-    await _sabotaged(scene, ("stored", 1), ("stored", 7), ("stored", 12))
+    await _sabotaged(scene, ("stored", 1), ("stored", 3), ("stored", 7))
 
 
 async def killed_after_produce(scene: Scene) -> None:
     """At each place between handing turns to the producer and committing, another one first with each seed."""
     points = ["produced", "delivered", "marked", "flushed"]
     points = points[scene.seed % 4 :] + points[: scene.seed % 4]
-    await _sabotaged(scene, (points[0], 1), (points[1], 5), (points[2], 9))
+    await _sabotaged(scene, (points[0], 1), (points[1], 3), (points[2], 7))
 
 
 async def _sabotaged(scene: Scene, *points: tuple[str, int]) -> None:
