@@ -118,6 +118,7 @@ def pipeline() -> Json:
                         "short",
                         ((f"60 * sum(rate(turnmill_rebalances_total{{{IN}}}[$__rate_interval]))", "assignments"),),
                     ),
+                    Panel("Time to take over partitions", "s", quantiles("turnmill_takeover_duration_seconds")),
                     Panel("Dead letters, by reason", "short", ((dead, "{{reason}}"),), "bargauge"),
                     Panel(
                         "Duplicates dropped a second",

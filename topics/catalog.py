@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from turnmill.limits import BATCH_BYTES, OUTPUT_BYTES
 
 DAY_MS = 86_400_000
 Cleanup = Literal["delete", "compact,delete"]
+
+# A worker that takes over a partition reads all of a compacted topic's, also what was replaced or removed. A broker
+# compacts only segments that are closed, by default after 1 GB or a week, and keeps tombstones for another day.
+# Managed brokers take no less than ten minutes for the first; a read must not last longer than the second.
+COMPACTION: Final = {"segment.ms": "600000", "delete.retention.ms": "300000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Topic:
             "max.message.bytes": str(self.max_message_bytes),
             # Deadlines need times from one clock: producers' clocks may differ, and their times be in another unit.
             "message.timestamp.type": "LogAppendTime",
+            **(COMPACTION if "compact" in self.cleanup else {}),
         }
 
 

@@ -67,7 +67,7 @@ class Marks:
     def add(self, key: RunKey, closed: Closed) -> None:
         """Add a run's mark as the newest, in place of an older one."""
         name, packed = _packed(key)
-        self._remove(key, name, packed)
+        self._remove(self._find(name, packed))
         if 2 * self._used >= len(self._slots):
             self._rebuild()
         state = CUT if closed.cut else COMPLETE if closed.complete else INTERRUPTED
@@ -92,29 +92,28 @@ class Marks:
 
     def remove(self, key: RunKey) -> None:
         """Remove a run's mark, if there is one."""
-        self._remove(key, *_packed(key))
+        self._remove(self._find(*_packed(key)))
         self._first()
 
     def remove_entry(self, thread_id: str, run_id: str, offset: int) -> None:
         """Remove the mark with this entry on the state topic, of any tenant: an offset belongs to one run."""
         name = _name(thread_id, run_id)
-        slot = self._find(name, name, offset)
-        if slot is not None:
-            self.remove(self._key(self._slots[slot] - 1))
+        self._remove(self._find(name, name, offset))
+        self._first()
 
-    def _remove(self, key: RunKey, name: bytes, packed: bytes) -> None:
-        slot = self._find(name, packed)
-        if slot is not None:
-            place = self._slots[slot] - 1
-            page, at = self._at(place)
-            page[at] = REMOVED
-            self._slots[slot] = DELETED
-            size = ENTRY.size + len(packed)
-            self._bytes -= size
-            self._count -= 1
-            self.shares.add(key.tenant, -_units(size))
-            if self._ends[key.tenant][0] == place:
-                self._advance(key.tenant)
+    def _remove(self, slot: int | None) -> None:
+        if slot is None:
+            return
+        place = self._slots[slot] - 1
+        page, at = self._at(place)
+        tenant, behind = _tenant(page, _behind(page, at + ENTRY.size))
+        page[at] = REMOVED
+        self._slots[slot] = DELETED
+        self._bytes -= behind - at
+        self._count -= 1
+        self.shares.add(tenant, -_units(behind - at))
+        if self._ends[tenant][0] == place:
+            self._advance(tenant)
 
     def _advance(self, tenant: str | None) -> None:
         """Go on to a tenant's next mark, since its oldest was removed."""
@@ -189,8 +188,7 @@ class Marks:
         at += ENTRY.size
         behind = _behind(page, at)
         thread_id, _, run_id = page[at + LENGTH.size : behind].decode().partition("/")
-        tenant = page[behind + LENGTH.size : _behind(page, behind)]
-        return RunKey(None if tenant == NOBODY else tenant.removeprefix(NAMED).decode(), thread_id, run_id)
+        return RunKey(_tenant(page, behind)[0], thread_id, run_id)
 
     def _closed(self, place: int) -> Closed:
         state, _, offset, seq, at, revision = ENTRY.unpack_from(*self._at(place))
@@ -252,6 +250,13 @@ def _name(thread_id: str, run_id: str) -> bytes:
     """Return the name as in the keys of the state topic; a thread id has no slash."""
     name = f"{thread_id}/{run_id}".encode()
     return LENGTH.pack(len(name)) + name
+
+
+def _tenant(page: bytearray, at: int) -> tuple[str | None, int]:
+    """Return the tenant whose text begins at `at`, and the offset after it."""
+    behind = _behind(page, at)
+    text = page[at + LENGTH.size : behind]
+    return None if text == NOBODY else text.removeprefix(NAMED).decode(), behind
 
 
 def _behind(page: bytearray, at: int) -> int:

@@ -191,6 +191,13 @@ CHECKPOINT_TIME: Final = Metric(
 )
 COMMITS: Final = Metric("turnmill_commits_total", "counter", "Commits of offsets.")
 REBALANCES: Final = Metric("turnmill_rebalances_total", "counter", "Times that partitions were assigned anew.")
+TAKEOVER_SECONDS: Final = Metric(
+    "turnmill_takeover_duration_seconds",
+    "histogram",
+    "Time from an assignment of partitions until their state is read, and records are taken again.",
+    ("role",),
+    CHECKPOINT_BUCKETS,
+)
 LAST_PROGRESS: Final = Metric(
     "turnmill_last_progress_timestamp_seconds", "gauge", "Epoch time at which a role last got on.", ("role",)
 )
@@ -334,7 +341,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     BUILD,
     *(RECORDS_READ, EVENTS_ASSEMBLED, DUPLICATES_DROPPED, TURNS_PRODUCED, DEAD_LETTERS),
     *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, RUNS_PARKED, LAG),
-    *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
+    *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, TAKEOVER_SECONDS, LAST_PROGRESS),
     *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
     *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_EXPIRED, STORE_RETRIES, STORE_FAILURES),
     *(COST_LAST_HOUR, BUDGET_USED, NOTICES, WEBHOOK_ATTEMPTS, WEBHOOKS_WAITING),

@@ -70,6 +70,7 @@ class Stage:
         building.add_done_callback(self._building.discard)
 
     async def _build(self, source: Source, earlier: Collection[asyncio.Task[None]], assignment: int) -> None:
+        began = time.monotonic()
         # Wait for them, since a cancellation can be lost: two at once would mix the state of two assignments.
         for one in earlier:
             while not await ended(one):
@@ -92,7 +93,9 @@ class Stage:
         self._accept = True
         self.last_progress = self.last_answer = time.monotonic()
         self._ready.set()
-        log.info("%s: %d partitions of %s", self.name, len(starts), self.topic)
+        took = self.last_progress - began
+        self.metrics.observe(m.TAKEOVER_SECONDS, took, role=self.name)
+        log.info("%s: %d partitions of %s, taken over in %.1f s", self.name, len(starts), self.topic, took)
 
     def dropped(self) -> None:
         """Drop all partitions, which were revoked."""

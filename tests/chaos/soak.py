@@ -15,6 +15,7 @@ import click
 from sqlalchemy import func, select
 
 from pipeline.kafka.offsets import group_lag
+from pipeline.kafka.reading import records_of
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.ledger import take_stock
@@ -29,7 +30,7 @@ from tests.chaos.stores import Sqlite
 from tests.support.places import CACHE, ROOT
 from tests.support.stored import stored_turns
 from tests.support.workers import WorkerProcess
-from topics.catalog import EVENTS, TURNS
+from topics.catalog import EVENTS, STATE, TURNS
 
 FOLDER: Final = ROOT / ".cache" / "chaos" / "soak"
 PEAK_RUNS: Final = 6000
@@ -195,8 +196,9 @@ async def _results(
         balance = await take_stock(scene.settings, store)
     steady = watch.lives[0].grown()
     lives = [g for life in watch.lives[3:] if (g := life.grown(YOUNG)) is not None]
-    lags = [events + turns for _, events, turns in watch.lags[1:]]
-    quarters = [_mean(lags[len(lags) * n // 4 : len(lags) * (n + 1) // 4]) for n in range(4)]
+    quarters = _quarters([events + turns for _, events, turns in watch.lags[1:]])
+    of_events = _quarters([events for _, events, _ in watch.lags[1:]])
+    entries = sum([1 async for _ in records_of(scene.settings, STATE)])
     balanced = balance.runs == source.begun == balance.stored and not balance.open and not wrong and not right
     flat = steady is not None and abs(steady) <= 2
     keeps_up = quarters[3] <= max(2 * quarters[1], rate)
@@ -216,7 +218,9 @@ async def _results(
             "memory of the others, slope of each life",
             f"{len(lives)} lives, {', '.join(_percent(g) for g in lives) or '–'}",
         ),
-        ("lag, records, on average in each quarter of the time", " / ".join(f"{lag:,.0f}" for lag in quarters)),
+        ("lag, records, on average in each quarter of the time", _listed(quarters)),
+        ("of it on the events topic", _listed(of_events)),
+        ("entries of the state topic at the end, which a takeover reads", f"{entries:,}"),
         ("after the last record: all stored within", f"{drained:.1f} s"),
     ]
     return rows, balanced and flat and keeps_up
@@ -231,5 +235,10 @@ def _percent(growth: float | None) -> str:
     return "–" if growth is None else f"{growth:+.1f} %/h"
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+def _quarters(values: Sequence[float]) -> list[float]:
+    parts = [values[len(values) * n // 4 : len(values) * (n + 1) // 4] for n in range(4)]
+    return [sum(part) / len(part) if part else 0.0 for part in parts]
+
+
+def _listed(values: Sequence[float]) -> str:
+    return " / ".join(f"{value:,.0f}" for value in values)

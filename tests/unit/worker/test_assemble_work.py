@@ -27,7 +27,7 @@ from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from tests.support.toy import START, THREAD, TOYS, Log, envelope, text
 from topics import dead_letter, state, turn_record
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE
 from topics.dead_letter import DeadLetter
 from topics.state import RunKey
 from topics.turn_record import TurnRecord
@@ -271,6 +271,14 @@ def test_whatever_may_come_in_can_go_out() -> None:
     """A record that is taken fits each topic on which it may end, and the broker stamps what deadlines rely on."""
     assert all(topic.max_message_bytes > EVENTS.max_message_bytes + 100_000 for topic in CATALOG if topic is not EVENTS)
     assert all(topic.config()["message.timestamp.type"] == "LogAppendTime" for topic in CATALOG)
+
+
+def test_what_a_takeover_reads_whole_is_compacted_soon() -> None:
+    """A broker compacts only closed segments, and closes one by default after a week."""
+    config = STATE.config()
+    assert "compact" in config["cleanup.policy"]
+    assert max(int(config["segment.ms"]), int(config["delete.retention.ms"])) <= 600_000
+    assert all("segment.ms" not in topic.config() for topic in CATALOG if topic.cleanup == "delete")
 
 
 def fails_at(word: str) -> TextRule:

@@ -11,6 +11,7 @@ import pytest
 from aiokafka.errors import KafkaError
 
 from pipeline.assembly.records import StoredRecord
+from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.worker import stage as stage_module
 from pipeline.worker.stage import HOLE_READS, Stage
@@ -117,6 +118,14 @@ async def test_a_batch_that_failed_is_read_again_even_if_nothing_follows(
     assert reread == [(0, 3)]
     await stage.process(0, batch(3, 5), GENERATION)
     assert work.offsets == [0, 1, 2, 3, 4]
+
+
+async def test_a_takeover_is_counted_with_its_time(stage: Stage, source: Source) -> None:
+    for generation in (GENERATION, GENERATION + 1):
+        stage.assigned(source, generation)
+        await asyncio.wait_for(stage._ready.wait(), 5)
+    count = stage.metrics.registry.get_sample_value(f"{m.TAKEOVER_SECONDS.name}_count", {"role": "store"})
+    assert count == 2
 
 
 async def test_a_batch_behind_one_that_failed_waits_for_it(
