@@ -137,7 +137,7 @@ async def read_state(
         begins, ends = await consumer.beginning_offsets(mine), await consumer.end_offsets(mine)
         async for place, records in read(consumer, {place: (begins[place], ends[place]) for place in mine}):
             for record in records:
-                _take(states[place], record.key, record.value)
+                _take(states[place], record.key or b"", record.value)  # without one: a batch that was refused
     return {place.partition: found for place, found in states.items()}
 
 

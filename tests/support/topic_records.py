@@ -18,7 +18,7 @@ from turnmill.kafka.client import client_options
 
 
 async def publish(
-    settings: Settings, topic: Topic, records: Iterable[tuple[bytes, bytes]], pause: float = 0.0, **more: Any
+    settings: Settings, topic: Topic, records: Iterable[tuple[bytes, bytes | None]], pause: float = 0.0, **more: Any
 ) -> int:
     """Produce (key, value) pairs in order; `pause` seconds after every 200. `more`: aiokafka's options."""
     options = {"acks": "all", "enable_idempotence": True, "linger_ms": 5, "max_request_size": 5_000_000, **more}
