@@ -41,7 +41,7 @@ def tombstones(entries: Iterable[Entry]) -> list[Entry]:
 
 
 async def found(settings: Settings) -> tuple[dict[RunKey, Closed | None], dict[bytes, Segment | OutlinedSegment]]:
-    """What a worker knows that takes over all partitions."""
+    """Return the marks and the segments that a worker reads when it takes over all partitions."""
     states = (await read_state(settings, range(settings.partitions), RestoredState)).values()
     return (
         {key: one.marks.get(key) for one in states for key in one.marks},
