@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,20 @@ COPIED: Final = "wal_autocheckpoint=4000"  # pages of 4 KB in the log, from whic
 EMPTY_MS: Final = 200  # how long emptying the log waits for readers and writers
 WRITE: Final = "turnmill_write"  # execution option: the transaction will write
 SEARCH: Final = "turnmill_search"  # execution option: the search setting, for turns that the transaction writes
+
+
+class ReleasingConnection(sqlite3.Connection):
+    """A connection that gives up its locks when it is closed.
+
+    A transaction that is cancelled in the middle of a statement leaves a cursor behind, referenced by the exception's
+    traceback. SQLite keeps a connection open, with the write lock, while it has such a cursor: no one could write.
+    """
+
+    def close(self) -> None:
+        """Roll back, and close; a second time, do nothing."""
+        with suppress(sqlite3.Error):
+            self.rollback()
+        super().close()
 
 
 def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) -> AsyncEngine:
@@ -75,7 +90,7 @@ def _sqlite(path: Path) -> AsyncEngine:
         URL.create("sqlite+aiosqlite", database=str(path)),
         json_serializer=json_text.dumps,
         json_deserializer=json_text.loads,
-        connect_args={"timeout": BUSY_SECONDS},
+        connect_args={"timeout": BUSY_SECONDS, "factory": ReleasingConnection},
         pool_use_lifo=True,  # the last used one has useful pages in its cache
     )
     _listen(engine.sync_engine, path)

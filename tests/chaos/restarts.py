@@ -40,8 +40,8 @@ from turnmill.envelope import encode, loads
 from turnmill.kafka.client import client_options
 
 FOLDER: Final = ROOT / ".cache" / "chaos" / "restarts"
-STOPS: Final = 5
-BACKLOG: Final = 40_000  # runs
+STOPS: Final = 20  # as many as find what happens in one of eight
+BACKLOG: Final = 90_000  # runs
 STARTS: Final = 3
 ENTRIES: Final = 100_000
 TIMEOUTS: Final = ("session_timeout", "checkpoint_interval", "spill_after", "terminal_grace")
