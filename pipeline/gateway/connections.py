@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
@@ -41,47 +41,19 @@ from pipeline.settings import Settings
 from pipeline.stores.audit_trail import AuditTrail
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import StoreError
+from pipeline.stores.opened import Opened
 from pipeline.stores.sql import ThreadStore
 from topics.notice import NoticeRecord
 from topics.thread_key import ThreadKey
 from turnmill.control_record import TOPIC as CONTROL
-from turnmill.errors import TurnmillError
 from turnmill.feedback_record import TOPIC as FEEDBACK
 from turnmill.publisher import Publisher
 
-RETRY_DELAY: Final = 1.0  # seconds after a failure before the next attempt to connect
 ERASED_TTL: Final = 5.0  # seconds for which the answer that a thread was not deleted is reused
 ERASED_BATCH: Final = 500  # threads in one query of the store
 ERASED_CACHE_SIZE: Final = 10_000  # threads that are remembered
 NOTICE_KNOWN_MS: Final = 86_400_000  # within which other gateways may add the same notice
 MAX_TENANTS_SHOWN: Final = 20  # in an error, of the tenants that have the thread
-
-T = TypeVar("T")
-
-
-class Opened(Generic[T]):
-    """A connection that the first caller makes. Callers within RETRY_DELAY after a failure get the same error."""
-
-    def __init__(self, connect: Callable[[], Awaitable[T]]) -> None:
-        self._connect = connect
-        self._lock = asyncio.Lock()
-        self._failure: tuple[TurnmillError, float] | None = None
-        self.value: T | None = None
-
-    async def get(self) -> T:
-        """Return the connection. Raises the error of connecting."""
-        if self.value is not None:
-            return self.value
-        async with self._lock:
-            if self.value is None:
-                if self._failure is not None and time.monotonic() < self._failure[1]:
-                    raise self._failure[0].with_traceback(None)
-                try:
-                    self.value = await self._connect()
-                except TurnmillError as error:
-                    self._failure = (error, time.monotonic() + RETRY_DELAY)
-                    raise
-            return self.value
 
 
 @dataclass(slots=True)

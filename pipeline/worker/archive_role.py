@@ -17,6 +17,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.archive_records import Entry, Erased
 from pipeline.stores.archives import TurnArchive, archive_of, feedback_archive_of
+from pipeline.stores.opened import Opened
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.retry import Retry
 from pipeline.worker.work import Records
@@ -69,7 +70,7 @@ class ArchiveWork:
         self.archive = archive(settings, self._erased)
         self.longest_ms = int(settings.archive_age * 1000)
         self.open: dict[int, Segment] = {}
-        self.store: ThreadStore | None = None
+        self.store = Opened(lambda: ThreadStore.open(settings.store_url))
         self.retry = Retry("archive", partial(metrics.add, m.ARCHIVE_FAILURES))
 
     @property
@@ -152,14 +153,10 @@ class ArchiveWork:
         self.metrics.add(m.ARCHIVE_REFUSED, len(written.refused))
 
     async def _erased(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
-        return await (await self._opened()).erased(threads)
+        return await (await self.store.get()).erased(threads)
 
     async def _held(self, threads: Collection[ThreadKey]) -> set[ThreadKey]:
-        return await (await self._opened()).held(threads)
-
-    async def _opened(self) -> ThreadStore:
-        self.store = self.store or await ThreadStore.open(self.settings.store_url)
-        return self.store
+        return await (await self.store.get()).held(threads)
 
 
 def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:

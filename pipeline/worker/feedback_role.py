@@ -9,6 +9,7 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.feedback import ReceivedFeedback
+from pipeline.stores.opened import Opened
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.burying import Burying, refusal
 from pipeline.worker.group_work import Group, GroupWork
@@ -21,11 +22,10 @@ class FeedbackWriter:
     """Writes feedback; the store is opened at the first record, and stays open."""
 
     def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
-        self._settings = settings
         self._metrics = metrics
         self._topic = catalog.FEEDBACK.full_name(settings.topic_prefix)
         self._burying = Burying(settings, metrics, outbox, self._topic)
-        self._store: ThreadStore | None = None
+        self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         self._webhooks = feedback_taking(settings, metrics) if settings.webhooks is not None else None
 
     async def apply(self, group: Group) -> None:
@@ -39,8 +39,7 @@ class FeedbackWriter:
                 except InvalidRecord as error:
                     refused.append((partition, refusal(record, error.reason, error.detail)))
         if received:
-            self._store = self._store or await ThreadStore.open(self._settings.store_url)
-            await self._store.add_feedback(received)
+            await (await self._store.get()).add_feedback(received)
             if self._webhooks is not None:
                 await self._webhooks.tell(group)
         await self._burying.bury(refused)

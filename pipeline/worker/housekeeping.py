@@ -37,7 +37,7 @@ KNOWN_MS: Final = 86_400_000  # for which a notice stays known after its window
 
 log = logging.getLogger(__name__)
 
-Opened = Callable[[], Awaitable[ThreadStore]]
+OpenStore = Callable[[], Awaitable[ThreadStore]]
 
 
 class Summing:
@@ -46,7 +46,7 @@ class Summing:
     `wanted`: whether there should be sums.
     """
 
-    def __init__(self, store: Opened, *, wanted: bool) -> None:
+    def __init__(self, store: OpenStore, *, wanted: bool) -> None:
         self._store = store
         self._wanted = wanted
         self._decided = False
@@ -68,7 +68,7 @@ class Summing:
 class SearchBackfill:
     """Adds the words of turns that were stored with TURNMILL_SEARCH=off; with that setting, deletes all words."""
 
-    def __init__(self, store: Opened) -> None:
+    def __init__(self, store: OpenStore) -> None:
         self._store = store
         self.steps = Steps(self._step, INDEX_INTERVAL, log, "turns wait for their words to be searched")
 
@@ -88,7 +88,7 @@ class SearchBackfill:
 class AuditKeeping:
     """Copies audit entries to the archive, and deletes those older than TURNMILL_AUDIT_RETENTION; 0: all."""
 
-    def __init__(self, settings: Settings, store: Opened) -> None:
+    def __init__(self, settings: Settings, store: OpenStore) -> None:
         self._store = store
         self._archive = AuditArchive.of(settings)
         self._since: int | None = None  # entries from this time on (epoch ms) may not be in the archive yet
@@ -126,7 +126,7 @@ class Spending:
     Each worker with a partition does so, and all read the same.
     """
 
-    def __init__(self, store: Opened, metrics: Metrics) -> None:
+    def __init__(self, store: OpenStore, metrics: Metrics) -> None:
         self._store = store
         self._metrics = metrics
         self.steps = self._begin()
@@ -157,7 +157,7 @@ class BudgetWatch:
     Each worker with a partition checks; the store accepts a notice's id only once.
     """
 
-    def __init__(self, settings: Settings, store: Opened, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, store: OpenStore, metrics: Metrics) -> None:
         self._budgets = settings.budget_list
         self._store = store
         self._metrics = metrics

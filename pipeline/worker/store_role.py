@@ -15,6 +15,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import StoreError, UnstorableData
+from pipeline.stores.opened import Opened
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.burying import Burying, refusal
 from pipeline.worker.expiring import Expiring
@@ -29,7 +30,7 @@ Placed = tuple[int, ConsumerRecord]  # (partition, record)
 
 
 class TurnWriter:
-    """Writes batches; the store is opened at the first one, and stays open."""
+    """Writes batches; the store is opened at the first one, or by a housekeeper, and stays open."""
 
     def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
         self.settings = settings
@@ -38,18 +39,13 @@ class TurnWriter:
         self.burying = Burying(settings, metrics, outbox, self.topic)
         self.retention = settings.kept_for
         self.contents = ContentStore.of(settings)
-        self.store: ThreadStore | None = None
-
-    async def opened(self) -> ThreadStore:
-        """Return the store. Raises StoreError."""
-        if self.store is None:
-            settings = self.settings
-            self.store = await ThreadStore.open(settings.store_url, search=settings.search, prices=settings.price_list)
-        return self.store
+        self.store = Opened(
+            lambda: ThreadStore.open(settings.store_url, search=settings.search, prices=settings.price_list)
+        )
 
     async def apply(self, group: Group) -> None:
         """Store a group. A record that can't be stored becomes a dead letter, so that it does not block the rest."""
-        store = await self.opened()
+        store = await self.store.get()
         records = [(partition, record) for partition, some in group for record in some]
         refused = await self._write(store, records)
         await self.burying.bury(refused)
@@ -129,14 +125,14 @@ class StoreWork(GroupWork):
 def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> StoreWork:
     """Return the work of this role."""
     writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
-    spending = Spending(writer.opened, metrics)
+    spending = Spending(writer.store.get, metrics)
     housekeepers = (
-        Summing(writer.opened, wanted=settings.usage_sums),
-        Expiring(settings, writer.opened, metrics),
-        SearchBackfill(writer.opened),
-        AuditKeeping(settings, writer.opened),
+        Summing(writer.store.get, wanted=settings.usage_sums),
+        Expiring(settings, writer.store.get, metrics),
+        SearchBackfill(writer.store.get),
+        AuditKeeping(settings, writer.store.get),
         spending,
-        Notifying(settings, writer.opened, metrics),
-        BudgetWatch(settings, writer.opened, metrics),
+        Notifying(settings, writer.store.get, metrics),
+        BudgetWatch(settings, writer.store.get, metrics),
     )
     return StoreWork(writer, housekeepers, spending)

@@ -21,6 +21,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.webhooks import Event, Webhook
 from pipeline.settings import Settings
+from pipeline.stores.opened import Opened
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.webhook_delivery import Deliverer
@@ -42,21 +43,15 @@ class Webhooks:
     """The webhooks of the settings, and those set up by the API."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
         self._fixed = settings.webhook_list
         self._known: tuple[Webhook, ...] = ()
         self._until = 0.0
-        self._store: ThreadStore | None = None
-
-    async def store(self) -> ThreadStore:
-        """Return the store. Raises StoreError."""
-        self._store = self._store or await ThreadStore.open(self._settings.store_url)
-        return self._store
+        self.store = Opened(lambda: ThreadStore.open(settings.store_url))
 
     async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
         """Return all webhooks; with `now`, the present ones of the store. Raises StoreError."""
         if now or time.monotonic() >= self._until:
-            found = await (await self.store()).webhooks(now_ms())
+            found = await (await self.store.get()).webhooks(now_ms())
             self._known = (*self._fixed, *found)
             self._until = time.monotonic() + WEBHOOKS_TTL
         return self._known
@@ -85,7 +80,7 @@ class Taking:
             for record in records if known else ():
                 event = self._event(record, (self._topic, partition, record.offset))
                 wanted += [(one.id, event) for one in known if event is not None and one.hears(event)]
-        await (await self._webhooks.store()).enqueue(wanted, now_ms())
+        await (await self._webhooks.store.get()).enqueue(wanted, now_ms())
 
     def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
         try:
@@ -123,7 +118,7 @@ def turns_work(settings: Settings, metrics: Metrics, producer: Producer) -> Deli
     webhooks = Webhooks(settings)
     topic = catalog.TURNS.full_name(settings.topic_prefix)
     taking = Taking(webhooks, topic, _turn, metrics)
-    deliverer = Deliverer(settings, webhooks.store, webhooks.known, Outbox(producer, without_value), metrics)
+    deliverer = Deliverer(settings, webhooks.store.get, webhooks.known, Outbox(producer, without_value), metrics)
     return DeliveringWork("webhooks", taking.apply, metrics, deliverer)
 
 

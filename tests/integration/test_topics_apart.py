@@ -119,7 +119,7 @@ async def turns(settings: Settings) -> None:
     values = [StoredRecord(turn_record.encode(turn), n, 0, b"key") for n, turn in enumerate(out.turns)]
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
         writer = TurnWriter(settings, Metrics(10), Outbox(_NoLetters()))
-        writer.store = store
+        writer.store.value = store
         await writer.apply([(0, values)])  # type: ignore[list-item]  # all that it reads
     for tenant in TENANTS:
         done = await turnmill(settings, "export", THREAD_ID, "--tenant", tenant or "")

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pipeline.gateway.connections import Opened
 from pipeline.policies.pools import CAPTURES
+from pipeline.stores.opened import Opened
 from turnmill.capture.capture import Call, Capture
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading

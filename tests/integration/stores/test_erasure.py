@@ -216,8 +216,7 @@ async def test_the_store_role_drops_it_with_the_values_that_a_replay_has_kept_ag
     work = TurnWriter(local_settings, metrics, Outbox(SimpleNamespace(send_batch=deque)))
     batch = [record("gone"), record("kept")]
     await work.apply([(0, [SimpleNamespace(offset=n, value=turn_record.encode(one)) for n, one in enumerate(batch)])])
-    assert work.store is not None
-    await work.store.close()
+    await (await work.store.get()).close()
     assert await store.thread(ThreadKey(GONE)) is None
     assert await store.thread(ThreadKey(KEPT)) is not None
     assert await contents.delete_thread(ThreadKey(GONE)) == 0

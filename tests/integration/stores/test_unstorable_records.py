@@ -55,7 +55,7 @@ def letters() -> Letters:
 @pytest.fixture
 def writer(store: ThreadStore, letters: Letters) -> TurnWriter:
     work = TurnWriter(Settings(), Metrics(10), Outbox(letters))
-    work.store = store
+    work.store.value = store
     return work
 
 
@@ -99,7 +99,7 @@ async def test_a_store_that_is_away_leaves_out_nothing(
     async def away(*_: object) -> None:
         raise StoreError("the store is away", transient=True)
 
-    monkeypatch.setattr(writer.store, "write", away)
+    monkeypatch.setattr(writer.store.value, "write", away)
     with pytest.raises(StoreError):
         await writer.apply([(0, batch([record(status=None), record(run="r2")]))])
     assert not letters.sent

@@ -186,7 +186,7 @@ async def test_other_runs_and_threads_do_not_matter(store: ThreadStore, record: 
 async def test_a_late_version_becomes_a_dead_letter_with_its_bytes(store: ThreadStore) -> None:
     letters = Letters()
     writer = TurnWriter(Settings(), Metrics(10), Outbox(letters))
-    writer.store = store
+    writer.store.value = store
     head, tail = version("thread-protocol", frozenset({0, 1})), version("thread-protocol", frozenset({2, 3, 4}))
     values = [turn_record.encode(record) for record in [*head, *tail]]
     group: Any = [StoredRecord(value, place, 0, THREAD_ID.encode()) for place, value in enumerate(values)]

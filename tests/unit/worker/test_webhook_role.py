@@ -18,13 +18,16 @@ NOTICE = {"v": 1, "id": "i", "type": "thread.deleted", "at": 1, "thread_id": "t"
 
 
 class Store:
+    """Webhooks, and their store, which holds what is wanted."""
+
     def __init__(self) -> None:
+        self.store = self
         self.wanted: list[tuple[str, Event]] = []
 
     async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
         return (Webhook("wh_1", "https://example.com/", EVENTS, None, (), 1),)
 
-    async def store(self) -> Store:
+    async def get(self) -> Store:
         return self
 
     async def enqueue(self, wanted: list[tuple[str, Event]], at: int) -> None:
