@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.bounded_sum import MAX_INTEGER
@@ -71,7 +71,7 @@ def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int
 
 def record_rows(record: TurnRecord, value: bytes | None = None, own: Prices = NONE) -> RecordRows:
     """Return the rows of a turn record. `value`: its original JSON, from callers that have it; `own`: own prices."""
-    requests = record.get("requests")
+    requests = cast("dict[str, Any]", record).get("requests")  # of a foreign record: anything
     if requests is not None:  # requests have rows of their own
         record, value = without_bodies(record), _without_requests(value, requests)
     thread = key_of(record)

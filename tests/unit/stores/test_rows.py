@@ -71,3 +71,10 @@ def test_what_a_turn_asks_is_json_too() -> None:
     rows = record_rows(record)
     (asked,) = json_text.loads(rows.turn["asked"])["asked"]
     assert asked["args"] == {"sum": 7}
+
+
+@pytest.mark.parametrize("requests", [[1], "text", 1, {}], ids=repr)
+def test_requests_of_a_foreign_record_may_be_anything(requests: Any) -> None:
+    rows = record_rows({**make_record(), "requests": requests})
+    assert rows.requests == {}
+    assert "requests" not in record_of(rows.turn["record"])
