@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.assembly import finishing as finishing_module
 from pipeline.observability.telemetry_meter import TelemetryMeter
-from pipeline.stores import content, offload
+from pipeline.stores import content, offload, opened
 from pipeline.worker import (
     archive_role,
     group_work,
@@ -94,7 +94,7 @@ class World:
         time = loop_module.clock(self.loop)
         patch.setattr(asyncio, "sleep", naps.sleep)
         patch.setattr(metrics_role, "TelemetryMeter", lambda metrics: TelemetryMeter(metrics, 100))
-        for module in (stage, clock, spool):
+        for module in (stage, clock, opened, spool):
             patch.setattr(module, "time", time)
         patch.setattr(spool, "uuid4", lambda: UUID(int=self.rng.getrandbits(128)))
         patch.setattr(spool, "fsync_all", spool_closed)
