@@ -8,6 +8,9 @@ from helm.dashboards import IN, Json, Panel, Row, dashboard, quantiles, rate
 def pipeline() -> Json:
     """Return the dashboard of the pipeline: throughput, lag, checkpoints, stores, dead letters, gateway."""
     dead = f"sum by (reason) (increase(turnmill_dead_letters_total{{{IN}}}[$__range]))"
+    # Too rare for a rate: of all since the processes started.
+    takeover = "turnmill_takeover_duration_seconds"
+    taken_over = f"sum by (role) ({takeover}_sum{{{IN}}}) / sum by (role) ({takeover}_count{{{IN}}})"
     return dashboard(
         "turnmill-pipeline",
         "Turnmill / Health of the pipeline",
@@ -118,7 +121,7 @@ def pipeline() -> Json:
                         "short",
                         ((f"60 * sum(rate(turnmill_rebalances_total{{{IN}}}[$__rate_interval]))", "assignments"),),
                     ),
-                    Panel("Time to take over partitions", "s", quantiles("turnmill_takeover_duration_seconds")),
+                    Panel("Time to take over partitions, mean", "s", ((taken_over, "{{role}}"),)),
                     Panel("Dead letters, by reason", "short", ((dead, "{{reason}}"),), "bargauge"),
                     Panel(
                         "Duplicates dropped a second",
