@@ -262,13 +262,13 @@ def sums_only_grow(patch: Patch) -> None:
 
 
 def expired_turns_come_back(patch: Patch) -> None:
-    opened = TurnWriter.opened
+    apply = TurnWriter.apply
 
-    async def forever(self: TurnWriter) -> Any:
+    async def forever(self: TurnWriter, group: Any) -> None:
         self.retention = Retention()
-        return await opened(self)
+        await apply(self, group)
 
-    patch.setattr(TurnWriter, "opened", forever)
+    patch.setattr(TurnWriter, "apply", forever)
 
 
 def held_ones_expire(patch: Patch) -> None:
