@@ -46,8 +46,9 @@ def seen() -> list[Bind]:
     """What there is but the volumes."""
     if IMAGE:
         return [(path, path, False) for path in FILES]
-    ours = [sys.base_prefix, sys.prefix, *(str(ROOT / name) for name in ("turnmill", "topics", "pipeline"))]
-    paths = dict.fromkeys([*FILES, *SYSTEM, *MORE_FILES, *ours])
+    compiled = ROOT.glob("turnmill_*__mypyc*.so")  # what `make compile` puts beside the packages
+    ours = [*(ROOT / name for name in ("turnmill", "topics", "pipeline")), *compiled]
+    paths = dict.fromkeys([*FILES, *SYSTEM, *MORE_FILES, sys.base_prefix, sys.prefix, *map(str, ours)])
     found = [(path, path, False) for path in paths if Path(path).exists() and not Path(path).is_symlink()]
     return [*found, (sys.prefix, PREFIX, False)]
 
