@@ -4,7 +4,7 @@ aiokafka unpacks whole batches, and 40 KB may unpack to a gigabyte. So each fetc
 own format (https://kafka.apache.org/documentation/#messageformat). A batch beyond the bounds, or one that can't be
 unpacked, is replaced by a batch of one record, at its last offset: the value is the original batch, and a header says
 why. No reader mistakes such a value for one of its records; the worker makes a dead letter of it. A response that
-unpacks to too much in all is cut; the rest is fetched again.
+unpacks to too much in all is cut; the rest is fetched again, and fewer bytes are asked for from then on.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import logging
 import mmap
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.util import calc_crc32c, encode_varint
 
 from turnmill.envelope import REFUSED_BATCH
-from turnmill.limits import BATCH_RECORDS, FETCHED_BYTES, UNPACKED_BYTES
+from turnmill.limits import BATCH_BYTES, BATCH_RECORDS, FETCHED_BYTES, UNPACKED_BYTES
 
 START: Final = Struct(">qiibbh")  # offset, length, leader epoch or checksum, format, and two of the format's own
 HEADER: Final = Struct(">qiibIhiqqqhii")  # of a batch of format 2
@@ -49,19 +50,31 @@ class TooLarge(Exception):
 def bounded(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
     """Make a consumer that is not started yet fetch within the bounds, and return it."""
     client = consumer._client  # noqa: SLF001  # aiokafka has no hook for responses
-    client.send = partial(_send, client.send)
+    client.send = partial(_send, client.send, {})
     return consumer
 
 
-async def _send(send: Callable[..., Any], node: Any, request: Any, **options: Any) -> Any:
+async def _send(send: Callable[..., Any], fitting: dict[Any, int], node: Any, request: Any, **options: Any) -> Any:
+    """Send a request; if it fetches, ask for no more bytes than will fit, and screen the response.
+
+    `fitting`: how many bytes to ask a node for. What is cut from a response was sent for nothing.
+    """
+    if not isinstance(request, FetchRequest):
+        return await send(node, request, **options)
+    most = request._max_bytes  # noqa: SLF001  # aiokafka has one size for all requests
+    asked = request._max_bytes = min(most, fitting.get(node, most))  # noqa: SLF001
     response = await send(node, request, **options)
-    if isinstance(request, FetchRequest):
-        left = Allowance(FETCHED_BYTES, BATCH_RECORDS)
-        response.topics = [
-            (topic, [(*head, screened(records or b"", f"{topic}/{head[0]}", left)) for *head, records in partitions])
-            for topic, partitions in response.topics
-        ]
+    came, left = _size(response), Allowance(FETCHED_BYTES, BATCH_RECORDS)
+    response.topics = [
+        (topic, [(*head, screened(records or b"", f"{topic}/{head[0]}", left)) for *head, records in partitions])
+        for topic, partitions in response.topics
+    ]
+    fitting[node] = kept if (kept := _size(response)) < came else min(most, asked + asked // 4)
     return response
+
+
+def _size(response: Any) -> int:
+    return sum(len(records or b"") for _, partitions in response.topics for *_, records in partitions)
 
 
 @dataclass(slots=True)
@@ -155,17 +168,34 @@ def unpacked_size(codec: int, packed: bytes, most: int) -> int:
     if codec == 1:
         size = len(gzip.GzipFile(fileobj=BytesIO(packed)).read(most + 1))
     else:
-        unpack = {3: cramjam.lz4.decompress_into, 4: cramjam.zstd.decompress_into}[codec]
-        with mmap.mmap(-1, most + 1) as room:  # the system allocates only pages that are written
-            try:
-                size = unpack(packed, room)
-            except cramjam.DecompressionError as error:
-                if "whole buffer" in str(error):
-                    raise TooLarge from None
-                raise
+        try:
+            size = _unpack(codec, packed, _kept.room)
+        except TooLarge:
+            with mmap.mmap(-1, most + 1) as room:  # the system allocates only pages that are written
+                size = _unpack(codec, packed, room)
     if size > most:
         raise TooLarge
-    return int(size)
+    return size
+
+
+class _Kept(threading.local):
+    """Memory of a thread that most batches fit into: to allocate it for each of them takes longer than to unpack."""
+
+    def __init__(self) -> None:
+        self.room = bytearray(BATCH_BYTES)
+
+
+_kept = _Kept()
+
+
+def _unpack(codec: int, packed: bytes, room: bytearray | mmap.mmap) -> int:
+    unpack = {3: cramjam.lz4.decompress_into, 4: cramjam.zstd.decompress_into}[codec]
+    try:
+        return int(unpack(packed, room))
+    except cramjam.DecompressionError as error:
+        if "whole buffer" in str(error):
+            raise TooLarge from None
+        raise
 
 
 def _snappy_size(packed: bytes, most: int) -> int:

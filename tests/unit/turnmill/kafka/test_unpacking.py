@@ -11,7 +11,7 @@ import cramjam
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition, codec
 from aiokafka.consumer.fetcher import PartitionRecords
-from aiokafka.protocol.fetch import FetchRequest, FetchResponse_v4
+from aiokafka.protocol.fetch import FetchRequest, FetchRequest_v4, FetchResponse_v4
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords, _MemoryRecordsPy
@@ -173,4 +173,27 @@ async def test_a_consumer_of_ours_looks_at_each_answer_first() -> None:
     [(topic, [(number, *_, records)])] = response.topics
     assert (topic, number, len(records) < 20_000) == ("t", 3, True)
     assert batch_refusal(read(records)[0][0].headers)
+    await consumer._client.close()
+
+
+async def test_no_more_is_asked_for_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is cut from an answer was sent for nothing; where nothing is cut, more is asked for, up to the usual."""
+    monkeypatch.setattr(unpacking, "BATCH_RECORDS", 25)
+    batches = [batch([b"x" * 100] * 10, 0, start) for start in range(0, 50, 10)]
+    one = len(batches[0])
+    consumer, asked, sizes = AIOKafkaConsumer(), list[int](), [5, 2, 1, 0, 0, 0, 0, 0]
+
+    async def answer(_: Any, request: Any, **__: Any) -> Any:
+        asked.append(request.build(FetchRequest_v4).max_bytes)
+        return FetchResponse_v4(0, [("t", [(3, 0, 6, 6, [], b"".join(batches[: sizes[len(asked) - 1]]))])])
+
+    consumer._client.send = answer
+    unpacking.bounded(consumer)
+    for node in (0, 0, 0, 0, 0, 0, 0, 1):
+        await consumer._client.send(node, FetchRequest(1, 1, one * 5, 0, [("t", [(3, 0, one * 5)])]))
+    grown = [one * 2]
+    while len(grown) < 6:
+        grown.append(min(one * 5, grown[-1] + grown[-1] // 4))
+    assert asked == [one * 5, *grown, one * 5]
+    assert grown[-1] == one * 5, "it grows back"
     await consumer._client.close()
