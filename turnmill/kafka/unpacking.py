@@ -55,14 +55,14 @@ def bounded(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
 
 
 async def _send(send: Callable[..., Any], fitting: dict[Any, int], node: Any, request: Any, **options: Any) -> Any:
-    """Send a request; if it fetches, ask for no more bytes than will fit, and screen the response.
+    """Send a request; if it fetches, ask for no more bytes than are likely to fit, and screen the response.
 
-    `fitting`: how many bytes to ask a node for. What is cut from a response was sent for nothing.
+    `fitting`: how many bytes to ask each node for. The node has to send again what is cut from its response.
     """
     if not isinstance(request, FetchRequest):
         return await send(node, request, **options)
     most = request._max_bytes  # noqa: SLF001  # aiokafka has one size for all requests
-    asked = request._max_bytes = min(most, fitting.get(node, most))  # noqa: SLF001
+    asked = request._max_bytes = min(most, fitting.get(node, most))  # noqa: SLF001  # this request's own
     response = await send(node, request, **options)
     came, left = _size(response), Allowance(FETCHED_BYTES, BATCH_RECORDS)
     response.topics = [
@@ -179,7 +179,7 @@ def unpacked_size(codec: int, packed: bytes, most: int) -> int:
 
 
 class _Kept(threading.local):
-    """Memory of a thread that most batches fit into: to allocate it for each of them takes longer than to unpack."""
+    """Memory that one thread unpacks batches into: allocating it for each batch takes longer than unpacking."""
 
     def __init__(self) -> None:
         self.room = bytearray(BATCH_BYTES)

@@ -177,7 +177,7 @@ async def test_a_consumer_of_ours_looks_at_each_answer_first() -> None:
 
 
 async def test_no_more_is_asked_for_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is cut from an answer was sent for nothing; where nothing is cut, more is asked for, up to the usual."""
+    """A consumer asks a broker for as many bytes as fitted last time, and for more after answers that fitted whole."""
     monkeypatch.setattr(unpacking, "BATCH_RECORDS", 25)
     batches = [batch([b"x" * 100] * 10, 0, start) for start in range(0, 50, 10)]
     one = len(batches[0])
