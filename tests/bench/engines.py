@@ -30,7 +30,8 @@ async def raw(site: Site) -> Measured:
 async def stock_faust(site: Site) -> Measured:
     """Stock Faust, from the first record to the last of its share."""
     events = min(site.load.events, FAUST_RECORDS * site.load.per_record)
-    return await _python("stock_faust", site, await _output(site, "faust"), site.settings.partitions, events)
+    folder = site.settings.home / "stock-faust"
+    return await _python("stock_faust", site, await _output(site, "faust"), folder, site.settings.partitions, events)
 
 
 async def quix(site: Site) -> Measured:

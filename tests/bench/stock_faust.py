@@ -1,6 +1,6 @@
 """The same job in stock Faust, as its documentation teaches: an agent, `async for`, the state in a dictionary.
 
-`python -m tests.bench.stock_faust BROKERS TOPIC OUTPUT PARTITIONS EVENTS` ->
+`python -m tests.bench.stock_faust BROKERS TOPIC OUTPUT FOLDER PARTITIONS EVENTS` ->
 {"events": …, "seconds": …, "cpu": …}
 
 It drops duplicates by `seq`, assembles the text, produces the finished turn. A crash loses its open turns: Faust
@@ -19,12 +19,13 @@ import faust
 import orjson
 
 
-def build(brokers: str, topic: str, output: str, partitions: int, events: int) -> faust.App:
+def build(brokers: str, topic: str, output: str, folder: str, partitions: int, events: int) -> faust.App:
     """The application; it exits after `events` events and prints its figures."""
     app = faust.App(
         f"bench-faust-{os.getpid()}",
         broker=[f"kafka://{address}" for address in brokers.split(",")],
         store="memory://",
+        datadir=folder,  # made even for a store in memory
         topic_partitions=partitions,
         topic_disable_leader=True,
         web_enabled=False,
@@ -70,5 +71,5 @@ async def run(app: faust.App) -> None:
 
 
 if __name__ == "__main__":
-    brokers, topic, output, partitions, events = sys.argv[1:]
-    asyncio.run(run(build(brokers, topic, output, int(partitions), int(events))))
+    brokers, topic, output, folder, partitions, events = sys.argv[1:]
+    asyncio.run(run(build(brokers, topic, output, folder, int(partitions), int(events))))
