@@ -64,12 +64,12 @@ async def _send(send: Callable[..., Any], fitting: dict[Any, int], node: Any, re
     most = request._max_bytes  # noqa: SLF001  # aiokafka has one size for all requests
     asked = request._max_bytes = min(most, fitting.get(node, most))  # noqa: SLF001  # this request's own
     response = await send(node, request, **options)
-    came, left = _size(response), Allowance(FETCHED_BYTES, BATCH_RECORDS)
+    left = Allowance(FETCHED_BYTES, BATCH_RECORDS)
     response.topics = [
         (topic, [(*head, screened(records or b"", f"{topic}/{head[0]}", left)) for *head, records in partitions])
         for topic, partitions in response.topics
     ]
-    fitting[node] = kept if (kept := _size(response)) < came else min(most, asked + asked // 4)
+    fitting[node] = min(most, asked + asked // 4) if left.bytes else _size(response)
     return response
 
 
@@ -79,7 +79,7 @@ def _size(response: Any) -> int:
 
 @dataclass(slots=True)
 class Allowance:
-    """The number of bytes and records that the rest of a fetch response may unpack to."""
+    """The number of bytes and records that the rest of a fetch response may unpack to: none once it is cut."""
 
     bytes: int
     records: int
