@@ -15,6 +15,7 @@ from typing import Final
 from tests.chaos.outcomes import Line
 from tests.chaos.scenarios import BY_NAME
 from tests.support.places import ROOT
+from topics import CORE
 
 PAGE: Final = ROOT / "docs" / "reliability.md"
 POM: Final = ROOT / "pipeline" / "devbroker" / "pom.xml"
@@ -40,7 +41,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def circumstances(command: str) -> str:
     """When, where, with what, and how to do it again."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("faust-streaming", "aiokafka", "SQLAlchemy"))
-    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}, core {CORE}"
     found = re.search(r"<artifactId>kafka_[^<]*</artifactId>\s*<version>([^<]*)<", POM.read_text())
     kafka = f"Kafka {found[1]}" if found else "Kafka"
     today = datetime.now(UTC).strftime("%Y-%m-%d")
