@@ -24,7 +24,7 @@ def conditions() -> dict[str, Any]:
     """
     return {
         "core": CORE,
-        "cpu": _cpu(),
+        "cpu": cpu(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -59,7 +59,8 @@ def _jars() -> dict[str, str]:
     return {name: match[1] for name, match in found.items() if match}
 
 
-def _cpu() -> str:
+def cpu() -> str:
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

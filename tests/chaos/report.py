@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
+from tests.bench.conditions import cpu
 from tests.chaos.outcomes import Line
 from tests.chaos.scenarios import BY_NAME
 from tests.support.places import ROOT
@@ -45,7 +45,7 @@ def circumstances(command: str) -> str:
     found = re.search(r"<artifactId>kafka_[^<]*</artifactId>\s*<version>([^<]*)<", POM.read_text())
     kafka = f"Kafka {found[1]}" if found else "Kafka"
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    return f"`{command}`, {today}: {os.cpu_count()} cores ({_processor()}), {system}, {kafka}, {packages}.{_busy()}\n"
+    return f"`{command}`, {today}: {os.cpu_count()} cores ({cpu()}), {system}, {kafka}, {packages}.{_busy()}\n"
 
 
 def _busy() -> str:
@@ -53,14 +53,6 @@ def _busy() -> str:
     load = os.getloadavg()[2]
     others = load > 5 * (os.cpu_count() or 1)
     return f" The machine was busy with other work, too: load average {load:.0f}." if others else ""
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def chaos_part(lines: Sequence[Line], command: str) -> str:

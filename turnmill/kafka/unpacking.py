@@ -41,6 +41,7 @@ XERIAL_HEADER: Final = 16
 SMALLEST_BLOCK: Final = 1_024  # as which each of these counts
 
 log = logging.getLogger(__name__)
+_kept = threading.local()
 
 
 class TooLarge(Exception):
@@ -69,12 +70,11 @@ async def _send(send: Callable[..., Any], fitting: dict[Any, int], node: Any, re
         (topic, [(*head, screened(records or b"", f"{topic}/{head[0]}", left)) for *head, records in partitions])
         for topic, partitions in response.topics
     ]
-    fitting[node] = min(most, asked + asked // 4) if left.bytes else _size(response)
+    if left.bytes:
+        fitting[node] = min(most, asked + asked // 4)
+    else:
+        fitting[node] = sum(len(records) for _, partitions in response.topics for *_, records in partitions)
     return response
-
-
-def _size(response: Any) -> int:
-    return sum(len(records or b"") for _, partitions in response.topics for *_, records in partitions)
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ def unpacked_size(codec: int, packed: bytes, most: int) -> int:
         size = len(gzip.GzipFile(fileobj=BytesIO(packed)).read(most + 1))
     else:
         try:
-            size = _unpack(codec, packed, _kept.room)
+            size = _unpack(codec, packed, _room())
         except TooLarge:
             with mmap.mmap(-1, most + 1) as room:  # the system allocates only pages that are written
                 size = _unpack(codec, packed, room)
@@ -178,14 +178,12 @@ def unpacked_size(codec: int, packed: bytes, most: int) -> int:
     return size
 
 
-class _Kept(threading.local):
-    """Memory that one thread unpacks batches into: allocating it for each batch takes longer than unpacking."""
-
-    def __init__(self) -> None:
-        self.room = bytearray(BATCH_BYTES)
-
-
-_kept = _Kept()
+def _room() -> bytearray:
+    """Return the memory that this thread unpacks batches into: allocating it for each takes longer than unpacking."""
+    if not hasattr(_kept, "room"):
+        _kept.room = bytearray(BATCH_BYTES)
+    room: bytearray = _kept.room
+    return room
 
 
 def _unpack(codec: int, packed: bytes, room: bytearray | mmap.mmap) -> int:
