@@ -22,13 +22,13 @@ from pipeline.assembly.run_states import TRANSITIONS, State
 from pipeline.dialects import DIALECTS, package_of
 from pipeline.dialects.shared_hash import CARRIERS
 from pipeline.extras import EXTRAS
-from pipeline.gateway.app import create_app
 from pipeline.gateway.problems import KINDS
+from pipeline.gateway.serving.app import create_app
 from pipeline.observability import metrics
 from pipeline.policies.pools import POOLS
 from pipeline.settings import Settings, table
-from pipeline.stores import places
-from pipeline.worker.roles import ROLES, Role
+from pipeline.stores.keeping import places
+from pipeline.worker.host.roles import ROLES, Role
 from topics.catalog import CATALOG
 from topics.record_schemas import texts
 from turnmill import limits

@@ -10,7 +10,7 @@ from typing import Any, Final
 from helm.pipeline_dashboard import pipeline
 from helm.schema import values_schema
 from helm.usage_dashboard import usage
-from pipeline.worker.roles import ROLES
+from pipeline.worker.host.roles import ROLES
 from topics.catalog import CATALOG
 
 DASHBOARDS: Final = {"usage": usage, "pipeline": pipeline}

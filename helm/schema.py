@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 
 from pipeline.settings import Settings
-from pipeline.worker.roles import ROLES
+from pipeline.worker.host.roles import ROLES
 
 VALUES: Final = Path(__file__).parent / "turnmill" / "values.yaml"
 Schema = dict[str, Any]

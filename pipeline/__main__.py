@@ -16,19 +16,43 @@ from topics import CORE
 from turnmill.command_line import COMMANDS
 from turnmill.errors import CallerError, TurnmillError
 
-# Commands whose modules are not called as they are; `bench` is of a checkout alone.
+# Where each command is; `bench` is of a checkout alone.
 MODULES: Final = {
-    "answer": "pipeline.cli.control",
-    "bench": "tests.bench.command",
-    "convert": "pipeline.cli.documents",
-    "down": "pipeline.cli.broker",
-    "hash": "pipeline.cli.documents",
-    "import": "pipeline.cli.history",
-    "mock": "pipeline.cli.mock.command",
-    "schema": "pipeline.cli.validate",
-    "steer": "pipeline.cli.control",
-    "stop": "pipeline.cli.control",
-    "up": "pipeline.cli.broker",
+    "answer": "pipeline.cli.open_runs.commands:answer",
+    "archive": "pipeline.cli.stored.archive:archive",
+    "assemble": "pipeline.cli.files.assemble:assemble",
+    "audit": "pipeline.cli.stored.audit:audit",
+    "bench": "tests.bench.command:bench",
+    "convert": "pipeline.cli.files.documents:convert",
+    "demo": "pipeline.cli.dev.demo:demo",
+    "dev": "pipeline.cli.dev.command:dev",
+    "dlq": "pipeline.cli.kafka.dlq:dlq",
+    "doctor": "pipeline.cli.services.doctor:doctor",
+    "down": "pipeline.cli.dev.broker:down",
+    "export": "pipeline.cli.stored.export:export",
+    "gateway": "pipeline.cli.services.gateway:gateway",
+    "hash": "pipeline.cli.files.documents:hash_",
+    "import": "pipeline.cli.histories.messages:import_",
+    "mock": "pipeline.cli.mock.command:mock",
+    "publish": "pipeline.cli.files.publish:publish",
+    "replay": "pipeline.cli.kafka.replay:replay",
+    "rerun": "pipeline.cli.rerun.command:rerun",
+    "run": "pipeline.cli.programs.run:run",
+    "runs": "pipeline.cli.open_runs.runs:runs",
+    "schema": "pipeline.cli.files.validate:schema",
+    "search": "pipeline.cli.stored.search:search",
+    "settings": "pipeline.cli.settings:settings",
+    "steer": "pipeline.cli.open_runs.commands:steer",
+    "stop": "pipeline.cli.open_runs.commands:stop",
+    "store": "pipeline.cli.stored.store:store",
+    "tenants": "pipeline.cli.stored.tenants:tenants",
+    "threads": "pipeline.cli.stored.threads:threads",
+    "tokens": "pipeline.cli.stored.tokens:tokens",
+    "topics": "pipeline.cli.kafka.topics:topics",
+    "up": "pipeline.cli.dev.broker:up",
+    "usage": "pipeline.cli.stored.usage:usage",
+    "validate": "pipeline.cli.files.validate:validate",
+    "worker": "pipeline.cli.services.worker:worker",
 }
 
 
@@ -47,7 +71,8 @@ class Commands(click.Group):
             return _absent(cmd_name, lambda: need(extra, f"`turnmill {cmd_name}`"))
         gc.disable()  # what is imported stays: to look for garbage in it, now or later, would be a fifth of the start
         try:
-            module = import_module(MODULES.get(cmd_name, f"pipeline.cli.{cmd_name}"))
+            module, _, name = MODULES[cmd_name].partition(":")
+            command: click.Command = getattr(import_module(module), name)
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("tests"):
                 raise
@@ -55,7 +80,7 @@ class Commands(click.Group):
         finally:
             gc.freeze()
             gc.enable()
-        return next((command for command in module.commands if command.name == cmd_name), None)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without loading them, which takes seconds."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULES: Final = ("pipeline", "topics")
-# The demo's recordings, and where pipeline/cli/demo.py looks for them.
+# The demo's recordings, and where pipeline/cli/dev/demo.py looks for them.
 RECORDINGS: Final = ("fleet", "wires", "weather.sse", "weather.sse.run.json")
 PLACE: Final = "pipeline/cli/examples"
 # Of a checkout alone: the project's own files, and what `make compile` or an import has left.

@@ -16,8 +16,8 @@ from typing import Final
 
 import click
 
-from pipeline.stores.content import ContentStore
-from pipeline.stores.offload import CONCURRENCY
+from pipeline.stores.content.offload import CONCURRENCY
+from pipeline.stores.content.store import ContentStore
 from topics.thread_key import ThreadKey
 
 SIZES: Final = (77_000, 150_000)  # bytes: a run's tool results in the benchmark are so large on average, and at most

@@ -25,11 +25,11 @@ import orjson
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.same_bytes import CORPUS, START, streams
 from tests.support.gateways import client, running
 from topics.turn_record import TurnRecord
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 GROUPS: Final = ("model", "provider", "agent", "tenant", "thread", "finish_reason")
 BUCKETS: Final = ("", "minute", "hour", "day", "month")

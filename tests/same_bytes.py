@@ -25,8 +25,8 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.simulation.one import one, prepare
 from topics import CORE, turn_record
-from turnmill.envelope import encode
-from turnmill.framing import decode
+from turnmill.wire.envelope import encode
+from turnmill.wire.framing import decode
 
 CORPUS: Final = Path(__file__).parent / "corpus"
 THREAD_ID: Final = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"

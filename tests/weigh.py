@@ -12,7 +12,11 @@ from typing import Final
 from tests.support import wheels
 
 # Each program is a step of an agent: its import, `turnmill.auto`, and the modules of a publisher at work.
-STEPS: Final = ("turnmill", "turnmill.auto", "turnmill.publisher, turnmill.kafka.producer, turnmill.environment")
+STEPS: Final = (
+    "turnmill",
+    "turnmill.auto",
+    "turnmill.publish.publisher, turnmill.kafka.producer, turnmill.environment",
+)
 TIMES: Final = 5
 
 

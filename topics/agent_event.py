@@ -1,6 +1,6 @@
 """The records of the events topic as a strict model, for their schema and for messages about all faults of a record.
 
-`turnmill.envelope` describes the record, and contains the codec that publishers and workers use.
+`turnmill.wire.envelope` describes the record, and contains the codec that publishers and workers use.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from turnmill.envelope import MAX_INTEGER, loads
 from turnmill.errors import InvalidRecord
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
-from turnmill.run_info import RunInfo
-from turnmill.wires import WIRES
+from turnmill.publish.run_info import RunInfo
+from turnmill.wire.envelope import MAX_INTEGER, loads
+from turnmill.wire.registry import WIRES
 
 Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 

@@ -14,7 +14,7 @@ from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, Topic
 from topics.operation import Operation
 from topics.record_models import MODELS, dead_letter_headers
 from topics.record_schemas import schema_id
-from turnmill import traceparent
+from turnmill.wire import traceparent
 
 VERSION = "3.0.0"
 KAFKA_BINDING = "0.5.0"

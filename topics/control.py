@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from turnmill import control_record
+from turnmill.control import record as control_record
 
 VERSION = control_record.VERSION
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from turnmill import feedback_record
+from turnmill.wire import feedback_record
 
 VERSION = feedback_record.VERSION
 SAID_ELSEWHERE = ("v", "tenant", "thread_id")  # left out, since fields of the document contain them

@@ -1,6 +1,6 @@
 """Convert values to JSON text and back without loss.
 
-By orjson if it can; by `turnmill.deep_json` for values that orjson refuses or rounds: integers over 64 bits, lone
+By orjson if it can; by `turnmill.wire.deep_json` for values that orjson refuses or rounds: integers over 64 bits, lone
 surrogates, more than 254 levels of nesting.
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from turnmill import deep_json
 from turnmill.limits import OWN_LEVELS
-from turnmill.nesting import too_deep
+from turnmill.wire import deep_json
+from turnmill.wire.nesting import too_deep
 
 # orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in a string, they only cost time.
 MAYBE_LARGE = re.compile(r"\d{20}")

@@ -17,7 +17,7 @@ from typing import Any, Final, NotRequired, TypedDict
 import orjson
 
 from topics import json_text
-from turnmill import notice
+from turnmill.consume import notice
 from turnmill.errors import InvalidRecord, Reason
 
 VERSION: Final = notice.VERSION

@@ -1,6 +1,6 @@
 """The records of the topics as pydantic models, only for making schemas and documents.
 
-Workers read and write records by `turnmill.envelope` and the modules of this package instead.
+Workers read and write records by `turnmill.wire.envelope` and the modules of this package instead.
 """
 
 from __future__ import annotations

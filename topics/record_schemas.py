@@ -17,7 +17,7 @@ from pydantic.json_schema import models_json_schema
 from topics import control, dead_letter, feedback, notice, state, telemetry, turn_record
 from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.record_models import MODELS, dead_letter_headers
-from turnmill import envelope
+from turnmill.wire import envelope
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 VERSIONS: Final[Mapping[str, int]] = {

@@ -15,9 +15,9 @@ from typing import Any, Final, NotRequired, TypedDict
 import orjson
 
 from topics import json_text
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import OWN_LEVELS
+from turnmill.wire.envelope import loads
 
 VERSION = 1
 CACHE_SIZE: Final = 8  # `requests` members of earlier records that are kept

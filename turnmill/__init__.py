@@ -22,67 +22,73 @@ from typing import TYPE_CHECKING, Final
 
 PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "AdkPlugin": "turnmill.integrations.google_adk",
-    "Answer": "turnmill.claims",
+    "Answer": "turnmill.control.claims",
     "BrokerError": "turnmill.errors",
     "CallerError": "turnmill.errors",
     "ClientSettings": "turnmill.settings",
     "InvalidRecord": "turnmill.errors",
-    "Notice": "turnmill.notice",
-    "Notices": "turnmill.turns",
+    "Notice": "turnmill.consume.notice",
+    "Notices": "turnmill.consume.turns",
     "PublishStreams": "turnmill.integrations.asgi",
-    "PublishedRun": "turnmill.published_run",
-    "Publisher": "turnmill.publisher",
+    "PublishedRun": "turnmill.publish.run",
+    "Publisher": "turnmill.publish.publisher",
     "Reason": "turnmill.errors",
-    "Report": "turnmill.counts",
+    "Report": "turnmill.publish.counts",
     "RunIdentity": "turnmill.integrations.stream_request",
-    "RunInfo": "turnmill.run_info",
-    "RunStopped": "turnmill.stopping",
-    "Steer": "turnmill.steering",
+    "RunInfo": "turnmill.publish.run_info",
+    "RunStopped": "turnmill.control.stopping",
+    "Steer": "turnmill.control.steering",
     "StreamRequest": "turnmill.integrations.stream_request",
-    "SyncNotices": "turnmill.synchronous_turns",
-    "SyncPublisher": "turnmill.synchronous",
-    "SyncRun": "turnmill.synchronous",
-    "SyncTurns": "turnmill.synchronous_turns",
-    "Turn": "turnmill.turn",
+    "SyncNotices": "turnmill.consume.synchronous",
+    "SyncPublisher": "turnmill.publish.synchronous",
+    "SyncRun": "turnmill.publish.synchronous",
+    "SyncTurns": "turnmill.consume.synchronous",
+    "Turn": "turnmill.consume.turn",
     "TurnmillError": "turnmill.errors",
-    "Turns": "turnmill.turns",
+    "Turns": "turnmill.consume.turns",
     "ag_ui_events": "turnmill.integrations.ag_ui",
     "agent_events": "turnmill.integrations.pydantic_ai",
-    "answer_id": "turnmill.claims",
-    "answers": "turnmill.answer_reader",
+    "answer_id": "turnmill.control.claims",
+    "answers": "turnmill.control.answer_reader",
     "async_client": "turnmill.capture.clients",
     "claude_client": "turnmill.integrations.claude_agent",
     "claude_query": "turnmill.integrations.claude_agent",
     "client": "turnmill.capture.clients",
-    "feedback": "turnmill.feedback_sender",
+    "feedback": "turnmill.publish.feedback",
     "flush": "turnmill.capture.runtime",
     "langchain_handler": "turnmill.integrations.langchain",
     "load_settings": "turnmill.environment",
     "openai_agents_processor": "turnmill.integrations.openai_agents",
     "published_response": "turnmill.integrations.pydantic_ai",
-    "resumption": "turnmill.answer_forms",
+    "resumption": "turnmill.control.answer_forms",
     "transport": "turnmill.capture.clients",
 }
 __all__ = sorted(PUBLIC)  # noqa: PLE0605  # a list of strings
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__getattr__`
     __version__: str
-    from turnmill.answer_forms import resumption as resumption
-    from turnmill.answer_reader import answers as answers
     from turnmill.capture.clients import async_client as async_client
     from turnmill.capture.clients import client as client
     from turnmill.capture.clients import transport as transport
     from turnmill.capture.runtime import flush as flush
-    from turnmill.claims import Answer as Answer
-    from turnmill.claims import answer_id as answer_id
-    from turnmill.counts import Report as Report
+    from turnmill.consume.notice import Notice as Notice
+    from turnmill.consume.synchronous import SyncNotices as SyncNotices
+    from turnmill.consume.synchronous import SyncTurns as SyncTurns
+    from turnmill.consume.turn import Turn as Turn
+    from turnmill.consume.turns import Notices as Notices
+    from turnmill.consume.turns import Turns as Turns
+    from turnmill.control.answer_forms import resumption as resumption
+    from turnmill.control.answer_reader import answers as answers
+    from turnmill.control.claims import Answer as Answer
+    from turnmill.control.claims import answer_id as answer_id
+    from turnmill.control.steering import Steer as Steer
+    from turnmill.control.stopping import RunStopped as RunStopped
     from turnmill.environment import load_settings as load_settings
     from turnmill.errors import BrokerError as BrokerError
     from turnmill.errors import CallerError as CallerError
     from turnmill.errors import InvalidRecord as InvalidRecord
     from turnmill.errors import Reason as Reason
     from turnmill.errors import TurnmillError as TurnmillError
-    from turnmill.feedback_sender import feedback as feedback
     from turnmill.integrations.ag_ui import ag_ui_events as ag_ui_events
     from turnmill.integrations.asgi import PublishStreams as PublishStreams
     from turnmill.integrations.claude_agent import claude_client as claude_client
@@ -94,20 +100,14 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from turnmill.integrations.pydantic_ai import published_response as published_response
     from turnmill.integrations.stream_request import RunIdentity as RunIdentity
     from turnmill.integrations.stream_request import StreamRequest as StreamRequest
-    from turnmill.notice import Notice as Notice
-    from turnmill.published_run import PublishedRun as PublishedRun
-    from turnmill.publisher import Publisher as Publisher
-    from turnmill.run_info import RunInfo as RunInfo
+    from turnmill.publish.counts import Report as Report
+    from turnmill.publish.feedback import feedback as feedback
+    from turnmill.publish.publisher import Publisher as Publisher
+    from turnmill.publish.run import PublishedRun as PublishedRun
+    from turnmill.publish.run_info import RunInfo as RunInfo
+    from turnmill.publish.synchronous import SyncPublisher as SyncPublisher
+    from turnmill.publish.synchronous import SyncRun as SyncRun
     from turnmill.settings import ClientSettings as ClientSettings
-    from turnmill.steering import Steer as Steer
-    from turnmill.stopping import RunStopped as RunStopped
-    from turnmill.synchronous import SyncPublisher as SyncPublisher
-    from turnmill.synchronous import SyncRun as SyncRun
-    from turnmill.synchronous_turns import SyncNotices as SyncNotices
-    from turnmill.synchronous_turns import SyncTurns as SyncTurns
-    from turnmill.turn import Turn as Turn
-    from turnmill.turns import Notices as Notices
-    from turnmill.turns import Turns as Turns
 else:  # hidden from type checkers: with a `__getattr__` they would accept any name
 
     def __getattr__(name: str) -> object:

@@ -4,7 +4,7 @@ TurnmillError
 ├── CallerError      the settings or the arguments          exit 2
 ├── InvalidRecord    a producer's data                      exit 1, or a dead letter
 ├── BrokerError      Kafka refuses or can't be reached      exit 3
-└── StoreError       the store refuses or can't be reached  exit 4 (`pipeline.stores.errors`: no agent meets it)
+└── StoreError       the store refuses or can't be reached  exit 4 (`pipeline.stores.database.errors`; in no agent)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Reason(StrEnum):
     """Why a record or event became a dead letter. A closed list: dashboards and redrive select by it."""
 
     UNDECODABLE = "undecodable"  # not JSON in UTF-8, or nested too deeply to be read
-    NOT_AN_ENVELOPE = "not_an_envelope"  # JSON, but not the record that turnmill/envelope.py describes
+    NOT_AN_ENVELOPE = "not_an_envelope"  # JSON, but not the record that turnmill/wire/envelope.py describes
     UNSUPPORTED_VERSION = "unsupported_version"  # an envelope of another version
     UNKNOWN_DIALECT = "unknown_dialect"  # no such wire protocol here
     INVALID_EVENT = "invalid_event"  # an event of the wrong shape

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from turnmill.capture.providers import more_hosts
-from turnmill.envelope import TOPIC
 from turnmill.errors import CallerError
+from turnmill.wire.envelope import TOPIC
 
 PREFIX: Final = "TURNMILL_"
 

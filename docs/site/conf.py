@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import viewers  # noqa: E402  # beside this file, which is no package
 
-from pipeline.gateway.app import create_app  # noqa: E402
+from pipeline.gateway.serving.app import create_app  # noqa: E402
 from pipeline.settings import Settings  # noqa: E402
-from pipeline.worker.roles import OPERATIONS  # noqa: E402
+from pipeline.worker.host.roles import OPERATIONS  # noqa: E402
 from topics.asyncapi import document  # noqa: E402
 
 project = html_title = "Turnmill"

@@ -17,7 +17,7 @@ from pipeline.turns.text import join, mend
 from pipeline.turns.times import bounded, iso
 from topics.json_text import Fields
 from topics.part_kinds import ANSWERS
-from turnmill.control_record import BUDGET
+from turnmill.control.record import BUDGET
 
 REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected": "network_failure"}
 STOPPED_BY: Final = "meta:stopped_by"

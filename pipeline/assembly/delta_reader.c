@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define MAX_INTEGER 9007199254740991LL /* turnmill.envelope.MAX_INTEGER */
+#define MAX_INTEGER 9007199254740991LL /* turnmill.wire.envelope.MAX_INTEGER */
 #define DIGITS 16
 #define STACK 4096 /* bytes of text that need no memory of their own */
 

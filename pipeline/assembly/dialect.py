@@ -18,7 +18,7 @@ from pipeline.turns.lineage import History
 from pipeline.turns.losses import Carrier
 from topics.json_text import Fields
 from turnmill.errors import InvalidRecord, Reason
-from turnmill.wires import Wire
+from turnmill.wire.registry import Wire
 
 Handler = Callable[[Builder, Fields], None]
 Stretch = Callable[[Builder, list[Any], int], int]
@@ -61,7 +61,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One wire, under the name that it has in `turnmill.wires`.
+    """One wire, under the name that it has in `turnmill.wire.registry`.
 
     How events become turns. `handlers` maps the type of an event (under the key `wire.kind`) to a function; all others
     go to `unknown`. `begin` runs before the first event (the run's context is in `builder.context`: read the request

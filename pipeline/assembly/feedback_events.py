@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 from topics.feedback import FeedbackRecord
 from topics.telemetry import TelemetryRecord
 from turnmill.errors import InvalidRecord, Reason
-from turnmill.feedback_record import FIELDS, VERSION, problem_of
 from turnmill.identity import turn_id
+from turnmill.wire.feedback_record import FIELDS, VERSION, problem_of
 
 FEEDBACK: Final = "data-feedback"
 OF_THE_RUN: Final = ("v", "thread_id", "tenant", "at")

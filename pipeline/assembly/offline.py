@@ -14,7 +14,7 @@ from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns.lineage import Redacted, lineage
 from topics.turn_record import TurnRecord
-from turnmill.nesting import with_room
+from turnmill.wire.nesting import with_room
 
 
 def assemble(

@@ -18,9 +18,9 @@ from pipeline.assembly.records import Envelope, Record, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.assembly.weight import weight
 from topics.state import Segment
-from turnmill import traceparent
-from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
+from turnmill.wire import traceparent
+from turnmill.wire.envelope import decode
 
 ADVICE: Final = (
     "the turn would be larger than a record may be: with a content store (TURNMILL_CONTENT) large values are kept "

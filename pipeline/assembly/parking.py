@@ -18,10 +18,10 @@ from pipeline.assembly.parts import Context
 from pipeline.assembly.weight import structure, weight
 from topics.json_text import Fields
 from topics.state import Clocks, Segment
-from turnmill.envelope import ENDS as envelope_ends  # noqa: N811  # as this module has ENDS, with None
-from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
-from turnmill.wires import Wire
+from turnmill.wire.envelope import ENDS as envelope_ends  # noqa: N811  # as this module has ENDS, with None
+from turnmill.wire.envelope import decode
+from turnmill.wire.registry import Wire
 
 STREAM_ENDS: Final[tuple[StreamEnd | None, ...]] = (None, "complete", "aborted")
 ENDS: Final = (None, *sorted(envelope_ends))

@@ -40,8 +40,8 @@ from topics import state as state_topic
 from topics.json_text import Fields
 from topics.state import Closed, RunKey
 from topics.turn_record import TurnRecord
-from turnmill.envelope import ENDS, MAX_INTEGER, batch_refusal, checked, decode
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.wire.envelope import ENDS, MAX_INTEGER, batch_refusal, checked, decode
 
 INT: Final = frozenset({int})
 NOTHING: Final[Fields] = {}

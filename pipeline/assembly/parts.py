@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from topics.json_text import Fields
-from turnmill import traceparent
+from turnmill.wire import traceparent
 
 MessageKind = Literal["request", "response", "system"]
 

@@ -19,8 +19,8 @@ from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.refused_events import refusal
 from pipeline.assembly.sequence_window import SequenceWindow
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
-from turnmill import traceparent
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.wire import traceparent
 
 MAX_WRONG_GUESSES: Final = 3  # wrong predictions of a run's next record in a row, after which no more are made
 

@@ -24,9 +24,9 @@ from pipeline.assembly.usual_silence import UsualSilence
 from topics import state
 from topics.state import Closed, RunKey, Segment
 from topics.thread_key import ThreadKey
-from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
 from turnmill.limits import LISTED_MARKS, LISTED_RUNS, NAME_CHARACTERS, OVER_BYTES
+from turnmill.wire.envelope import decode
 
 PER_RUN, PER_CHARACTER = 900, 4  # bytes of memory of a run, and of each character of its names
 REMOVED_FRACTION: Final = 20  # one in so many of a tenant's runs is removed if there is no more room

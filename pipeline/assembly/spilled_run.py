@@ -11,9 +11,9 @@ from pipeline.assembly.parking import Outline, OutlinedSegment, outlined, unknow
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from topics.state import MAX_SEGMENT_BYTES, Clocks, RunKey, Segment
-from turnmill import traceparent
-from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.wire import traceparent
+from turnmill.wire.envelope import decode
 
 DialectOf = Callable[[Envelope], Dialect]  # raises InvalidRecord for an unknown dialect
 

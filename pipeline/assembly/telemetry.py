@@ -20,8 +20,8 @@ from topics.json_text import Fields
 from topics.part_kinds import CALLS
 from topics.telemetry import OPEN_USAGE, VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
-from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.wire.envelope import decode
 
 PER_RECORD: Final = 1 << 16  # greater than the number of events of a record
 DERIVED: Final = 1 << 48

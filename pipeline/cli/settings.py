@@ -35,6 +35,3 @@ def settings(*, as_json: bool, markdown: bool) -> None:
             shown = f"{click.style(value, bold=True)}{f' (default {default})' if default else ''}" if differs else value
             click.echo(f"{name} = {shown}")
             click.echo(textwrap.fill(meaning, width, initial_indent=INDENT, subsequent_indent=INDENT))
-
-
-commands = [settings]

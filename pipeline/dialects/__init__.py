@@ -1,4 +1,4 @@
-"""The wires that agents speak, one folder each. `turnmill.wires` lists them."""
+"""The wires that agents speak, one folder each. `turnmill.wire.registry` lists them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects.control import with_control
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 
 def package_of(name: str) -> str:

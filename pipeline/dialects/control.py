@@ -15,7 +15,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect, Handler, Violation
 from pipeline.assembly.parts import Message, Part
 from topics.json_text import Fields
-from turnmill.control_record import ANSWER, EVENT, STEER
+from turnmill.control.record import ANSWER, EVENT, STEER
 
 STEERED_BY: Final = "meta:steered_by"  # of a part
 ANSWERED_BY: Final = "meta:answered_by"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
-from turnmill.nesting import with_room
+from turnmill.wire.nesting import with_room
 
 LARGEST: Final = int(sys.float_info.max)
 

@@ -17,7 +17,7 @@ from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.openai_chat import rebuilt as openai_chat
 from pipeline.dialects.openai_responses import rebuilt as openai_responses
 from topics.json_text import Fields
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 OWN_EVENT: Final = "data-app-"  # prefix of the names of events that the wire's reader does not know
 

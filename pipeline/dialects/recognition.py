@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
 from turnmill.errors import CallerError
-from turnmill.framing import Decoder, Framed, decoder_for
+from turnmill.wire.framing import Decoder, Framed, decoder_for
 
 AUTO: Final = "auto"  # in the place of a dialect's name: recognize it
 MAX_LINES: Final = 200  # after which recognition gives up: an SSE event is two or three lines

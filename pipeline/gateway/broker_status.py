@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pipeline.kafka.offsets import group_lag, record_count
 from pipeline.settings import Settings
-from pipeline.worker.roles import default_roles
+from pipeline.worker.host.roles import default_roles
 from topics.catalog import DEAD_LETTERS
 
 FRESH_SECONDS: Final = 2.0  # seconds for which an answer is reused: many dashboards ask at the same time

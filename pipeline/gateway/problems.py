@@ -20,7 +20,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from pipeline.stores.errors import StoreError
+from pipeline.stores.database.errors import StoreError
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
 
 log = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pipeline.stores.errors import StoreError
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.summaries import Counts
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.summaries import Counts
 
 PATIENCE: Final = 1.0  # seconds that a caller waits for a count
 REST: Final = 50  # a count that took n seconds is the newest for 50 n: counting takes 2 % of the time at most

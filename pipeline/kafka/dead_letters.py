@@ -11,12 +11,12 @@ from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.repeated_warning import RepeatedWarning
 from topics import catalog, dead_letter
 from topics.dead_letter import DeadLetter
-from turnmill import traceparent
 from turnmill.clock import now_ms
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 from turnmill.limits import RECORD_BYTES
-from turnmill.log_ids import log_ids
+from turnmill.wire import traceparent
+from turnmill.wire.envelope import loads
+from turnmill.wire.log_ids import log_ids
 
 LINES: Final = 20
 

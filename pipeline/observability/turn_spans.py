@@ -19,8 +19,8 @@ from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.tokens import counts
 from topics.turn_record import TurnRecord
-from turnmill import traceparent
-from turnmill.traceparent import TraceParent
+from turnmill.wire import traceparent
+from turnmill.wire.traceparent import TraceParent
 
 OPERATION: Final = "invoke_agent"
 CANCELLED: Final = "user_cancelled"  # the reason of interruptions that are no failures
@@ -102,12 +102,12 @@ def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
         "gen_ai.response.time_to_first_chunk": None if first_chunk_ms is None else first_chunk_ms / 1000,
         **{name: used.get(key) for name, key in TOKENS.items()},
         "turnmill.run.id": record["run_id"],
-        "turnmill.turn.id": record["turn_id"],
-        "turnmill.turn.status": record["status"],
-        "turnmill.turn.interruption": _text(interruption(record)),
-        "turnmill.turn.events": record.get("events", 0),
-        "turnmill.turn.responses": len(responses),
-        "turnmill.turn.revision": record["revision"],
+        "turnmill.consume.turn.id": record["turn_id"],
+        "turnmill.consume.turn.status": record["status"],
+        "turnmill.consume.turn.interruption": _text(interruption(record)),
+        "turnmill.consume.turn.events": record.get("events", 0),
+        "turnmill.consume.turn.responses": len(responses),
+        "turnmill.consume.turn.revision": record["revision"],
         "turnmill.dialect": record.get("dialect"),
         "turnmill.tenant": record.get("tenant"),
         "turnmill.parent.run.id": parent.get("run_id"),

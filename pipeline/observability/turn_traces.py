@@ -26,7 +26,7 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.turn_spans import TurnSpan, turn_span
 from topics.turn_record import TurnRecord
-from turnmill.traceparent import TraceParent
+from turnmill.wire.traceparent import TraceParent
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from pipeline.policies.budgets import Budget
-from turnmill.answer_forms import approves
-from turnmill.control_record import Command
+from turnmill.control.answer_forms import approves
+from turnmill.control.record import Command
 from turnmill.identity import thread_uuid
 
 PREFIX: Final = "budget:"

@@ -58,7 +58,7 @@ SPOOL: Final = Pool(
     "gateway",
     "bytes",
     536_870_912,  # or half of TURNMILL_SPOOL_BYTES, since records are larger than the bodies that they come from
-    "pipeline.gateway.outage",
+    "pipeline.gateway.intake.outage",
     LEFT_FREE,
     "its upload is answered 503 with Retry-After",
 )
@@ -67,7 +67,7 @@ SEARCHES: Final = Pool(
     "gateway",
     "slots",
     4,  # the others wait, so that connections to the store remain for everything else
-    "pipeline.gateway.connections",
+    "pipeline.gateway.state",
     LEFT_FREE,
     "its request waits",
 )
@@ -85,7 +85,7 @@ READS: Final = Pool(
     "gateway",
     "slots",
     4,  # each holds a whole thread in memory
-    "pipeline.gateway.connections",
+    "pipeline.gateway.state",
     LEFT_FREE,
     "its request waits",
 )
@@ -103,7 +103,7 @@ DELIVERIES: Final = Pool(
     "worker",
     "slots",
     32,
-    "pipeline.worker.webhook_delivery",
+    "pipeline.worker.webhooks.delivery",
     LEFT_FREE,
     "its deliveries wait in the store",
 )
@@ -112,7 +112,7 @@ LOOKUPS: Final = Pool(
     "worker",
     "slots",
     8,
-    "pipeline.worker.webhook_sender",
+    "pipeline.worker.webhooks.sender",
     LEFT_FREE,
     "its delivery waits, and is tried again later",
 )
@@ -121,7 +121,7 @@ LETTERS: Final = Pool(
     "worker",
     "slots",
     4,  # each holds a record of the turns topic in memory
-    "pipeline.worker.webhook_delivery",
+    "pipeline.worker.webhooks.delivery",
     LEFT_FREE,
     "its dead letter waits",
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from topics.json_text import Fields
-from turnmill import deep_json
-from turnmill.large_numbers import parse_float
-from turnmill.nesting import text_too_deep
+from turnmill.wire import deep_json
+from turnmill.wire.large_numbers import parse_float
+from turnmill.wire.nesting import text_too_deep
 
 
 def arguments(text: str) -> Fields:

@@ -17,7 +17,7 @@ import rfc8785
 from pipeline.turns.text import mended
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
-from turnmill.nesting import with_room
+from turnmill.wire.nesting import with_room
 
 SKIPPED: Final = frozenset(
     {"usage", "total_usage", "timestamp", "started_at", "completed_at", "submitted_at", "interrupted_at", "dynamic_ref"}

@@ -23,7 +23,7 @@ from topics import json_text, telemetry
 from topics.json_text import Fields
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
-from turnmill.nesting import with_room
+from turnmill.wire.nesting import with_room
 
 CONTENT: Final = frozenset({"kind", "data", "media_type", "content_type", "identifier", "content_ref"})
 FACTS: Final = ("thread", "agents", "links")  # fields of a turn record that hold facts about its thread

@@ -16,7 +16,7 @@ from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 from turnmill.capture.fitting import CONFIGURING
 from turnmill.capture.secrets import masked_settings
-from turnmill.nesting import with_room
+from turnmill.wire.nesting import with_room
 
 REQUEST: Final = "meta:request"
 REQUESTS: Final = "meta:requests"  # of a document: the bodies that its turns refer to

@@ -3,7 +3,7 @@
 The result depends on the content of the records, not on their order, number or batches: of two records of one turn, the
 one with more events is used, then the complete one, then the higher revision, then the one whose end came from the
 publisher. So a record with all events of another one always wins; if each has events that the other lacks, the store
-decides which one to keep (pipeline.stores.write). Turns are sorted by time, and facts are merged in the same order.
+decides which one to keep (stores.threads.write). Turns are sorted by time, and facts are merged in the same order.
 """
 
 from __future__ import annotations

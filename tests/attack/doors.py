@@ -18,7 +18,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from pipeline.gateway.token_table import new_token
+from pipeline.gateway.access.token_table import new_token
 from tests.attack.attack import Attack
 from tests.attack.identity import of_acme
 from tests.attack.stage import Said, Stage, sentence, spoken

@@ -8,10 +8,10 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from pipeline.gateway.token_table import made_token, new_secret
+from pipeline.gateway.access.token_table import made_token, new_secret
 from pipeline.policies.sign_in import SCOPES
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.tokens import Session
+from pipeline.stores.accounts.tokens import Session
+from pipeline.stores.threads.store import ThreadStore
 from tests.attack.attack import Attack
 from tests.attack.stage import Stage
 from tests.support.endpoints import let_in, operations

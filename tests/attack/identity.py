@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx
 
 from pipeline.dialects import FORMATS
-from pipeline.stores.content import folder
+from pipeline.stores.content.store import folder
 from tests.attack.attack import Attack
 from tests.attack.stage import Said, Stage, sentence, spoken
 from topics import json_text

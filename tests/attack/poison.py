@@ -12,7 +12,7 @@ from tests.attack.identity import FUTURE, asked
 from tests.attack.stage import Stage, sentence, spoken
 from tests.support.topic_records import read_all
 from topics.catalog import TELEMETRY, TURNS
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 RULES: Final = '["secrets", {"name": "password", "path": "$..password"}]'
 POSTGRES: Final = {"store": "postgres"}

@@ -18,8 +18,8 @@ from typing import Any, Final
 import httpx
 from pydantic import SecretStr
 
-from pipeline.gateway.principal import Scope
-from pipeline.gateway.token_table import new_token
+from pipeline.gateway.access.principal import Scope
+from pipeline.gateway.access.token_table import new_token
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.attack.bounded_memory import within_bound
@@ -32,7 +32,7 @@ from tests.support.workers import environment
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 SLOW_NAMES: Final = Path(__file__).with_name("slow_names")
 ROLES: Final = "assemble,metrics,store,archive"

@@ -17,8 +17,8 @@ from tests.attack.poison import record
 from tests.attack.stage import BOUND, Stage, spoken
 from tests.support.waiting import until
 from topics.catalog import EVENTS
-from turnmill.envelope import encode
 from turnmill.errors import Reason
+from turnmill.wire.envelope import encode
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

@@ -16,8 +16,8 @@ from typing import Final
 import click
 from sqlalchemy import func, select
 
-from pipeline.stores.engine import create_engine
-from pipeline.stores.schema import threads
+from pipeline.stores.database.engine import create_engine
+from pipeline.stores.database.schema import threads
 
 STEP: Final = 0.003  # seconds between two looks: a figure is too high by this, and a look's own time, at most
 COUNT: Final = select(func.count()).select_from(threads)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.requests import digest
 from tests.bench.searched_store import BEGIN, Speech, record
 from topics import turn_record

@@ -12,9 +12,9 @@ from typing import Final
 import click
 from rich.console import Console
 
-from pipeline.cli.demo import RECORDINGS
+from pipeline.cli.dev.demo import RECORDINGS
+from pipeline.cli.files.recordings import Stream, files_of, read
 from pipeline.cli.output import wide_console
-from pipeline.cli.recordings import Stream, files_of, read
 from pipeline.settings import load
 from tests.bench import report, suite
 from tests.bench.conditions import conditions
@@ -91,6 +91,3 @@ def _fleet() -> list[Script]:
         return []
     found = [recording for file in files_of([RECORDINGS]) for recording in read(file, None, {}).recordings]
     return [Script(one.dialect, one.events, one.info, one.end) for one in found if isinstance(one, Stream)]
-
-
-commands = [bench]

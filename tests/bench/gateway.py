@@ -21,15 +21,15 @@ from aiokafka import AIOKafkaProducer
 from pipeline.devbroker.ports import free_ports
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.bench.load_topics import until
 from tests.bench.streams import STREAMS
 from tests.bench.worker import Worker, gateway, worker
 from topics import catalog
 from turnmill.clock import now_ms
-from turnmill.envelope import VERSION, encode
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
+from turnmill.wire.envelope import VERSION, encode
 
 RUNS: Final = 2_000
 UPLOADS: Final = 32  # at the same time

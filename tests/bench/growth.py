@@ -15,8 +15,8 @@ import asyncpg
 import orjson
 from sqlalchemy import text
 
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.usage_tallies import DAY
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.usage.tallies import DAY
 from pipeline.turns.times import iso
 from tests.bench import postgres
 from tests.bench.history import remove

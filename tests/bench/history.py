@@ -10,16 +10,16 @@ from typing import Final
 
 from sqlalchemy import and_, bindparam, select, text, update
 
-from pipeline.stores.histogram import added, text_of
-from pipeline.stores.keys import UsageNames
-from pipeline.stores.names import ids_of
-from pipeline.stores.schema import SUMMED, usage, usage_names, usage_state, usage_sums
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.time_buckets import HOUR, MINUTE, zone
-from pipeline.stores.turn_ids import NUMBER_BITS
-from pipeline.stores.turn_ids import NUMBERS as NUMBERS_OF_TURNS
-from pipeline.stores.usage_report import UsageQuery
-from pipeline.stores.usage_tallies import DAY, QUARTER, SPANS, TIMES
+from pipeline.stores.database.keys import UsageNames
+from pipeline.stores.database.names import ids_of
+from pipeline.stores.database.schema import SUMMED, usage, usage_names, usage_state, usage_sums
+from pipeline.stores.database.turn_ids import NUMBER_BITS
+from pipeline.stores.database.turn_ids import NUMBERS as NUMBERS_OF_TURNS
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.usage.histogram import added, text_of
+from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.tallies import DAY, QUARTER, SPANS, TIMES
+from pipeline.stores.usage.time_buckets import HOUR, MINUTE, zone
 from tests.bench import postgres
 
 TURNS: Final = 5_000_000

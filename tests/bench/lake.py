@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.settings import LAKE, load
-from pipeline.stores import lake_rows
-from pipeline.stores.archive import Archive
-from pipeline.stores.archive_records import Entry
-from pipeline.stores.archives import lake_of
-from pipeline.stores.lake import Lake
-from pipeline.stores.lake_commit import Change
-from pipeline.stores.lake_read import offsets_of
+from pipeline.stores.archive import lake_rows
+from pipeline.stores.archive.configured import lake_of
+from pipeline.stores.archive.lake import Lake
+from pipeline.stores.archive.lake_commit import Change
+from pipeline.stores.archive.lake_read import offsets_of
+from pipeline.stores.archive.parquet import Archive
+from pipeline.stores.archive.records import Entry
 from topics import turn_record
 from topics.thread_key import ThreadKey
 

@@ -16,8 +16,8 @@ from aiokafka.structs import TopicPartition
 
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from pipeline.stores.errors import StoreError
-from pipeline.worker.roles import ROLES
+from pipeline.stores.database.errors import StoreError
+from pipeline.worker.host.roles import ROLES
 from tests.bench.loads import Load
 from tests.bench.postgres import database
 from topics import catalog

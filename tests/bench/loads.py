@@ -17,7 +17,7 @@ from pipeline.dialects import DIALECTS
 from tests.bench.samples.vercel_ai import tool_results
 from tests.bench.streams import STREAMS
 from topics.json_text import Fields
-from turnmill.envelope import VERSION, encode
+from turnmill.wire.envelope import VERSION, encode
 
 START_MS: Final = 1_768_928_342_002
 EVENT_MS: Final = 20  # between two events of a run: 50 tokens a second

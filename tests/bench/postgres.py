@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncpg
 
-from pipeline.stores.errors import StoreError
+from pipeline.stores.database.errors import StoreError
 
 LOCKS = "XDG_RUNTIME_DIR"  # where that package keeps its lock
 

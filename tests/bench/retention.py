@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.times import iso
-from pipeline.worker.expiring import Expiring
+from pipeline.worker.sinks.expiring import Expiring
 from tests.bench import postgres
 from tests.bench.history import fill
 from topics.turn_record import TurnRecord

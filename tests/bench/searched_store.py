@@ -11,15 +11,15 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.engine import create_engine
-from pipeline.stores.rows import RecordRows, record_rows
-from pipeline.stores.search_write import kinds_of, words_calls
-from pipeline.stores.sending import of_rows, send
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.statements import put_turns
-from pipeline.stores.turn_ids import new_ids
-from pipeline.stores.usage_tallies import DAY
-from pipeline.stores.write import lock
+from pipeline.stores.database.engine import create_engine
+from pipeline.stores.database.sending import of_rows, send
+from pipeline.stores.database.turn_ids import new_ids
+from pipeline.stores.search.write import kinds_of, words_calls
+from pipeline.stores.threads.rows import RecordRows, record_rows
+from pipeline.stores.threads.statements import put_turns
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.write import lock
+from pipeline.stores.usage.tallies import DAY
 from pipeline.turns.times import iso
 from topics.turn_record import TurnRecord
 from turnmill.identity import thread_uuid, turn_id

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
-from pipeline.stores.search import SearchQuery
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.search.hits import SearchQuery
+from pipeline.stores.threads.store import ThreadStore
 from tests.bench import postgres
 from tests.bench.searched_store import BEGIN, RARE, Speech, fill, order, rare, record
 from turnmill.errors import CallerError

@@ -15,7 +15,7 @@ from pipeline.devbroker import local
 from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from pipeline.worker import process_memory
+from pipeline.worker.processes import memory as process_memory
 from tests.bench import (
     asked,
     capture,

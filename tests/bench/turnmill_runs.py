@@ -16,11 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pipeline.devbroker.ports import free_ports
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
-from pipeline.stores.engine import create_engine
-from pipeline.stores.errors import StoreError
-from pipeline.stores.schema import turns
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.roles import ROLES
+from pipeline.stores.database.engine import create_engine
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.schema import turns
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.roles import ROLES
 from tests.bench.load_topics import Observer, Site, until
 from tests.bench.result import Measured
 from tests.bench.worker import worker

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Request, expect
 
-from pipeline.cli.recordings import Stream
+from pipeline.cli.files.recordings import Stream
 from tests.browser import chromium
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, publish, serving, settled

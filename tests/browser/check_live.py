@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from pipeline.cli.recordings import Stream
+from pipeline.cli.files.recordings import Stream
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, publish, streaming
 from tests.support.gateways import words

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from pipeline.cli.recordings import Stream
+from pipeline.cli.files.recordings import Stream
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, publish, settled, streaming
 from tests.support.gateways import talk

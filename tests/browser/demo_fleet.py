@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pipeline.cli.recordings import Recording, Stream
+from pipeline.cli.files.recordings import Recording, Stream
 from tests.browser.stage import FLEET, WIRES, recordings
 
 HOUR = 3_600_000  # ms

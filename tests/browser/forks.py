@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pipeline.cli.recordings import Recording, Stream
+from pipeline.cli.files.recordings import Recording, Stream
 from tests.support.forked import spoken
 from tests.support.histories import ui
 from turnmill.identity import thread_uuid

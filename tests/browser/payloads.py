@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from pipeline.cli.recordings import Recording, Stream
+from pipeline.cli.files.recordings import Recording, Stream
 
 Fields = dict[str, Any]
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from pipeline.cli.recordings import Envelopes, Stream
+from pipeline.cli.files.recordings import Envelopes, Stream
 from tests.browser import chromium, demo_fleet, forks, showcase
 from tests.browser.stage import FLEET, ROOT, TROUBLE, WIRES, Stage, publish, recordings, settled, stage, streaming
 from tests.browser.watched import PATIENCE

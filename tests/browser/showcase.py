@@ -9,7 +9,7 @@ import time
 import zlib
 from typing import Any
 
-from pipeline.cli.recordings import Recording, Stream
+from pipeline.cli.files.recordings import Recording, Stream
 
 Event = dict[str, Any]
 

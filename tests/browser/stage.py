@@ -14,17 +14,17 @@ from typing import Any, TypeVar
 
 import httpx
 
-from pipeline.cli.publish import publish_all
-from pipeline.cli.recordings import Recording, Stream, files_of, read
+from pipeline.cli.files.publish import publish_all
+from pipeline.cli.files.recordings import Recording, Stream, files_of, read
 from pipeline.devbroker import local
 from pipeline.devbroker.ports import free_ports
-from pipeline.gateway.app import create_app
-from pipeline.gateway.server import Server, listen, url_of
+from pipeline.gateway.serving.app import create_app
+from pipeline.gateway.serving.server import Server, listen, url_of
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.support.places import CACHE, ROOT
 from tests.support.workers import WorkerProcess
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
 
 FLEET = ROOT / "examples" / "fleet"
 WIRES = ROOT / "examples" / "wires"

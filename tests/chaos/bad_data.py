@@ -14,8 +14,8 @@ from tests.chaos.load import Answer, Load, Record, cut, load_of, mixed
 from tests.chaos.memory import rss
 from tests.chaos.scene import Scene
 from tests.support.fleet import START, AgentRun, interleaved, vercel_events
-from turnmill.envelope import encode
 from turnmill.limits import RECORD_BYTES
+from turnmill.wire.envelope import encode
 
 LOST_EVENTS: Final = 3.0  # gap_timeout of these plays
 SILENT: Final = 5.0  # idle_timeout

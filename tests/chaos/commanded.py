@@ -27,9 +27,9 @@ import turnmill
 from pipeline.devbroker.ports import free_ports
 from pipeline.gateway.control.commands import new_command
 from pipeline.kafka.offsets import group_lag
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.ledger import take_stock
-from pipeline.worker.roles import ROLES
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.roles import ROLES
+from pipeline.worker.repair.ledger import take_stock
 from tests.chaos.commanded_program import THREADS
 from tests.chaos.load import Answer, Load
 from tests.chaos.scene import STARTED, Outcome, Scene
@@ -39,10 +39,10 @@ from tests.support.workers import environment
 from topics import control, turn_record
 from topics.catalog import CONTROL, EVENTS, TURNS
 from turnmill import ClientSettings, Publisher
-from turnmill.envelope import decode, encode
 from turnmill.errors import TurnmillError
 from turnmill.identity import thread_uuid
 from turnmill.kafka.client import client_options
+from turnmill.wire.envelope import decode, encode
 
 PATIENCE: Final = 40.0  # seconds behind the last command: nobody answers after 30
 KILLS: Final = ("gateway", "program", "worker", "broker", "gateway", "program", "gateway", "program", "worker")

@@ -24,14 +24,14 @@ from pipeline.dialects import DIALECTS
 from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.content import ContentStore
-from pipeline.stores.offload import Offload
-from pipeline.worker import assemble_work as assemble_work_module
-from pipeline.worker import state_reads as state_reads_module
-from pipeline.worker.assemble_work import AssembleWork
-from pipeline.worker.assembly_metrics import AssemblyMetrics
+from pipeline.stores.content.offload import Offload
+from pipeline.stores.content.store import ContentStore
+from pipeline.worker.assemble import state_reads as state_reads_module
+from pipeline.worker.assemble import work as assemble_work_module
+from pipeline.worker.assemble.metrics import AssemblyMetrics
+from pipeline.worker.assemble.work import AssembleWork
 from topics.catalog import STATE
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 THREAD: Final = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 START: Final = 1_768_928_342_002

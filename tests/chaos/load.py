@@ -13,10 +13,10 @@ from pipeline.assembly.offline import assemble, close
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.dialects import DIALECTS
-from pipeline.stores.rows import record_rows
+from pipeline.stores.threads.rows import record_rows
 from tests.support.fleet import START, AgentRun, interleaved, run_of
 from tests.support.places import ROOT
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 CORPUS: Final = ROOT / "tests" / "corpus"
 STREAMS: Final = {

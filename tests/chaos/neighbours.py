@@ -23,8 +23,8 @@ from tests.chaos.stores import Sqlite
 from tests.support.fleet import fleet
 from tests.support.places import CACHE, ROOT
 from topics.catalog import EVENTS
-from turnmill.envelope import loads
 from turnmill.kafka.client import client_options
+from turnmill.wire.envelope import loads
 
 FOLDER: Final = ROOT / ".cache" / "chaos" / "neighbours"
 SECONDS: Final = 60.0

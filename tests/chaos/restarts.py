@@ -21,9 +21,9 @@ from sqlalchemy import select
 
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
-from pipeline.stores.schema import threads, turns
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.roles import ROLES
+from pipeline.stores.database.schema import threads, turns
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.roles import ROLES
 from tests.chaos.bad_data import many_open
 from tests.chaos.cluster import Brokers, three_brokers
 from tests.chaos.load import load_of, mixed
@@ -36,8 +36,8 @@ from tests.support.workers import WorkerProcess
 from topics import state
 from topics.catalog import EVENTS, STATE, TURNS
 from topics.state import Clocks, Closed, RunKey, Segment
-from turnmill.envelope import encode, loads
 from turnmill.kafka.client import client_options
+from turnmill.wire.envelope import encode, loads
 
 FOLDER: Final = ROOT / ".cache" / "chaos" / "restarts"
 STOPS: Final = 20  # as many as find what happens in one of eight

@@ -15,8 +15,8 @@ from typing import Any
 
 from pipeline.__main__ import main
 from pipeline.kafka.outbox import Outbox
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.assemble_work import AssembleWork
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.assemble.work import AssembleWork
 
 
 def die() -> None:

@@ -19,11 +19,11 @@ from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
-from pipeline.stores.content import ContentStore
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.canonical import turn_hash
-from pipeline.worker.ledger import Ledger, take_stock
-from pipeline.worker.roles import ROLES
+from pipeline.worker.host.roles import ROLES
+from pipeline.worker.repair.ledger import Ledger, take_stock
 from tests.chaos.cluster import Brokers
 from tests.chaos.load import Load, Record, Right, TurnKey
 from tests.chaos.stores import Store

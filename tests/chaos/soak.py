@@ -16,10 +16,10 @@ from sqlalchemy import func, select
 
 from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.reading import records_of
-from pipeline.stores.schema import turns
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.ledger import take_stock
-from pipeline.worker.roles import ROLES
+from pipeline.stores.database.schema import turns
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.roles import ROLES
+from pipeline.worker.repair.ledger import take_stock
 from tests.chaos.cluster import three_brokers
 from tests.chaos.load import Answer, Load
 from tests.chaos.memory import rss, slope

@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline.assembly.offline import assemble
 from pipeline.devbroker.local import Cluster
 from pipeline.dialects import DIALECTS
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.chaos.cluster import Brokers
 from tests.chaos.load import cut, load_of
 from tests.chaos.scene import Scene

@@ -18,10 +18,10 @@ import pytest_asyncio
 
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
-from pipeline.gateway.token_table import new_token
+from pipeline.gateway.access.token_table import new_token
 from pipeline.kafka.admin import check_topics
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.chaos.stores import PostgresServer
 from tests.chart.container import Container, Pod
 from tests.chart.render import Manifest, manifests, of_kind

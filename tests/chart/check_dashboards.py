@@ -25,7 +25,7 @@ from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import EVENTS
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 Json = dict[str, Any]
 VARIABLES: Final = {

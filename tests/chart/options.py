@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pipeline.worker.roles import ROLES
+from pipeline.worker.host.roles import ROLES
 
 GATEWAY: Final = {"gateway": {"enabled": True, "tokens": {"existingSecret": "gateway-tokens"}}}
 KEDA: Final = {"autoscaling": {"enabled": True}}

@@ -15,16 +15,16 @@ from urllib.parse import quote, urlencode
 
 from pydantic import SecretStr
 
-from pipeline.gateway.app import create_app
+from pipeline.gateway.serving.app import create_app
 from pipeline.policies.webhooks import Webhook
-from pipeline.stores.schema import metadata
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.database.schema import metadata
+from pipeline.stores.threads.store import ThreadStore
 from tests.climbing.cost import Target
 from tests.climbing.topics import THREAD_ID, turns_of
 from tests.property.test_hostile_events import FILES
 from tests.support.spools import away
 from topics import json_text, turn_record
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
 
 WITHIN: Final = 0.5  # seconds, as what waits for a broker costs nothing
 NAMES: Final = {

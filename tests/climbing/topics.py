@@ -23,16 +23,16 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import shown
 from pipeline.gateway.dashboard.dead_letters import _letter
 from pipeline.gateway.dashboard.intake import Intake
-from pipeline.gateway.event_record import EventRecord
+from pipeline.gateway.live.event_record import EventRecord
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.observability.turn_spans import turn_span
-from pipeline.stores.errors import StoreError
-from pipeline.stores.schema import metadata
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.schema import metadata
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.thread_document import thread_document
-from pipeline.worker.webhook_events import notice_event, turn_event
-from pipeline.worker.webhook_role import MALFORMED
+from pipeline.worker.webhooks.events import notice_event, turn_event
+from pipeline.worker.webhooks.role import MALFORMED
 from tests.climbing.cost import Target
 from tests.property.test_hostile_events import FILES, streams
 from tests.support.assembled import START, THREAD_ID

@@ -15,13 +15,13 @@ import yaml
 from helm.generate import CHART, DASHBOARDS, files
 from helm.schema import ELSEWHERE, NOT_OFFERED, comments, values_schema
 from pipeline.__main__ import COMMANDS
-from pipeline.cli.gateway import STOP_TIMEOUT as GATEWAY_DEADLINE
-from pipeline.cli.worker import STOP_TIMEOUT
-from pipeline.gateway.app import ROUTERS
-from pipeline.gateway.token_table import hashed, parse_tokens
+from pipeline.cli.services.gateway import STOP_TIMEOUT as GATEWAY_DEADLINE
+from pipeline.cli.services.worker import STOP_TIMEOUT
+from pipeline.gateway.access.token_table import hashed, parse_tokens
+from pipeline.gateway.serving.app import ROUTERS
 from pipeline.observability import metrics
 from pipeline.settings import Settings, load
-from pipeline.worker.roles import ROLES
+from pipeline.worker.host.roles import ROLES
 from tests.chart.check_alerts import FIRES, SILENT
 from tests.chart.options import CASES
 

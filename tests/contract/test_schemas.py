@@ -16,7 +16,7 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.control.commands import new_command
-from pipeline.stores.notices import deleted
+from pipeline.stores.outbound.notices import deleted
 from tests.same_bytes import START, THREAD_ID, streams
 from tests.support.schema_compatibility import Comparison
 from topics import notice, state, telemetry, turn_record
@@ -25,10 +25,10 @@ from topics.dead_letter import DeadLetter
 from topics.record_schemas import packaged, texts
 from topics.state import Closed, Segment
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
 from turnmill.errors import Reason
-from turnmill.feedback_sender import made
-from turnmill.framing import decode
+from turnmill.publish.feedback import made
+from turnmill.wire.envelope import encode
+from turnmill.wire.framing import decode
 
 SCHEMAS = Path(__file__).parents[2] / "topics" / "schemas"
 RELEASED = sorted((Path(__file__).parent / "released_schemas").glob("*.json"))

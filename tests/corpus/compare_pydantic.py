@@ -12,7 +12,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.assembly.records import Refused
 from pipeline.dialects import DIALECTS
 from pipeline.turns.thread_document import thread_document
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 Messages = list[dict[str, Any]]
 

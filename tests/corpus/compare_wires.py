@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.cli.assemble import RUN_INFO
+from pipeline.cli.files.assemble import RUN_INFO
 from pipeline.dialects import DIALECTS
 from pipeline.turns.text import mend
 from tests.support.assembled import assembled
 from topics.thread_rules import check
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 FOLDER: Final = Path(__file__).parent / "wires"
 TEXTS: Final = ("text", "input_text", "output_text")

@@ -8,7 +8,7 @@ import pytest
 from pipeline.dialects import DIALECTS
 from tests.support.assembled import assembled
 from topics.thread_rules import check
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 STREAMS = sorted((Path(__file__).parent / "agents-sdk").glob("*.sse"))
 

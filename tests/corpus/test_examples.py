@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.demo import OF_WIRES, RECORDINGS
-from pipeline.cli.recordings import Stream, files_of, read
+from pipeline.cli.dev.demo import OF_WIRES, RECORDINGS
+from pipeline.cli.files.recordings import Stream, files_of, read
 from tests.corpus.compare_wires import errors
 from tests.support.assembled import assembled
 

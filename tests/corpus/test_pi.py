@@ -9,7 +9,7 @@ from pipeline.dialects import DIALECTS
 from tests.corpus.compare_pi import essence, kept
 from tests.support.assembled import Assembled, assembled
 from topics.thread_rules import check
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 HERE = Path(__file__).parent
 RUNS = sorted((HERE / "pi-agent").glob("*/*.meta.json"))

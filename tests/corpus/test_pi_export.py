@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.dialects import DIALECTS
 from tests.support.assembled import assembled
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 HERE = Path(__file__).parent
 STREAMS = [

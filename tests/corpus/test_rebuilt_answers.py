@@ -10,7 +10,7 @@ import pytest
 from pipeline.dialects.rebuilt_answers import WRITERS, Answered, answers, body_of, events_of, own_events, segments
 from pipeline.turns.canonical import essence, turn_hash
 from tests.corpus.compare_wires import Recording, recordings, thread
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 RECORDINGS = [one for dialect in WRITERS for one in recordings(dialect)]
 

@@ -14,7 +14,7 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.shared_hash import CARRIERS, shared_essence, shared_hash
 from pipeline.turns.canonical import essence
 from tests.support.assembled import assembled
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 HERE = Path(__file__).parent
 RUNS = sorted((HERE / "pydantic-ai").glob("*/*.meta.json"))

@@ -9,7 +9,7 @@ from pipeline.dialects import DIALECTS
 from tests.corpus.compare_ui import beside, full, holds, steps
 from tests.support.assembled import assembled
 from topics.thread_rules import check
-from turnmill.framing import decode
+from turnmill.wire.framing import decode
 
 STREAMS = sorted((Path(__file__).parent / "vercel-ai").glob("*.sse"))
 UNFINISHED = ("error", "interrupted")

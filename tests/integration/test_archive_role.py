@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.archived import archive, turns_of
 from tests.support.fleet import expected, fleet, interleaved
 from tests.support.topic_records import publish, set_back

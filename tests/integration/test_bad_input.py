@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.fleet import START, expected, fleet, interleaved
 from tests.support.topic_records import read_all
 from tests.support.waiting import until

@@ -24,8 +24,8 @@ from tests.support.waiting import until
 from topics import turn_record
 from topics.catalog import NOTICES, TURNS
 from turnmill import ClientSettings, SyncTurns, Turn, Turns
+from turnmill.consume.synchronous import SyncConsumed
 from turnmill.errors import BrokerError
-from turnmill.synchronous_turns import SyncConsumed
 
 PAGE = Path(__file__).parents[2] / "docs" / "consuming.md"
 DIES = """

@@ -10,15 +10,15 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.commands import turnmill
 from tests.support.topic_records import publish, read_all
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
 from turnmill.errors import Reason
+from turnmill.wire.envelope import encode
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 BROKEN = b'\xff{"v":1 \x00'

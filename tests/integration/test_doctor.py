@@ -10,12 +10,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
-from pipeline.cli.doctor import examine
+from pipeline.cli.services.doctor import examine
 from pipeline.settings import Settings
-from pipeline.stores.archive_records import Entry
-from pipeline.stores.archives import lake_of
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.roles import ROLES
+from pipeline.stores.archive.configured import lake_of
+from pipeline.stores.archive.records import Entry
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.roles import ROLES
 from tests.support.commands import turnmill
 from tests.support.places import ROOT
 from tests.support.topic_records import configure
@@ -100,7 +100,7 @@ async def test_runs_of_which_nothing_has_become_are_an_error(
 
     still_open = {finding.check: finding for finding in await examine(applied_settings)}["balance"]
     assert (still_open.level, still_open.seen) == ("ok", "runs 1 = stored 0 + dead letters 0 + open 1")
-    monkeypatch.setattr("pipeline.cli.checks.SLACK_MS", -10_000_000)  # later, all this is no longer new
+    monkeypatch.setattr("pipeline.cli.services.checks.SLACK_MS", -10_000_000)  # later, all this is no longer new
     lost = {finding.check: finding for finding in await examine(applied_settings)}["balance"]
     assert lost.level == "error"
     assert "books-late-1 of thread" in lost.seen

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.dialects import FORMATS
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from tests.support.places import ROOT
 from tests.support.workers import WorkerProcess, environment, wait_until_stored

@@ -14,8 +14,8 @@ from pipeline.assembly.offline import assemble
 from pipeline.devbroker.ports import free_ports
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from pipeline.stores.content import ContentStore
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from tests.support.fleet import AgentRun, expected, run_of
 from tests.support.topic_records import publish, read_all
@@ -24,8 +24,8 @@ from tests.support.workers import WorkerProcess, wait_until_stored
 from topics import dead_letter, json_text
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
 from turnmill.errors import Reason
+from turnmill.wire.envelope import encode
 
 KEY = "AKIAIOSFODNN7EXAMPLE"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.doctor import examine
+from pipeline.cli.services.doctor import examine
 from pipeline.devbroker import local
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports

@@ -15,13 +15,13 @@ from pydantic import SecretStr
 from pipeline.devbroker import local
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
-from pipeline.gateway.token_table import new_token
+from pipeline.gateway.access.token_table import new_token
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.tenant_erasure import erase_tenant, what_is_left
-from pipeline.worker.roles import ROLES
-from pipeline.worker.worker import begin
+from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.roles import ROLES
+from pipeline.worker.host.worker import begin
 from tests.support.gateways import ALL, client, running, sse
 from tests.support.places import CACHE
 from tests.support.receiver import receiving
@@ -130,7 +130,7 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
     # Spools, of an agent and of a gateway that have no broker: they hold all, and nothing once it is sent.
     path = "/v1/threads/markofchat/runs/markofrun/stream?dialect=vercel-ai&agent_id=markofagent"
     with monkeypatch.context() as patch:
-        patch.setattr("turnmill.publisher.KEEP_AFTER", 0.1)
+        patch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.1)
         async with Publisher(agent.model_copy(update=nobody)) as publisher:
             await speak(publisher, "markofrun")
         async with running(settings.model_copy(update=nobody)) as gateway, client(gateway.url, token) as http:

@@ -9,10 +9,10 @@ import pytest
 from pipeline.devbroker.ports import free_ports
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.notices import CLAIMED_MS
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker import notifying
-from pipeline.worker.notifying import Notifying
+from pipeline.stores.outbound.notices import CLAIMED_MS
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.sinks import notifying
+from pipeline.worker.sinks.notifying import Notifying
 from tests.support.turn_records import make_record
 from topics.thread_key import ThreadKey
 from turnmill import ClientSettings, Notices, clock

@@ -10,7 +10,7 @@ from pipeline.settings import Settings
 from tests.support.topic_records import read_all
 from tests.support.workers import environment
 from topics.catalog import EVENTS
-from turnmill.envelope import decode
+from turnmill.wire.envelope import decode
 
 PROGRAM = """
 import asyncio

@@ -9,7 +9,7 @@ import aiohttp
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from pipeline.stores.content import ContentStore
+from pipeline.stores.content.store import ContentStore
 from pipeline.turns.canonical import turn_hash
 from tests.integration.test_large_turns import calls, documents, run_with
 from tests.support.topic_records import publish, read_all
@@ -17,7 +17,7 @@ from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 RUNS = 6
 

@@ -14,9 +14,9 @@ from tests.support.places import ROOT
 from tests.support.topic_records import read_all
 from topics.agent_event import explain
 from topics.catalog import EVENTS
-from turnmill.envelope import decode
-from turnmill.framing import decode as decode_stream
 from turnmill.identity import thread_uuid
+from turnmill.wire.envelope import decode
+from turnmill.wire.framing import decode as decode_stream
 
 EXAMPLES = ROOT / "examples"
 WEATHER = EXAMPLES / "weather.sse"

@@ -19,12 +19,12 @@ from pipeline.settings import Settings
 from tests.support.places import CACHE
 from topics.agent_event import explain
 from topics.catalog import EVENTS
-from turnmill.delivery import UNCONFIRMED_BYTES
-from turnmill.envelope import decode
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
 from turnmill.identity import thread_uuid
 from turnmill.limits import RECORD_BYTES
-from turnmill.publisher import LINGER, Publisher
+from turnmill.publish.delivery import UNCONFIRMED_BYTES
+from turnmill.publish.publisher import LINGER, Publisher
+from turnmill.wire.envelope import decode
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 RUN = {"thread_id": THREAD, "agent_id": "weather", "dialect": "vercel-ai"}
@@ -248,7 +248,7 @@ async def test_a_broker_that_goes_away_is_waited_for_and_then_reported(
 
                 await asyncio.to_thread(cluster.kill, 0)
                 await run.send(delta(50))
-                monkeypatch.setattr("turnmill.publisher.FLUSH_TIMEOUT", 1.0)
+                monkeypatch.setattr("turnmill.publish.publisher.FLUSH_TIMEOUT", 1.0)
 
         with pytest.raises(BrokerError, match=f"{settings.brokers} has not confirmed 1 record, which"):
             await lose_the_broker_for_good()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, fleet, interleaved, run_of
 from tests.support.topic_records import publish

@@ -45,8 +45,11 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("get", "/v1/threads/{thread_id}/tree"): "own",
     ("get", "/v1/threads/{thread_id}/live"): "own",
     ("get", "/v1/threads/{thread_id}/usage"): "own",
-    ("post", "/v1/threads/{thread_id}/feedback"): "off",  # whose it is: tests/integration/gateway/test_feedback.py
-    ("post", "/v1/threads/{thread_id}/runs/{run_id}/stop"): "off",  # whose run it is: gateway/test_control.py
+    (
+        "post",
+        "/v1/threads/{thread_id}/feedback",
+    ): "off",  # whose it is: gateway/reading/test_feedback.py
+    ("post", "/v1/threads/{thread_id}/runs/{run_id}/stop"): "off",  # whose run it is: gateway/control/test_commands.py
     ("post", "/v1/threads/{thread_id}/runs/{run_id}/steer"): "off",
     ("post", "/v1/threads/{thread_id}/stop"): "off",
     ("post", "/v1/threads/{thread_id}/steer"): "off",
@@ -54,15 +57,15 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("post", "/v1/threads/{thread_id}/answers/{answer_id}"): "off",
     ("get", "/v1/commands/{command_id}"): "unknown",
     ("get", "/v1/control"): "nothing",
-    ("get", "/v1/audit"): "nothing",  # whose entries are whose: tests/integration/gateway/test_audit.py
-    ("get", "/v1/views"): "nothing",  # whose views are whose: tests/integration/gateway/test_views.py
+    ("get", "/v1/audit"): "nothing",  # whose entries are whose: tests/integration/gateway/access/test_audit.py
+    ("get", "/v1/views"): "nothing",  # whose views are whose: tests/integration/gateway/dashboard/test_views.py
     ("post", "/v1/views"): "off",
     ("delete", "/v1/views/{view_id}"): "unknown",
     ("get", "/v1/usage"): "own list",
     ("get", "/v1/figures/live"): "own list",
     ("get", "/v1/search"): "own list",
     ("get", "/v1/requests/{sha256}"): "unknown",
-    ("get", "/v1/tokens"): "nothing",  # whose tokens are whose: tests/integration/gateway/test_tokens.py
+    ("get", "/v1/tokens"): "nothing",  # whose tokens are whose: tests/integration/gateway/access/test_tokens.py
     ("post", "/v1/tokens"): "off",
     ("post", "/v1/tokens/{token_id}/rotate"): "unknown",
     ("delete", "/v1/tokens/{token_id}"): "unknown",
@@ -71,9 +74,9 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("get", "/readyz"): "nothing",
     ("get", "/metrics"): "nothing",
     ("get", "/v1/ledger"): "refused",
-    ("get", "/v1/budgets"): "nothing",  # whose budgets are whose: tests/integration/gateway/test_budgets.py
+    ("get", "/v1/budgets"): "nothing",  # whose budgets are whose: tests/integration/gateway/budgets/test_routes.py
     ("get", "/v1/budgets/check"): "nothing",
-    ("get", "/v1/webhooks"): "off",  # whose webhooks are whose: tests/integration/gateway/test_webhooks.py
+    ("get", "/v1/webhooks"): "off",  # whose webhooks are whose: tests/integration/gateway/reading/test_webhooks.py
     ("post", "/v1/webhooks"): "off",
     ("get", "/v1/webhooks/{webhook_id}"): "off",
     ("post", "/v1/webhooks/{webhook_id}/secret"): "off",

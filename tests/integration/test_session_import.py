@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from tests.support.sessions import Claude, Codex, Copilot, Opencode, write
 from tests.support.waiting import PATIENCE

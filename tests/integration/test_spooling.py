@@ -24,11 +24,11 @@ from tests.support.places import CACHE, ROOT
 from tests.support.topic_records import read_all
 from tests.support.workers import environment
 from topics.catalog import EVENTS
-from turnmill.counts import Report
-from turnmill.envelope import decode
 from turnmill.errors import BrokerError
-from turnmill.publisher import Publisher
-from turnmill.synchronous import SyncPublisher
+from turnmill.publish.counts import Report
+from turnmill.publish.publisher import Publisher
+from turnmill.publish.synchronous import SyncPublisher
+from turnmill.wire.envelope import decode
 
 RUN = {"thread_id": "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01", "agent_id": "weather", "dialect": "vercel-ai"}
 
@@ -99,7 +99,7 @@ async def test_a_broker_that_goes_away_and_comes_back(
 
         # Away at the start, and still at the end: the next one sends it.
         await asyncio.to_thread(cluster.kill, 0)
-        monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.5)
+        monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.5)
         with SyncPublisher(settings) as early, early.run(**RUN, run_id="early") as early_run:
             for n in range(30):
                 early_run.send(delta(n))
@@ -116,7 +116,7 @@ async def test_a_broker_that_goes_away_and_comes_back(
 
 KILLED = """
 import asyncio, os, signal, sys
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
 from pipeline.settings import load
 
 async def main():
@@ -204,8 +204,8 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
 @pytest.mark.parametrize("policy", ["block", "drop"])
 async def test_a_full_disk(applied_settings: Settings, tmp_path: Path, policy: str, caplog, monkeypatch) -> None:
-    monkeypatch.setattr("turnmill.delivery.UNCONFIRMED_BYTES", 2_000_000)
-    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.5)
+    monkeypatch.setattr("turnmill.publish.delivery.UNCONFIRMED_BYTES", 2_000_000)
+    monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.5)
     large = {"type": "data-x", "data": "x" * 100_000}
     with small_disk(tmp_path / "disk", 2):
         away = f"127.0.0.1:{free_ports(1)[0]}"

@@ -9,7 +9,7 @@ from typing import Final
 from pipeline.assembly.parking import OutlinedSegment
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.settings import Settings
-from pipeline.worker.state_reads import read_state
+from pipeline.worker.assemble.state_reads import read_state
 from tests.support.topic_records import configure, publish, read_all
 from tests.support.waiting import until
 from topics import state

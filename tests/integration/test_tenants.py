@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, run_of
 from tests.support.topic_records import publish
@@ -15,7 +15,7 @@ from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 
 def of_tenant(run: AgentRun, tenant: str) -> list[Envelope]:

@@ -20,11 +20,11 @@ from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.policies.webhooks import EVENTS as EVERYTHING
 from pipeline.policies.webhooks import Webhook, secret_of
 from pipeline.settings import Settings
-from pipeline.stores.notices import deleted
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.feedback_role import FeedbackWriter
-from pipeline.worker.store_role import TurnWriter
-from pipeline.worker.webhook_events import notice_event
+from pipeline.stores.outbound.notices import deleted
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.sinks.feedback import FeedbackWriter
+from pipeline.worker.sinks.store import TurnWriter
+from pipeline.worker.webhooks.events import notice_event
 from tests.support.assembled import START, THREAD_ID
 from tests.support.commands import turnmill
 from tests.support.fleet import Envelope
@@ -34,11 +34,11 @@ from topics.catalog import CATALOG, CONTROL, DEAD_LETTERS, EVENTS, FEEDBACK, NOT
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill import Publisher
-from turnmill.claims import answer_id
-from turnmill.control import Control
+from turnmill.control.claims import answer_id
+from turnmill.control.receiver import Control
 from turnmill.ending import ended
-from turnmill.envelope import decode, encode
-from turnmill.feedback_sender import made
+from turnmill.publish.feedback import made
+from turnmill.wire.envelope import decode, encode
 
 TENANTS: Final = ("acme", "globex", None)
 

@@ -14,11 +14,11 @@ from tests.support.topic_records import read_all
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics import turn_record
 from topics.catalog import EVENTS, TURNS
-from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
 from turnmill.kafka.client import client_options
-from turnmill.publisher import Publisher
-from turnmill.traceparent import headers
+from turnmill.publish.publisher import Publisher
+from turnmill.wire.envelope import encode
+from turnmill.wire.traceparent import headers
 
 TRACES = ["4bf92f3577b34da6a3ce929d0e0e4736", "5bf92f3577b34da6a3ce929d0e0e4737", "6bf92f3577b34da6a3ce929d0e0e4738"]
 SPAN = "00f067aa0ba902b7"

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
-from pipeline.worker.roles import ROLES
+from pipeline.worker.host.roles import ROLES
 from tests.support.fleet import expected, fleet
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored

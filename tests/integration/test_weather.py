@@ -9,15 +9,15 @@ import aiohttp
 
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.places import ROOT
 from tests.support.topic_records import publish
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
-from turnmill.framing import decode
+from turnmill.wire.envelope import encode
+from turnmill.wire.framing import decode
 
 EXAMPLES = ROOT / "examples"
 THREAD = "2b0f7f5e-7d3c-4a55-9f0c-7a4f0f6f1a11"

@@ -12,9 +12,9 @@ from standardwebhooks import Webhook as Verifier
 from pipeline.kafka.offsets import group_lag
 from pipeline.policies.webhooks import secret_of
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.roles import ROLES
-from pipeline.worker.worker import begin as begin_groups
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.roles import ROLES
+from pipeline.worker.host.worker import begin as begin_groups
 from tests.support.receiver import Receiver, receiving
 from tests.support.topic_records import publish, read_all
 from tests.support.turn_records import make_record
@@ -22,8 +22,8 @@ from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
 from topics import dead_letter, notice, turn_record
 from topics.catalog import DEAD_LETTERS, FEEDBACK, NOTICES, TURNS
-from turnmill.envelope import encode
-from turnmill.feedback_sender import made
+from turnmill.publish.feedback import made
+from turnmill.wire.envelope import encode
 
 SECRET = secret_of(b"k" * 32)
 

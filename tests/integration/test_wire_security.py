@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from pipeline.cli.doctor import examine
+from pipeline.cli.services.doctor import examine
 from pipeline.kafka import admin_client
 from pipeline.kafka.admin import apply_topics, check_topics
 from pipeline.kafka.admin_client import cluster_info

@@ -22,7 +22,7 @@ from pipeline.assembly.results import Parked
 from tests.support.partitions import built, taken
 from tests.support.toy import START, THREAD, TOYS, envelope
 from topics import telemetry, turn_record
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 EVENTS: Final = 8  # of a run
 LIMITS: Final = Limits(gap_ms=300, idle_ms=1000, run_ms=5000, grace_ms=50, spill_ms=100, reopen_ms=3000)

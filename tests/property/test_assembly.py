@@ -17,7 +17,7 @@ from tests.support.fleet import START, AgentRun, fleet, record_bytes
 from tests.support.toy import said
 from topics import turn_record
 from topics.turn_record import TurnRecord
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 Envelope = dict[str, Any]
 LIMITS = Limits(gap_ms=10**9, idle_ms=10**9, run_ms=10**9, spill_ms=40)

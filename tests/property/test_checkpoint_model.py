@@ -31,18 +31,18 @@ from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import rank
-from pipeline.worker import assemble_work as assemble_work_module
-from pipeline.worker import stage as stage_module
-from pipeline.worker.assemble_work import AssembleWork
-from pipeline.worker.assembly_limits import limits_of
-from pipeline.worker.assembly_metrics import AssemblyMetrics
-from pipeline.worker.stage import HOLE_READS, Stage
-from pipeline.worker.work import Batch
+from pipeline.worker.assemble import work as assemble_work_module
+from pipeline.worker.assemble.limits import limits_of
+from pipeline.worker.assemble.metrics import AssemblyMetrics
+from pipeline.worker.assemble.work import AssembleWork
+from pipeline.worker.host import stage as stage_module
+from pipeline.worker.host.stage import HOLE_READS, Stage
+from pipeline.worker.host.work import Batch
 from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, TOYS, Envelope, envelope, said, text
 from topics import telemetry, turn_record
 from topics.turn_record import TurnRecord
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 PARTITIONS = 2
 SETTINGS = Settings(

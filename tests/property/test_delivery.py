@@ -17,15 +17,15 @@ from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmill import delivery as delivery_module
-from turnmill import gateway_producer, sending, spooling
-from turnmill.counts import Counts
-from turnmill.delivery import Delivery
 from turnmill.errors import BrokerError
-from turnmill.gateway_producer import GatewayProducer
 from turnmill.kafka.producer import KafkaProducer
-from turnmill.producer import Producer
-from turnmill.spool import Spool
+from turnmill.publish import delivery as delivery_module
+from turnmill.publish import gateway_producer, sending, spooling
+from turnmill.publish.counts import Counts
+from turnmill.publish.delivery import Delivery
+from turnmill.publish.gateway_producer import GatewayProducer
+from turnmill.publish.producer import Producer
+from turnmill.publish.spool import Spool
 
 FAULTS = st.lists(st.sampled_from(["", "late", "lost", "unheard", "no broker", "stuck"]), max_size=30)
 KEYS = (b"a", b"b")

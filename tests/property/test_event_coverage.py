@@ -19,7 +19,7 @@ from tests.corpus.compare_wires import recordings
 from tests.property.records import Envelope, envelope
 from tests.support.assembled import START
 from tests.support.ranges import ranges_over
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 RECORDED = [recording for wire in ("claude-code", "openai-agents", "langgraph") for recording in recordings(wire)]
 KINDS = st.sampled_from(["text", "start", "user-turn", "agent-config", "thread-metadata", "x"])

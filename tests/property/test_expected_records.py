@@ -24,8 +24,8 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.bench.streams import STREAMS
 from topics import telemetry, turn_record
-from turnmill.envelope import MAX_INTEGER
-from turnmill.micro_batch import MicroBatch
+from turnmill.publish.micro_batch import MicroBatch
+from turnmill.wire.envelope import MAX_INTEGER
 
 Reader = Callable[[dict[bytes, Any], bytes], Any]
 Told = list[tuple[bytes, list[int] | None]]

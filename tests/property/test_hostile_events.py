@@ -19,8 +19,8 @@ from pipeline.dialects import DIALECTS
 from pipeline.turns.thread_document import thread_document
 from tests.support.fleet import START
 from topics import json_text, telemetry, turn_record
-from turnmill.envelope import encode
-from turnmill.framing import decode
+from turnmill.wire.envelope import encode
+from turnmill.wire.framing import decode
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 FILES = {

@@ -18,8 +18,8 @@ from pipeline.dialects import DIALECTS
 from tests.support.fleet import START
 from topics import json_text, telemetry, turn_record
 from topics.agent_event import explain
-from turnmill.envelope import decode, encode
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import decode, encode
 
 LATER = START + 10 * Limits().run_ms
 THREADS = [str(uuid.UUID(int=number, version=4)) for number in range(3)]

@@ -26,8 +26,8 @@ from pipeline.dialects import DIALECTS
 from tests.property.test_hostile_events import FILES, streams
 from tests.support.assembled import START, THREAD_ID
 from topics.agent_event import explain
-from turnmill.envelope import decode, encode
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import decode, encode
 
 LATER: Final = START + 10 * Limits().run_ms
 N: Final = 30

@@ -14,7 +14,7 @@ from pipeline.assembly.usual_silence import UsualSilence
 from tests.support.partitions import taken
 from tests.support.toy import START, THREAD, TOYS, envelope, text
 from topics.state import RunKey
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 LIMITS = Limits(idle_ms=10_000, run_ms=60_000, spill_ms=2_000, reopen_ms=100_000_000, dedupe_ms=100_000_000)
 

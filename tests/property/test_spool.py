@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmill import spool as spool_module
-from turnmill.spool import Spool, SpoolFull
-from turnmill.spool_frames import Damage, Frame, encode, scan
-from turnmill.spool_segment import RecordEnd
+from turnmill.publish import spool as spool_module
+from turnmill.publish.spool import Spool, SpoolFull
+from turnmill.publish.spool_frames import Damage, Frame, encode, scan
+from turnmill.publish.spool_segment import RecordEnd
 
 Record = tuple[bytes, bytes]
 RECORDS = st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=40)), min_size=1, max_size=8)

@@ -17,7 +17,7 @@ import uvicorn
 from starlette.requests import Request
 
 import turnmill.integrations.asgi  # before the change: its own ids stay as they are
-import turnmill.publisher  # noqa: F401
+import turnmill.publish.publisher  # noqa: F401
 
 port, folder, mode = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 numbers: ContextVar[random.Random] = ContextVar("numbers")  # of one request

@@ -22,7 +22,7 @@ from pipeline.dialects.history import Origin, thread
 from pipeline.dialects.shared_hash import shared_hash
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.sdks import node_sdks
 from tests.sdks.python_sdks import environment as sdk_environment
 from tests.support.places import ROOT

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.cli.session_files import SOURCES, files_of
-from pipeline.cli.session_import import Import
-from pipeline.cli.sessions import Printed
+from pipeline.cli.histories.session_files import SOURCES, files_of
+from pipeline.cli.histories.session_import import Import
+from pipeline.cli.histories.sessions import Printed
 from pipeline.dialects import FORMATS
 from pipeline.turns.branches import one_branch
 from tests.sdks.proxied import ANSWER, clients, codex, said, speaks

@@ -21,7 +21,7 @@ from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.sdks import node_sdks
 from tests.sdks.python_sdks import HERE, environment, server
 from tests.sdks.stopping import (
@@ -45,8 +45,8 @@ from tests.support.topic_records import read_all
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS
-from turnmill.control_record import AFTER_TURN
-from turnmill.envelope import decode
+from turnmill.control.record import AFTER_TURN
+from turnmill.wire.envelope import decode
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

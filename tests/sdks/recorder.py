@@ -20,7 +20,7 @@ from scripted import BAD_ENDS, CASES, QUESTION, Answer
 from scripted_wires import reply
 
 from turnmill import Publisher
-from turnmill.published_run import PublishedRun
+from turnmill.publish.run import PublishedRun
 
 Fields = dict[str, Any]
 Parts = list[list[Any]]  # in the neutral form of tests/corpus/compare_wires.py

@@ -28,7 +28,7 @@ from tests.support.places import ROOT
 from tests.support.talking_provider import Provider, Talk
 from tests.support.waiting import until
 from tests.support.workers import environment as variables
-from turnmill.control_record import AFTER_TURN, NOW
+from turnmill.control.record import AFTER_TURN, NOW
 
 TOKENS: Final = 3  # that are there before the stop
 NODE: Final = "node"

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from pipeline.cli.assemble import assemble_file
+from pipeline.cli.files.assemble import assemble_file
 from pipeline.dialects import DIALECTS, FORMATS
 from tests.corpus import compare_pydantic, compare_wires
 from tests.property import (

@@ -16,7 +16,7 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 
 from pipeline.kafka.outbox import Outgoing
-from pipeline.worker.work import Batch
+from pipeline.worker.host.work import Batch
 from tests.simulation.loop import START, Process, SimulatedLoop
 
 FEWEST_BEHIND: Final = 4  # entries at the end of a log that compaction leaves alone: its active segment

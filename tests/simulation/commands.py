@@ -19,24 +19,24 @@ from aiokafka import TopicPartition
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.control.commands import Commands, new_command
-from pipeline.gateway.event_record import EventRecord
+from pipeline.gateway.live.event_record import EventRecord
 from pipeline.policies.budget_answers import BudgetAnswers
 from pipeline.settings import Settings
 from tests.simulation.loop import Process, SimulatedLoop, clock
 from tests.support.command_checker import problems
 from topics.catalog import CONTROL, EVENTS
 from turnmill import clock as clock_module
-from turnmill.claims import answer_id, open_answers
 from turnmill.clock import now_ms
-from turnmill.control import Control
-from turnmill.control_record import ANSWER, NOW, STEER, STOP, Command, record_of
-from turnmill.counts import Counts
-from turnmill.envelope import decode
+from turnmill.control.claims import answer_id, open_answers
+from turnmill.control.receiver import Control
+from turnmill.control.record import ANSWER, NOW, STEER, STOP, Command, record_of
+from turnmill.control.stopping import RunStopped
 from turnmill.identity import thread_uuid
-from turnmill.micro_batch import MicroBatch
-from turnmill.published_run import PublishedRun
-from turnmill.stopping import RunStopped
-from turnmill.wires import WIRES
+from turnmill.publish.counts import Counts
+from turnmill.publish.micro_batch import MicroBatch
+from turnmill.publish.run import PublishedRun
+from turnmill.wire.envelope import decode
+from turnmill.wire.registry import WIRES
 
 WIRE: Final = "vercel-ai"
 THREADS: Final = ("one", "two")

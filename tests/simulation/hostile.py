@@ -15,7 +15,7 @@ from tests.simulation.stores import BREAKS, REFUSED
 from tests.simulation.tenants import Run
 from tests.simulation.wire import mark
 from tests.simulation.worker import RAISES
-from turnmill.envelope import MAX_INTEGER, encode
+from turnmill.wire.envelope import MAX_INTEGER, encode
 
 EVIL: Final = "evil"
 LATER: Final = 20.0  # seconds: longer than a run may be silent, and than a short memory

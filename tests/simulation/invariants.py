@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.worker.assembly_limits import limits_of
+from pipeline.worker.assemble.limits import limits_of
 from tests.simulation import stores
 from tests.simulation.broker import Entry
 from tests.simulation.conversations import wrong_branches
@@ -20,8 +20,8 @@ from tests.simulation.wire import marks
 from tests.simulation.worker import SECRET
 from topics import json_text, turn_record
 from topics.turn_record import TurnRecord
-from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.wire.envelope import decode
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pipeline.policies.retention import FOREVER, Retention
-from pipeline.stores.expired_threads import Ripe
-from pipeline.stores.keys import key_text, turn_text
-from pipeline.stores.rows import record_rows
-from pipeline.stores.summaries import WriteResult
-from pipeline.stores.usage_tallies import QUARTER
+from pipeline.stores.database.keys import key_text, turn_text
+from pipeline.stores.keeping.expired_threads import Ripe
+from pipeline.stores.threads.rows import record_rows
+from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.usage.tallies import QUARTER
 from tests.simulation.sqlite import Sqlite, own_files, result_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord

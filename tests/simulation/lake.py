@@ -14,13 +14,13 @@ from typing import Any, Final
 import pytest
 
 from pipeline.settings import Settings, load
-from pipeline.stores import lake_commit, lake_upkeep
-from pipeline.stores.archive import Written
-from pipeline.stores.archive_records import Entry
-from pipeline.stores.archives import lake_of
-from pipeline.stores.errors import StoreError
-from pipeline.stores.keys import key_of
-from pipeline.stores.lake import Lake
+from pipeline.stores.archive import lake_commit, lake_upkeep
+from pipeline.stores.archive.configured import lake_of
+from pipeline.stores.archive.lake import Lake
+from pipeline.stores.archive.parquet import Written
+from pipeline.stores.archive.records import Entry
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.keys import key_of
 from pipeline.turns.thread_document import newest
 from tests.simulation.broker import Entry as BrokerEntry
 from tests.simulation.sqlite import result_of

@@ -12,11 +12,11 @@ from typing import Any, Final
 from tests.simulation.broker import AgentProducer, Broker
 from tests.simulation.loop import START, Process
 from tests.simulation.tenants import Run
-from turnmill.counts import Counts
-from turnmill.delivery import Delivery
 from turnmill.kafka.producer import KafkaProducer
-from turnmill.micro_batch import MicroBatch
-from turnmill.spool import Spool
+from turnmill.publish.counts import Counts
+from turnmill.publish.delivery import Delivery
+from turnmill.publish.micro_batch import MicroBatch
+from turnmill.publish.spool import Spool
 
 SPOOL_BYTES: Final = 1_000_000
 EVENTS: Final = "turnmill.events"

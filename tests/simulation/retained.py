@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.stores.content import digests_in, folder
-from pipeline.stores.keys import key_of, key_text
-from pipeline.stores.rows import record_rows
-from pipeline.stores.segments import decode
+from pipeline.stores.archive.segments import decode
+from pipeline.stores.content.store import digests_in, folder
+from pipeline.stores.database.keys import key_of, key_text
+from pipeline.stores.threads.rows import record_rows
 from tests.simulation.keeping import Keeping
 from tests.simulation.loop import START
 from topics import turn_record

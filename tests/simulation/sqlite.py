@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.policies.retention import FOREVER, Retention
-from pipeline.stores.errors import UnstorableData
-from pipeline.stores.rows import record_of
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.summaries import WriteResult
+from pipeline.stores.database.errors import UnstorableData
+from pipeline.stores.threads.rows import record_of
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.summaries import WriteResult
 from tests.simulation.stores import BREAKS, REFUSED, SHARED_MEMORY, Database
 from tests.simulation.wire import marks
 from topics.turn_record import TurnRecord

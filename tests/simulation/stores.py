@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.policies.retention import FOREVER, Retention
-from pipeline.stores.archive import Written
-from pipeline.stores.archive_records import Entry
-from pipeline.stores.errors import StoreError, UnstorableData
-from pipeline.stores.objects import Found, NotThere
-from pipeline.stores.rows import RecordRows, record_rows
-from pipeline.stores.schema import links, usage
-from pipeline.stores.summaries import WriteResult
-from pipeline.stores.versions import taken
+from pipeline.stores.archive.parquet import Written
+from pipeline.stores.archive.records import Entry
+from pipeline.stores.content.objects import Found, NotThere
+from pipeline.stores.database.errors import StoreError, UnstorableData
+from pipeline.stores.database.schema import links, usage
+from pipeline.stores.threads.rows import RecordRows, record_rows
+from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.threads.versions import taken
 from tests.simulation.wire import marks
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
@@ -214,7 +214,7 @@ def _look_at(rows: RecordRows) -> None:
 
 @dataclass(slots=True)
 class Objects:
-    """What `pipeline.stores.objects.Objects` is to content store and archive; `written`: when, in epoch ms."""
+    """What `pipeline.stores.content.objects.Objects` is to content store and archive; `written`: when, in epoch ms."""
 
     faults: Faults
     held: dict[str, bytes] = field(default_factory=dict)
@@ -269,7 +269,7 @@ class Objects:
 
 @dataclass(slots=True)
 class Archive:
-    """What `pipeline.stores.archive.Archive` is to the archive role; `offsets`: what was written of each partition."""
+    """What `stores.archive.parquet.Archive` is to the archive role; `offsets`: what was written of each partition."""
 
     faults: Faults
     offsets: dict[int, set[int]] = field(default_factory=dict)

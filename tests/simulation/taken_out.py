@@ -23,15 +23,18 @@ from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.policies.retention import Retention
-from pipeline.stores import expired_threads, rows, statements, usage_sums, versions, write
+from pipeline.stores.keeping import expired_threads
+from pipeline.stores.threads import rows, statements, versions, write
+from pipeline.stores.usage import sums as usage_sums
 from pipeline.turns import run_tree, thread_document
 from pipeline.turns.event_coverage import Verdict, Version
 from pipeline.turns.redaction import Redaction
-from pipeline.worker import group_work, offloading, outgoing_results
-from pipeline.worker.assemble_work import AssembleWork
-from pipeline.worker.outgoing_results import OutgoingResults
-from pipeline.worker.stage import Stage
-from pipeline.worker.store_role import TurnWriter
+from pipeline.worker.assemble import offloading, outgoing_results
+from pipeline.worker.assemble.outgoing_results import OutgoingResults
+from pipeline.worker.assemble.work import AssembleWork
+from pipeline.worker.host import group_work
+from pipeline.worker.host.stage import Stage
+from pipeline.worker.sinks.store import TurnWriter
 from topics import turn_record
 from topics.state import RunKey, Segment
 from topics.thread_key import ThreadKey
@@ -73,7 +76,7 @@ def floor_is_next(patch: Patch) -> None:
 
 
 def holes_passed_over(patch: Patch) -> None:
-    patch.setattr("pipeline.worker.stage.HOLE_READS", 0)
+    patch.setattr("pipeline.worker.host.stage.HOLE_READS", 0)
 
 
 def other_generations(patch: Patch) -> None:

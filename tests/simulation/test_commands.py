@@ -10,10 +10,11 @@ import pytest
 from pipeline.gateway.control import commands as gateway
 from pipeline.policies import command_states
 from tests.simulation.commands import played
-from turnmill import claims, control
-from turnmill.control import Control
-from turnmill.published_run import PublishedRun
-from turnmill.steering import Inbox
+from turnmill.control import claims
+from turnmill.control import receiver as control
+from turnmill.control.receiver import Control
+from turnmill.control.steering import Inbox
+from turnmill.publish.run import PublishedRun
 
 SCHEDULES: Final = 12
 MOST: Final = 40  # in which a mutant must be found

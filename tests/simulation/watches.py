@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.partition import Partition
-from pipeline.worker.assemble_work import AssembleWork, AssignedPartition
-from pipeline.worker.group_work import Group, GroupWork
-from pipeline.worker.work import Records
+from pipeline.worker.assemble.work import AssembleWork, AssignedPartition
+from pipeline.worker.host.group_work import Group, GroupWork
+from pipeline.worker.host.work import Records
 
 GROUP_BYTES: Final = 20_000  # of one transaction of the store role
 

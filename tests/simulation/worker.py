@@ -9,17 +9,17 @@ from typing import Any, Final
 
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.content import ContentStore
-from pipeline.stores.offload import Offload
+from pipeline.stores.content.offload import Offload
+from pipeline.stores.content.store import ContentStore
 from pipeline.turns.redaction import Redaction, TextRule
-from pipeline.worker.archive_role import archive_work
-from pipeline.worker.assemble_work import AssembleWork
-from pipeline.worker.assembly_metrics import AssemblyMetrics
-from pipeline.worker.metrics_role import metrics_work
-from pipeline.worker.roles import ROLES
-from pipeline.worker.stage import Stage
-from pipeline.worker.store_role import store_work
-from pipeline.worker.work import Work
+from pipeline.worker.assemble.metrics import AssemblyMetrics
+from pipeline.worker.assemble.work import AssembleWork
+from pipeline.worker.host.roles import ROLES
+from pipeline.worker.host.stage import Stage
+from pipeline.worker.host.work import Work
+from pipeline.worker.sinks.archive import archive_work
+from pipeline.worker.sinks.metrics import metrics_work
+from pipeline.worker.sinks.store import store_work
 from tests.simulation.broker import Broker, WorkerProducer
 from tests.simulation.consumer import Consumer
 from tests.simulation.group import Group
@@ -45,7 +45,7 @@ def redaction() -> Redaction:
 
 
 def assemble_work(settings: Settings, metrics: Metrics, producer: Any, limits: Mapping[str, Any]) -> AssembleWork:
-    """As `assemble_role.assemble_work`, with the wire of the simulated agents."""
+    """As `assemble.role.assemble_work`, with the wire of the simulated agents."""
     contents = ContentStore.of(settings)
     offload = Offload(contents, settings.content_threshold, metrics) if contents.root is not None else None
     counts = AssemblyMetrics(metrics, "events")

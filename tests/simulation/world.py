@@ -13,16 +13,14 @@ import pytest
 
 from pipeline.assembly import finishing as finishing_module
 from pipeline.observability.telemetry_meter import TelemetryMeter
-from pipeline.stores import content, offload, opened
-from pipeline.worker import (
-    archive_role,
-    group_work,
-    metrics_role,
-    offloading,
-    stage,
-    state_reads,
-    store_role,
-)
+from pipeline.stores.content import offload
+from pipeline.stores.content import store as content
+from pipeline.stores.database import opened
+from pipeline.worker.assemble import offloading, state_reads
+from pipeline.worker.host import group_work, stage
+from pipeline.worker.sinks import archive as archive_role
+from pipeline.worker.sinks import metrics as metrics_role
+from pipeline.worker.sinks import store as store_role
 from tests.simulation import loop as loop_module
 from tests.simulation import naps, retention
 from tests.simulation.broker import Broker, Weather, place_of
@@ -42,7 +40,8 @@ from tests.simulation.tenants import Run, good_run
 from tests.simulation.watches import GROUP_BYTES
 from tests.simulation.worker import Worker
 from topics import catalog
-from turnmill import clock, spool
+from turnmill import clock
+from turnmill.publish import spool
 
 ROLES: Final = ("assemble", "store", "metrics", "archive")
 READS: Final = {"assemble": "events", "store": "turns", "metrics": "telemetry", "archive": "turns"}
@@ -98,7 +97,7 @@ class World:
             patch.setattr(module, "time", time)
         patch.setattr(spool, "uuid4", lambda: UUID(int=self.rng.getrandbits(128)))
         patch.setattr(spool, "fsync_all", spool_closed)
-        patch.setattr("turnmill.spooling.fsync_all", spool_closed)
+        patch.setattr("turnmill.publish.spooling.fsync_all", spool_closed)
         reading = Reading(self.broker)
         patch.setattr(state_reads, "reader", reading.reader)
         patch.setattr(state_reads, "read", reading.read)

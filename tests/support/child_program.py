@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.worker.child import Child
+from pipeline.worker.processes.child import Child
 
 
 class Shown:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnmill.control_record import EVENT, Command, command_of
+from turnmill.control.record import EVENT, Command, command_of
 
 Subject = tuple[str, str, str]  # tenant, thread, run
 

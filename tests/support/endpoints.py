@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from pipeline.gateway.people import PROOF
+from pipeline.gateway.access.people import PROOF
 
 
 class Operation(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from topics import turn_record
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 START = 1_768_928_342_002
 Envelope = dict[str, Any]

@@ -29,8 +29,18 @@ from turnmill.settings import PREFIX
 
 NOT_IMPORTED: Final = {"bench", "demo", "dev", "down", "up"}  # commands that no test runs by this way
 IMPORTED_LATE: Final = (  # what commands and roles import when they run
-    *(f"pipeline.worker.{name}" for name in ("process", "worker", "assemble_role", "metrics_role", "store_role")),
-    *("pipeline.stores.migrations", "alembic.command", "aiosqlite", "asyncpg", "genai_prices", "turnmill.delivery"),
+    *(
+        f"pipeline.worker.{name}"
+        for name in ("processes.process", "host.worker", "assemble.role", "sinks.metrics", "sinks.store")
+    ),
+    *(
+        "pipeline.stores.database.migrations",
+        "alembic.command",
+        "aiosqlite",
+        "asyncpg",
+        "genai_prices",
+        "turnmill.publish.delivery",
+    ),
     *("faust.app", "faust.agents", "faust.tables.manager", "faust.web.drivers.aiohttp", "faust.worker"),
     *("faust.app.router", "faust.assignor", "faust.topics", "alembic.config"),
 )
@@ -206,7 +216,7 @@ def import_all() -> None:
     from turnmill.command_line import COMMANDS
 
     for name in sorted(COMMANDS.keys() - NOT_IMPORTED):
-        import_module(MODULES.get(name, f"pipeline.cli.{name}"))
+        import_module(MODULES[name].partition(":")[0])
     for name in IMPORTED_LATE:
         import_module(name)
     assert threading.active_count() == 1, "a process with threads can't fork"

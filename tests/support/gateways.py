@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import httpx
 
-from pipeline.gateway.app import create_app
-from pipeline.gateway.principal import Scope
-from pipeline.gateway.server import Server, listen, url_of
-from pipeline.gateway.token_table import new_token
+from pipeline.gateway.access.principal import Scope
+from pipeline.gateway.access.token_table import new_token
+from pipeline.gateway.serving.app import create_app
+from pipeline.gateway.serving.server import Server, listen, url_of
 from pipeline.settings import Settings
 from tests.support.waiting import PATIENCE
 

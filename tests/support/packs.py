@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from pipeline.stores.pack_records import records, value_of
+from pipeline.stores.content.pack_records import records, value_of
 
 
 def packed(folder: Path) -> dict[str, bytes]:

@@ -8,8 +8,8 @@ from typing import Any
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from topics.agent_event import explain
-from turnmill.envelope import decode
-from turnmill.spool import Spool
+from turnmill.publish.spool import Spool
+from turnmill.wire.envelope import decode
 
 
 def away(home: Path, **more: Any) -> Settings:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from sqlalchemy import func, select
 
-from pipeline.stores.keys import thread_of
-from pipeline.stores.rows import record_of
-from pipeline.stores.schema import threads, turns, usage
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.statements import NAME
+from pipeline.stores.database.keys import thread_of
+from pipeline.stores.database.schema import threads, turns, usage
+from pipeline.stores.threads.rows import record_of
+from pipeline.stores.threads.statements import NAME
+from pipeline.stores.threads.store import ThreadStore
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 

@@ -12,7 +12,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import TopicPartition
 
 from pipeline.settings import Settings
-from pipeline.worker.roles import ROLES
+from pipeline.worker.host.roles import ROLES
 from topics.catalog import Topic
 from turnmill.kafka.client import client_options
 

@@ -12,8 +12,8 @@ from pipeline.assembly.offline import assemble
 from pipeline.assembly.records import StoredRecord
 from topics import turn_record
 from topics.turn_record import TurnRecord
-from turnmill.envelope import encode
-from turnmill.wires import Wire
+from turnmill.wire.envelope import encode
+from turnmill.wire.registry import Wire
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 START = 1_768_928_342_002

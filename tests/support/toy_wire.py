@@ -19,7 +19,7 @@ from tests.support.workers import environment
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adding" / "wire.md").read_text(encoding="utf-8")
 CODE = re.compile(r"<!-- tested: (\S+) -->\n```(?:python|json)\n(.*?)```", re.DOTALL)
-REGISTRY = "turnmill/wires.py"
+REGISTRY = "turnmill/wire/registry.py"
 FILES = dict(CODE.findall(PAGE))  # path -> text
 LINE = FILES.pop(REGISTRY)
 FOLDER = "pipeline/dialects/toy"

@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support import fork_server
 from tests.support.fork_server import Started
 from tests.support.waiting import PATIENCE, until

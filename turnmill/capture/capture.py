@@ -29,16 +29,16 @@ from turnmill.capture.reading import Reading, read
 from turnmill.capture.shared_facts import headers
 from turnmill.capture.stop import Stop
 from turnmill.clock import now_ms
-from turnmill.control_record import Command
+from turnmill.control.record import Command
 from turnmill.current_span import current
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.limits import CAPTURE_QUEUE_BYTES
-from turnmill.published_run import PublishedRun
-from turnmill.publisher import Publisher
-from turnmill.wires import WIRES
+from turnmill.publish.publisher import Publisher
+from turnmill.publish.run import PublishedRun
+from turnmill.wire.registry import WIRES
 
 if TYPE_CHECKING:  # only loaded if calls can be stopped
-    from turnmill.control import Control
+    from turnmill.control.receiver import Control
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 

@@ -18,10 +18,10 @@ from turnmill.capture.answers import Answer
 from turnmill.capture.encodings import Decode, Unreadable, decoding
 from turnmill.capture.fitting import fitted, json_of, request_body
 from turnmill.capture.secrets import credentials, masked_settings, without_addresses, without_secrets
-from turnmill.envelope import encode
-from turnmill.framing import Decoder, decoder_for
 from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_EVENTS, CAPTURED_STREAM_BYTES
-from turnmill.wires import WIRES
+from turnmill.wire.envelope import encode
+from turnmill.wire.framing import Decoder, decoder_for
+from turnmill.wire.registry import WIRES
 
 Fields = dict[str, Any]
 SMALL_BYTES: Final = 100_000  # an event of this size as received always fits into a record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from turnmill.capture.secrets import HISTORIES
-from turnmill.envelope import encode, loads
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import encode, loads
 
 Fields = dict[str, Any]
 EVENT_BYTES: Final = 800_000  # of one event: a record holds 900,000

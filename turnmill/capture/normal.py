@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 Fields = dict[str, Any]
 USER: Final = "user"

@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from turnmill.capture.stop import Stop
 from turnmill.clock import now_ms
+from turnmill.control.stopping import RunStopped
 from turnmill.shares import Shares
-from turnmill.stopping import RunStopped
 
 Subject = TypeVar("Subject")  # what notes are about: a call, a run
 

@@ -15,9 +15,9 @@ from turnmill.capture.normal import NormalMessage, messages
 from turnmill.capture.passing import Call
 from turnmill.capture.providers import model_in
 from turnmill.capture.request_names import RequestNames, request_names
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
+from turnmill.wire.envelope import loads
 
 CHARSET: Final = re.compile(r"charset\s*=\s*['\"]?([^'\";,\s]+)", re.IGNORECASE)
 UTF_8: Final = ("utf-8", "utf8", "us-ascii")

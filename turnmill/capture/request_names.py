@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import loads
 
 MAX_ID_CHARACTERS: Final = 200  # of an id
 IN_METADATA: Final = ("thread_id", "conversation_id", "session_id", "chat_id")

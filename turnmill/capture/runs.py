@@ -21,21 +21,21 @@ import orjson
 from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.passing import Note, Passing
 from turnmill.capture.stop import Stop
+from turnmill.control.stopping import RunStopped
 from turnmill.current_span import current
-from turnmill.envelope import ENDS
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURE_QUEUE_BYTES
-from turnmill.published_run import PublishedRun
-from turnmill.publisher import Publisher
-from turnmill.sdk_objects import LEFT_OUT
-from turnmill.stopping import RunStopped
-from turnmill.wires import WIRES, Wire
+from turnmill.publish.publisher import Publisher
+from turnmill.publish.run import PublishedRun
+from turnmill.wire.envelope import ENDS
+from turnmill.wire.registry import WIRES, Wire
+from turnmill.wire.sdk_objects import LEFT_OUT
 
 BATCH_INTERVAL: Final = 0.01  # seconds that the queue may fill, so that a stream does not wake the loop for each event
 END_TIMEOUT: Final = 2.0  # seconds for publishing queued events at the end
 LACKING: Final = "error"  # the end of a run that lacks events, so that it is never shown as complete
 
-log = logging.getLogger("turnmill.publisher")
+log = logging.getLogger("turnmill.publish.publisher")
 
 
 class PassingRun:

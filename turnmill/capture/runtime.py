@@ -25,10 +25,14 @@ from turnmill.errors import TurnmillError
 if TYPE_CHECKING:  # loaded before the first call
     from turnmill.capture.capture import Capture
     from turnmill.capture.runs import PassingRun, Runs
-    from turnmill.publisher import Publisher
+    from turnmill.publish.publisher import Publisher
     from turnmill.settings import ClientSettings
 
-LOADED: Final = ("turnmill.delivery", "turnmill.run_info", "turnmill.spool")  # modules that a publisher loads later
+LOADED: Final = (
+    "turnmill.publish.delivery",
+    "turnmill.publish.run_info",
+    "turnmill.publish.spool",
+)  # modules that a publisher loads later
 END_TIMEOUT: Final = 6.0  # seconds for publishing when the program ends
 KEEP_AFTER: Final = 2.0  # of these, seconds to wait for the broker; then the rest stays in the spool
 
@@ -75,12 +79,14 @@ class Runtime:
         from turnmill.capture.capture import Capture  # noqa: PLC0415  # they load pydantic
         from turnmill.capture.runs import Runs  # noqa: PLC0415
         from turnmill.environment import load_settings  # noqa: PLC0415
-        from turnmill.publisher import Publisher  # noqa: PLC0415
+        from turnmill.publish.publisher import Publisher  # noqa: PLC0415
 
         settings = self._settings or load_settings()
         # If the program configures no logging, aiokafka's repeated messages are dropped; ours reports the same once.
         logging.getLogger("aiokafka").addHandler(logging.NullHandler())
-        import_module("turnmill.kafka.producer" if settings.publish_url is None else "turnmill.gateway_producer")
+        import_module(
+            "turnmill.kafka.producer" if settings.publish_url is None else "turnmill.publish.gateway_producer"
+        )
         self._publisher = Publisher(settings, keep_after=KEEP_AFTER)
         self._capture = Capture(self._publisher, agent_id=settings.capture_agent or program_name())
         self._runs = Runs(self._publisher)

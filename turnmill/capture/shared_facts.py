@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from turnmill.capture.conversations import Fact
-from turnmill.envelope import encode, loads
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import encode, loads
 
 HEADER: Final = "turnmill-answered"
 MAX_HEADER_BYTES: Final = 4_000  # of the header

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from threading import Lock
 
-from turnmill.control_record import AFTER_TURN, Command
-from turnmill.stopping import RunStopped, Stopping, counts
+from turnmill.control.record import AFTER_TURN, Command
+from turnmill.control.stopping import RunStopped, Stopping, counts
 
 log = logging.getLogger("turnmill.capture")
 

@@ -10,8 +10,8 @@ from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 from turnmill.integrations.stream_request import RunIdentity, RunInputs, StreamRequest, from_request, kept
-from turnmill.publisher import Publisher
-from turnmill.sdk_objects import model
+from turnmill.publish.publisher import Publisher
+from turnmill.wire.sdk_objects import model
 
 Event = TypeVar("Event")
 

@@ -22,16 +22,16 @@ from uuid import uuid4
 
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
-from turnmill.control_record import AFTER_TURN, Command
+from turnmill.control.record import AFTER_TURN, Command
+from turnmill.control.stopping import RunStopped, Stopping
 from turnmill.integrations.claude_input import ClaudeInput, alone
-from turnmill.stopping import RunStopped, Stopping
 
 AGENT = "claude-code"  # the default of `agent_id`: the SDK does not say which agent it runs
 INTERRUPT_TIMEOUT = 2.0  # seconds for the SDK's program to end its answer; else the messages of a query end without it
 
 Client = TypeVar("Client")
 
-log = logging.getLogger("turnmill.publisher")
+log = logging.getLogger("turnmill.publish.publisher")
 
 
 async def claude_query(

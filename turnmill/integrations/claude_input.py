@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any
 
-from turnmill.stopping import RunStopped, Stopping
+from turnmill.control.stopping import RunStopped, Stopping
 
 
 class ClaudeInput:

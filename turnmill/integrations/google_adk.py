@@ -24,10 +24,10 @@ from uuid import UUID, uuid4
 from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
-from turnmill.control_record import AFTER_TURN, Command
+from turnmill.control.record import AFTER_TURN, Command
+from turnmill.control.stopping import RunStopped
 from turnmill.errors import CallerError
 from turnmill.integrations.stream_request import RunIdentity
-from turnmill.stopping import RunStopped
 
 try:
     _Base: Any = import_module("google.adk.plugins.base_plugin").BasePlugin
@@ -40,7 +40,7 @@ CLOSE_TIMEOUT: Final = 4.0  # seconds; ADK waits for 5
 
 Callback = Callable[..., Awaitable[None]]
 
-log = logging.getLogger("turnmill.publisher")
+log = logging.getLogger("turnmill.publish.publisher")
 
 # (thread, run) of the current tool call, in which an agent may run in its own session; each call has its own context.
 calling: ContextVar[tuple[str, str] | None] = ContextVar("turnmill_calling", default=None)

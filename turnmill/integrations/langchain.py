@@ -22,7 +22,8 @@ from uuid import uuid4
 
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
-from turnmill.control_record import AFTER_TURN, Command
+from turnmill.control.record import AFTER_TURN, Command
+from turnmill.control.stopping import RunStopped
 from turnmill.errors import CallerError
 from turnmill.integrations.langchain_calls import (
     WIRE_KEYS,
@@ -39,13 +40,12 @@ from turnmill.integrations.langchain_calls import (
     updates_of,
     whole,
 )
-from turnmill.stopping import RunStopped
 
 NEXT_PIECE: Final = "on_llm_new_token"
 STEPS: Final = ("on_chat_model_start", "on_llm_start", "on_tool_start", NEXT_PIECE)
 GIVEN_UP: Final = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
 
-log = logging.getLogger("turnmill.publisher")
+log = logging.getLogger("turnmill.publish.publisher")
 
 
 def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = None, tenant: str | None = None) -> Any:

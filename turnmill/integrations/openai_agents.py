@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
-from turnmill.control_record import AFTER_TURN, Command
+from turnmill.control.record import AFTER_TURN, Command
 from turnmill.integrations.openai_agents_items import Fields, output_of, raw, reason_of, response_of, short, state_of
 
 MODELS: Final = ("response", "generation")  # types of spans of model calls: by the Responses API, by any other
@@ -28,7 +28,7 @@ INSIDE: Final = ("function", "guardrail")  # types of spans in which runs are no
 THREADS: Final = ("thread_id", "session_id", "conversation_id")
 FAILED: Final = "a run of the Agents SDK is not published as a whole"
 
-log = logging.getLogger("turnmill.publisher")
+log = logging.getLogger("turnmill.publish.publisher")
 
 
 def openai_agents_processor(

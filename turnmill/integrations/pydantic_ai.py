@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from turnmill.control.stopping import RunStopped
 from turnmill.integrations.stopped_streams import stopped_end
-from turnmill.publisher import Publisher
-from turnmill.stopping import RunStopped
+from turnmill.publish.publisher import Publisher
 
 Response = TypeVar("Response")
 

@@ -16,12 +16,12 @@ from aiokafka.errors import (
     RecordListTooLargeError,
 )
 
-from turnmill.envelope import Headers
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import RARELY, client_log
 from turnmill.kafka.refusal import refusal
 from turnmill.settings import ClientSettings
+from turnmill.wire.envelope import Headers
 
 CONNECT_TIMEOUT: Final = 10.0  # seconds
 TOPIC_TIMEOUT: Final = 3.0  # seconds until the queried broker knows a topic that has just been created
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class KafkaProducer:
-    """An idempotent producer for one topic; see `turnmill.producer`."""
+    """An idempotent producer for one topic; see `turnmill.publish.producer`."""
 
     def __init__(self, producer: AIOKafkaProducer, topic: str) -> None:
         self._producer = producer

@@ -25,8 +25,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.util import calc_crc32c, encode_varint
 
-from turnmill.envelope import REFUSED_BATCH
 from turnmill.limits import BATCH_BYTES, BATCH_RECORDS, FETCHED_BYTES, UNPACKED_BYTES
+from turnmill.wire.envelope import REFUSED_BATCH
 
 START: Final = Struct(">qiibbh")  # offset, length, leader epoch or checksum, format, and two of the format's own
 HEADER: Final = Struct(">qiibIhiqqqhii")  # of a batch of format 2

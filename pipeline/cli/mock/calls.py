@@ -21,7 +21,7 @@ from pipeline.turns.requests import request_of
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 from turnmill.errors import CallerError
-from turnmill.wires import WIRES, box
+from turnmill.wire.registry import WIRES, box
 
 VERSION: Final = 1  # of a fixture
 DONE: Final = box("[DONE]")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.files.publish import Speed
 from pipeline.cli.mock.calls import Call, frozen, thawed
 from pipeline.cli.mock.matching import Tape
 from pipeline.cli.mock.serving import Mock
 from pipeline.cli.output import many
-from pipeline.cli.publish import Speed
 from pipeline.settings import Settings, load
-from pipeline.worker.redaction_rules import redaction_of
+from pipeline.worker.assemble.redaction_rules import redaction_of
 from turnmill.errors import CallerError
 
 PORT = 8765
@@ -75,6 +75,3 @@ async def _serve(tape: Tape, speed: float | None, port: int) -> None:
             await asyncio.Event().wait()
     except OSError as error:
         raise CallerError(f"port {port} can't be used: {error.strerror}; --port names another one") from None
-
-
-commands = [mock]

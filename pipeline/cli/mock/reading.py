@@ -9,19 +9,19 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from pipeline.cli.mock.calls import Call, as_recorded, calls_of
-from pipeline.cli.stored_threads import find_thread
+from pipeline.cli.stored.selection import find_thread
 from pipeline.kafka.reading import bounds_of, offsets_at, partition_of, read, reader
 from pipeline.settings import Settings
-from pipeline.stores.content import ContentStore
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.requests import named_in
 from pipeline.turns.times import epoch_ms
 from topics.catalog import EVENTS
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
-from turnmill.envelope import decode
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
+from turnmill.wire.envelope import decode
 
 EARLIER_MS = 60_000  # the clocks of publishers and the broker may differ by this
 

@@ -17,9 +17,9 @@ from pipeline.dialects.asked_again import CHAT, GENERATE, MESSAGES, RESPONSES
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.capture.providers import APIS
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 from turnmill.limits import PROXIED_BYTES
+from turnmill.wire.envelope import loads
 
 LOCAL: Final = "127.0.0.1"
 LABEL: Final = "Turnmill-Replay"  # recorded | rebuilt

@@ -28,8 +28,8 @@ from turnmill.capture.passing import CapturedCall
 from turnmill.capture.providers import APIS, Known, Providers
 from turnmill.capture.secrets import hidden
 from turnmill.capture.stop import stopping
+from turnmill.control.stopping import RunStopped, Stopping
 from turnmill.limits import PROXIED_BYTES
-from turnmill.stopping import RunStopped, Stopping
 
 ANTHROPIC: Final = "api.anthropic.com"
 OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only the provider's own program calls

@@ -16,18 +16,18 @@ import click
 
 from pipeline.cli.output import wide_console
 from pipeline.cli.rerun.comparing import Score, scored, scorer, side_by_side, summary
-from pipeline.cli.stored_threads import FILTERS, filters, find_thread
+from pipeline.cli.stored.selection import FILTERS, filters, find_thread
 from pipeline.gateway.proxy.client import session
 from pipeline.gateway.rerun.answers import Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, Chosen, chosen
 from pipeline.settings import Settings, load
-from pipeline.stores.content import ContentStore
-from pipeline.stores.list_statements import ListQuery
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.threads.list_statements import ListQuery
+from pipeline.stores.threads.store import ThreadStore
 from topics import json_text
 from turnmill.errors import CallerError
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
 
 CONCURRENCY: Final = 4  # concurrent requests to a provider
 

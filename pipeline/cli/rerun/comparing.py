@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.cli.thread_view import plain
+from pipeline.cli.stored.thread_view import plain
 from pipeline.gateway.rerun.answers import Answer, Pair
 from topics import json_text
 from topics.json_text import Fields

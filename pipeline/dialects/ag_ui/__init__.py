@@ -9,7 +9,7 @@ from pipeline.assembly.format import Format
 from pipeline.dialects.ag_ui import events, export, history, live, request, side_events
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 AG_UI: Final = (
     Loss(

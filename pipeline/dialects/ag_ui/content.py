@@ -10,8 +10,8 @@ from typing import Any, Final
 from pipeline.dialects.ag_ui.stream import get
 from pipeline.turns.media_kinds import BY_MEDIA, DOCUMENT, url_kind
 from topics.json_text import Fields
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import loads
 
 BUILTIN: Final = "pyd_ai_builtin"  # `pyd_ai_builtin|PROVIDER|ID`: how Pydantic AI marks calls that the provider ran
 MEDIA: Final = {**BY_MEDIA, "document": DOCUMENT}

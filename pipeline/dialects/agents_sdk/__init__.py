@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.agents_sdk import events, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 AGENTS_SDK: Final = (
     Loss(

@@ -15,8 +15,8 @@ from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.vercel_ai.keys import META
 from pipeline.turns.text import join
 from topics.json_text import Fields
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import loads
 
 FINISH: Final = {
     "stop": "stop",

@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.claude_code import events, live
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 CLAUDE_CODE: Final = (
     Loss("provider", "`anthropic`, or from the publisher's `run`", drop.response_fields("provider_name")),

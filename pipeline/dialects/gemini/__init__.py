@@ -11,7 +11,7 @@ from pipeline.dialects.gemini import events, export, live, request
 from pipeline.dialects.google_adk import history
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 GEMINI: Final = (
     Loss(

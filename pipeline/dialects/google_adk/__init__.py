@@ -9,7 +9,7 @@ from pipeline.assembly.format import Format
 from pipeline.dialects.google_adk import events, export, history, live
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 GOOGLE_ADK: Final = (
     Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name")),

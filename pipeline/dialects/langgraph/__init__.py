@@ -9,7 +9,7 @@ from pipeline.assembly.format import Format
 from pipeline.dialects.langgraph import events, export, history, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 LANGGRAPH: Final = (
     Loss("response id", "not there, but for some providers", drop.response_fields("provider_response_id")),

@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.openai_agents import events, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 OPENAI_AGENTS: Final = (
     Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name")),

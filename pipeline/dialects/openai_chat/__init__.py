@@ -10,7 +10,7 @@ from pipeline.dialects import model_calls
 from pipeline.dialects.openai_chat import events, export, history, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 OF_THOUGHT: Final = ("signature", "thinking_id", "provider_name", "provider_details")
 

@@ -10,7 +10,7 @@ from pipeline.dialects import model_calls
 from pipeline.dialects.openai_responses import events, export, history, live, request
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 OPENAI_RESPONSES: Final = (
     Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name", "provider_response_id")),

@@ -9,7 +9,7 @@ from pipeline.assembly.format import Format
 from pipeline.dialects.pi_agent import events, export, history, live
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 PI_AGENT: Final = (
     Loss(

@@ -16,8 +16,8 @@ import hashlib
 from typing import Any, Final
 
 from topics.json_text import Fields
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import loads
 
 REDACTED: Final = "redacted_thinking"
 

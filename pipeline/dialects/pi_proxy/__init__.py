@@ -9,7 +9,7 @@ from pipeline.dialects.pi_agent.live import shows_of_message
 from pipeline.dialects.pi_proxy import body, events, live
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 PI_PROXY: Final = (
     Loss(

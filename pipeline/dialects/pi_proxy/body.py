@@ -10,8 +10,8 @@ from pipeline.dialects.pi_agent.unfinished import Block
 from pipeline.turns.lineage import History
 from pipeline.turns.text import join
 from topics.json_text import Fields
-from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import loads
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ from pipeline.dialects.pydantic_ai import events, export, history, live, prompt
 from pipeline.dialects.pydantic_ai.export_versions import parse
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 PYDANTIC_AI: Final = (
     Loss(

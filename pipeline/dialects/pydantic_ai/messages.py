@@ -17,8 +17,8 @@ import orjson
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
 from pipeline.turns.times import epoch_ms
 from topics.json_text import MAYBE_LARGE, Fields
-from turnmill import deep_json
-from turnmill.nesting import text_too_deep, with_room
+from turnmill.wire import deep_json
+from turnmill.wire.nesting import text_too_deep, with_room
 
 VOLATILE: Final = frozenset({"content_file_digests"})  # Pydantic AI computes it again
 RESPONSE_FIELDS: Final = ("model_name", "provider_name", "provider_response_id", "finish_reason")

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects.thread_protocol import events, export
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 DIALECT: Final = Dialect(
     name="thread-protocol",

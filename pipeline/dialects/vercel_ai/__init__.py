@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects.vercel_ai import events, export, history, live, losses, request
 from pipeline.dialects.vercel_ai.side_events import unknown
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 DIALECT: Final = Dialect(
     name="vercel-ai",

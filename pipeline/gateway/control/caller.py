@@ -8,16 +8,16 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
+from pipeline.gateway.access.principal import Principal
+from pipeline.gateway.access.security import Controller
 from pipeline.gateway.control.commands import Commands, new_command
-from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.security import Controller
-from pipeline.gateway.threads import ThreadId, Whose
+from pipeline.gateway.reading.threads import ThreadId, Whose
+from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
-from pipeline.stores.waiting import Waiting, WaitingWanted
+from pipeline.stores.threads.waiting import Waiting, WaitingWanted
 from topics.thread_key import ThreadKey
-from turnmill.control_record import ANSWER, BUDGET, NOW, STEER, STOP
+from turnmill.control.record import ANSWER, BUDGET, NOW, STEER, STOP
 from turnmill.identity import thread_uuid
 from turnmill.limits import STEER_CHARACTERS
 

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.gateway.control.memory import Known, Memory
 from pipeline.gateway.control.telling import notice_of, state_record
-from pipeline.gateway.follower import Follower, Offsets
+from pipeline.gateway.live.follower import Follower, Offsets
 from pipeline.kafka.reading import offsets_since
 from pipeline.policies.budget_answers import BudgetAnswers
 from pipeline.policies.command_states import (
@@ -37,14 +37,14 @@ from topics import control
 from topics.catalog import CONTROL, EVENTS
 from topics.control import ControlRecord
 from topics.notice import NoticeRecord
-from turnmill.claims import Claims
 from turnmill.clock import now_ms
-from turnmill.control_record import ANSWER, EVENT, STATE, Command, command_of
-from turnmill.envelope import encode
+from turnmill.control.claims import Claims
+from turnmill.control.record import ANSWER, EVENT, STATE, Command, command_of
 from turnmill.errors import InvalidRecord, TurnmillError
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
 from turnmill.shares import Shares
-from turnmill.wires import WIRES
+from turnmill.wire.envelope import encode
+from turnmill.wire.registry import WIRES
 
 EXPIRES_MS: Final = 600_000
 ANSWERS_MS: Final = 14 * 86_400_000  # as long as the topic retains them

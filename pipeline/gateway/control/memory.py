@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.policies.command_states import CommandStatus, State
-from turnmill.control_record import ANSWER, Command
+from turnmill.control.record import ANSWER, Command
 from turnmill.shares import Shares
 
 Subject = tuple[str, str, str]  # tenant, thread, run; the run of an answer is "": any run of the thread takes it up

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.access.security import Controller, Listening, Sender, Standing, Still
 from pipeline.gateway.control.caller import (
     AllGiven,
     Caller,
@@ -24,10 +24,10 @@ from pipeline.gateway.control.caller import (
 from pipeline.gateway.control.commands import Commands
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
-from pipeline.gateway.security import Controller, Listening, Sender, Standing, Still
-from pipeline.gateway.threads import ThreadId, Whose
-from turnmill.envelope import encode
+from pipeline.gateway.reading.threads import ThreadId, Whose
+from pipeline.gateway.state import TheGateway
 from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS
+from turnmill.wire.envelope import encode
 
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000

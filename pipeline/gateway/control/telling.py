@@ -8,7 +8,7 @@ from uuid import uuid4
 from pipeline.policies.command_states import CommandStatus
 from topics import control, notice
 from topics.notice import COMMAND_UNANSWERED, NoticeRecord
-from turnmill.control_record import STATE, Command
+from turnmill.control.record import STATE, Command
 
 BY: Final = "gateway"
 

@@ -11,11 +11,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
-from pipeline.gateway.auditing import read_out
-from pipeline.gateway.connections import TheGateway
-from pipeline.gateway.principal import Principal
+from pipeline.gateway.access.auditing import read_out
+from pipeline.gateway.access.principal import Principal
+from pipeline.gateway.access.security import Admin
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Admin
+from pipeline.gateway.state import TheGateway
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings

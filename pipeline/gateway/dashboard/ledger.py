@@ -8,11 +8,11 @@ from typing import Annotated, Final
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.access.security import Admin
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Admin
+from pipeline.gateway.state import TheGateway
 from pipeline.kafka.offsets import record_count
-from pipeline.worker.ledger import take_stock
+from pipeline.worker.repair.ledger import take_stock
 from topics.catalog import EVENTS
 from turnmill.clock import now_ms
 

@@ -12,12 +12,12 @@ import orjson
 from fastapi import APIRouter, Query, Response
 
 from pipeline.assembly.run_list import ListedRun
-from pipeline.gateway.connections import Gateway, TheGateway
+from pipeline.gateway.access.security import Reader, Standing, Still
 from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, Reading, Series, like
 from pipeline.gateway.dashboard.tail import Tail
 from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.problems import documented
-from pipeline.gateway.security import Reader, Standing, Still
+from pipeline.gateway.state import Gateway, TheGateway
 from turnmill.clock import now_ms
 
 TICK: Final = 0.5  # seconds

@@ -11,8 +11,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header
 from starlette.responses import Response
 
-from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem
+from pipeline.gateway.state import TheGateway
 
 STATIC: Final = Path(__file__).with_name("static")
 TYPES: Final = {

@@ -12,8 +12,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.gateway.dashboard.figures import WINDOW_SECONDS
 from pipeline.gateway.dashboard.intake import Intake
-from pipeline.gateway.follower import Follower, Offsets
-from pipeline.gateway.run_watch import RunWatch
+from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.kafka.reading import offsets_since
 from pipeline.settings import Settings
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS

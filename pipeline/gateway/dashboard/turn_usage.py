@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.access.security import Reader
 from pipeline.gateway.problems import documented
-from pipeline.gateway.security import Reader
-from pipeline.gateway.threads import Tenant, ThreadId
-from pipeline.stores.summaries import TurnUsage
+from pipeline.gateway.reading.threads import Tenant, ThreadId
+from pipeline.gateway.state import TheGateway
+from pipeline.stores.threads.summaries import TurnUsage
 
 router = APIRouter(prefix="/v1/threads", tags=["usage"])
 

@@ -10,12 +10,12 @@ from operator import attrgetter
 from typing import Final
 
 from pipeline.assembly.run_list import ListedRun
-from pipeline.gateway.event_record import EventRecord
-from pipeline.gateway.follower import YIELD_RECORDS
+from pipeline.gateway.access.security import Still
+from pipeline.gateway.live.event_record import EventRecord
+from pipeline.gateway.live.follower import YIELD_RECORDS
 from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.security import Still
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics

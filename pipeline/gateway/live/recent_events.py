@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from pipeline.gateway.event_record import Envelope, EventRecord
+from pipeline.gateway.live.event_record import Envelope, EventRecord
 from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES
 

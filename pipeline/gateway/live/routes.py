@@ -12,22 +12,22 @@ from fastapi import APIRouter, Header, Query, Response
 from pipeline.assembly.dialect import Dialect, Resume
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import shown
-from pipeline.gateway.connections import Gateway, TheGateway, only_one, unknown_thread
-from pipeline.gateway.event_record import EventRecord
+from pipeline.gateway.access.security import Reader, Standing
+from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following
 from pipeline.gateway.live.in_order import Frame, InOrder
 from pipeline.gateway.live.recent_events import EventId, LiveEvent, Reading
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Reader, Standing
-from pipeline.gateway.threads import ThreadId, Whose
+from pipeline.gateway.reading.threads import ThreadId, Whose
+from pipeline.gateway.state import Gateway, TheGateway, only_one, unknown_thread
 from pipeline.observability import metrics as m
-from pipeline.stores.errors import StoreError
+from pipeline.stores.database.errors import StoreError
 from topics.thread_key import ThreadKey
-from turnmill.control_record import ANSWER, EVENT, STEER
-from turnmill.envelope import encode
+from turnmill.control.record import ANSWER, EVENT, STEER
 from turnmill.identity import thread_uuid
 from turnmill.integrations.stopped_streams import stopped_events
+from turnmill.wire.envelope import encode
 
 KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent
 RETRY_MS: Final = 1000

@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.assembly.run_list import ListedRun
-from pipeline.gateway.event_record import EventRecord
-from pipeline.gateway.follower import Follower, Offsets
+from pipeline.gateway.live.event_record import EventRecord
+from pipeline.gateway.live.follower import Follower, Offsets
 from pipeline.gateway.live.recent_events import Recent
 from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, offsets_since, partition_of, read, stop
 from pipeline.observability import metrics as m

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive
 
-from pipeline.gateway import limits
-from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow
+from pipeline.gateway.access import limits
+from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow
 from pipeline.gateway.problems import RETRY_AFTER, Problem
 from turnmill.limits import PROXIED_BYTES
 from turnmill.shares import Room

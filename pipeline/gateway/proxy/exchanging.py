@@ -24,7 +24,7 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from turnmill.capture.stop import stopping
-from turnmill.stopping import RunStopped
+from turnmill.control.stopping import RunStopped
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
-from pipeline.gateway.budget_memory import Budgets
+from pipeline.gateway.budgets.memory import Budgets
 from pipeline.policies.budgets import Budget, Verdict
 from pipeline.policies.pools import HELD
 from turnmill.shares import Room

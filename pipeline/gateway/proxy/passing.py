@@ -12,8 +12,10 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from pipeline.gateway.access.principal import Principal
+from pipeline.gateway.access.security import admitted
+from pipeline.gateway.access.token_table import PREFIX
 from pipeline.gateway.aside import SMALL_BYTES
-from pipeline.gateway.principal import Principal
 from pipeline.gateway.problems import Problem, unavailable
 from pipeline.gateway.proxy import bodies
 from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
@@ -23,8 +25,6 @@ from pipeline.gateway.proxy.path_token import AFTER, HEADER
 from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing
 from pipeline.gateway.proxy.sharing import Sharing
 from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
-from pipeline.gateway.security import admitted
-from pipeline.gateway.token_table import PREFIX
 from pipeline.observability import metrics as m
 from pipeline.policies.budgets import Budget
 from pipeline.policies.pools import BODIES, CONVERSATIONS
@@ -34,12 +34,12 @@ from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading, read
 from turnmill.capture.secrets import hidden
 from turnmill.clock import now_ms
-from turnmill.control import Control
+from turnmill.control.receiver import Control
 from turnmill.shares import Room
 
 if TYPE_CHECKING:
-    from pipeline.gateway.connections import Gateway
     from pipeline.gateway.control.commands import Commands
+    from pipeline.gateway.state import Gateway
 
 PATH: Final = "/proxy/{upstream}/{path:path}"
 MAX_BUDGETS_SHOWN: Final = 10

@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pipeline.policies.pools import CAPTURES
-from pipeline.stores.opened import Opened
+from pipeline.stores.database.opened import Opened
 from turnmill.capture.capture import Call, Capture
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
 
 if TYPE_CHECKING:  # where calls can be stopped
     from turnmill.capture.stop import Stop
-    from turnmill.control import Control
+    from turnmill.control.receiver import Control
 
 AGENT: Final = "proxy"  # the agent of calls that name none, if the caller has no name either
 OPEN_TIMEOUT: Final = 1.0  # seconds for which the first requests wait for the publisher

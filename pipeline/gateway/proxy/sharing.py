@@ -11,8 +11,8 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from pipeline.gateway.event_record import EventRecord
-from pipeline.gateway.follower import Offsets
+from pipeline.gateway.live.event_record import EventRecord
+from pipeline.gateway.live.follower import Offsets
 from pipeline.kafka.reading import offsets_since
 from pipeline.settings import Settings
 from topics.catalog import EVENTS

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pipeline.dialects.asked_again import answered
 from pipeline.policies.prices import Prices
-from pipeline.stores.rows import record_rows
+from pipeline.stores.threads.rows import record_rows
 from pipeline.turns.spoken_text import spoken, tools_called
 from pipeline.turns.tokens import NANO
 from topics.json_text import Fields

@@ -20,8 +20,8 @@ from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.capture.exchange import Exchange
 from turnmill.clock import now_ms
-from turnmill.envelope import VERSION
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
+from turnmill.wire.envelope import VERSION
 
 ANSWER_TIMEOUT: Final = 600.0  # seconds that one answer may take
 

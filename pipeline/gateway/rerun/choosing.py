@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline.dialects.asked_again import GENERATE, HISTORY, answered, request_again, with_system, with_value
 from pipeline.gateway.rerun.servers import Request, request
-from pipeline.stores.content import ContentStore
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.branches import one_branch
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields

@@ -12,15 +12,15 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
-from pipeline.gateway.connections import TheGateway, unknown_thread
+from pipeline.gateway.access.security import Again, alternatives
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.proxy.client import session
+from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.rerun.answers import Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, chosen
 from pipeline.gateway.rerun.servers import SERVERS
-from pipeline.gateway.security import Again, alternatives
-from pipeline.gateway.threads import ThreadId, Whose
+from pipeline.gateway.state import TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.gateways import client, running
 from tests.support.places import ROOT
 from tests.support.talking_provider import Provider

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support import toy_wire
 from tests.support.gateways import client, replayed
 from tests.support.turn_records import make_record

@@ -15,8 +15,8 @@ import asyncpg
 import pytest
 from sqlalchemy import select, text
 
-from pipeline.stores.schema import metadata, notices, usage_changes
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.database.schema import metadata, notices, usage_changes
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.s3 import s3_server
 from tests.support.turn_records import Record, make_record
 

@@ -14,10 +14,10 @@ from sqlalchemy import update
 from pipeline.__main__ import cli
 from pipeline.dialects import FORMATS
 from pipeline.dialects.pydantic_ai.export import messages
-from pipeline.stores.errors import StoreError
-from pipeline.stores.migrate import HEAD
-from pipeline.stores.schema import usage_sums
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.migrate import HEAD
+from pipeline.stores.database.schema import usage_sums
+from pipeline.stores.threads.store import ThreadStore
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid

@@ -12,12 +12,12 @@ from atif import Trajectory
 from click.testing import CliRunner, Result
 
 from pipeline.__main__ import cli
-from pipeline.stores.feedback import ReceivedFeedback
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.feedback import ReceivedFeedback
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.requests import digest
 from tests.support.datasets import check_openai
 from turnmill.errors import CallerError
-from turnmill.feedback_sender import made as made_feedback
+from turnmill.publish.feedback import made as made_feedback
 
 ASKED: dict[str, Any] = {
     "system": "be brief",

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.stores.sql import ThreadStore
-from pipeline.stores.usage_report import UsageQuery
-from pipeline.stores.usage_tallies import DAY
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.tallies import DAY
 from tests.bench import history, report
 from tests.bench.history import BY_MODEL, History
 from tests.bench.results import Suite

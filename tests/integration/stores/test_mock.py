@@ -12,14 +12,14 @@ from pipeline.cli.mock.calls import Call, thawed
 from pipeline.cli.mock.reading import calls_in
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
-from pipeline.worker.redaction_rules import redaction_of
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.assemble.redaction_rules import redaction_of
 from tests.support.topic_records import publish
 from tests.support.upstream import chat_chunks
 from tests.support.workers import environment
 from topics.catalog import EVENTS
-from turnmill.envelope import encode
 from turnmill.identity import thread_uuid
+from turnmill.wire.envelope import encode
 
 ASKED = {
     "model": "gpt-5",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.commands import turnmill
 from tests.support.fleet import expected, fleet, interleaved
 from tests.support.topic_records import publish

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.commands import turnmill
 from tests.support.spools import away, spooled
 from tests.support.upstream import Answering, Asked, Upstream, chat_answer, chat_chunks, playing

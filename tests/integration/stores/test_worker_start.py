@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, environment
 

@@ -13,7 +13,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 THREAD = "0d5c3a52-8d6e-4e0e-9a0e-1d2f3a4b5c6d"
 DELTA = {"type": "text-delta", "id": "t", "delta": " a"}

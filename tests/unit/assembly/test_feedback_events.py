@@ -14,11 +14,11 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from pipeline.turns.redaction import Redaction
-from pipeline.worker.redaction_rules import rules_of
+from pipeline.worker.assemble.redaction_rules import rules_of
 from tests.property.records import Envelope, deliveries, envelope
 from tests.support.assembled import START, THREAD_ID
-from turnmill.envelope import encode
-from turnmill.feedback_record import record_of
+from turnmill.wire.envelope import encode
+from turnmill.wire.feedback_record import record_of
 
 SAID: dict[str, Any] = {"name": "helpful", "value": True, "comment": "mail ann@example.com"}
 TEXT: list[Any] = [

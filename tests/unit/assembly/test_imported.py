@@ -8,10 +8,10 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from pipeline.observability.turn_spans import turn_span
-from pipeline.stores.usage import usage_rows
+from pipeline.stores.usage.rows import usage_rows
 from tests.property.records import envelope
 from tests.support.sub_agents import delegating_run
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 
 def out_of(run: dict[str, object]) -> Out:

@@ -10,7 +10,7 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.property.records import envelope
 from topics.telemetry import OPEN_USAGE
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 
 def response(number: int) -> list[dict[str, Any]]:

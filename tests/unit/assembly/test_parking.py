@@ -16,8 +16,8 @@ from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
 from topics import CORE
 from topics import state as state_topic
 from topics.state import Clocks, RunKey, Segment
-from turnmill.envelope import encode
 from turnmill.errors import Reason
+from turnmill.wire.envelope import encode
 
 
 def more(partition: Partition, seq: int, events: list[Event], run_id: str = "r", **fields: object) -> None:

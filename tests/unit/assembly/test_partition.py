@@ -19,8 +19,8 @@ from tests.support.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, en
 from topics import json_text, state, turn_record
 from topics.state import RunKey, Segment
 from topics.turn_record import TurnRecord
-from turnmill.envelope import REFUSED_BATCH, encode
 from turnmill.errors import Reason
+from turnmill.wire.envelope import REFUSED_BATCH, encode
 
 KEY = RunKey(None, THREAD, "r")
 MINUTE = 60_000

@@ -12,7 +12,7 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from tests.support.toy import START, TOY, Envelope, envelope, text
 from turnmill.errors import Reason
-from turnmill.wires import Wire
+from turnmill.wire.registry import Wire
 
 
 def record(offset: int = 0, at: int = 0) -> StoredRecord:

@@ -11,7 +11,7 @@ from pipeline.assembly.usual_silence import MIN_RUNS, UsualSilence
 from topics import state
 from topics.state import Clocks, Closed, RunKey, Segment
 from topics.thread_key import ThreadKey
-from turnmill.envelope import decode, encode
+from turnmill.wire.envelope import decode, encode
 
 THREAD = "7b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11"
 MINE, THEIRS, NOBODYS = ThreadKey(THREAD, "acme"), ThreadKey(THREAD, "evil"), ThreadKey(THREAD)

@@ -20,7 +20,7 @@ from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, THREAD, TOY, TOYS, envelope, text
 from tests.support.toy import Event as ToyEvent
 from topics.state import RunKey
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 KEY = RunKey(None, THREAD, "r")
 FINISH: ToyEvent = {"type": "finish"}

@@ -10,7 +10,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.restored_state import RestoredState
 from tests.support.toy import START, TOYS, Log, envelope, text
-from turnmill.traceparent import headers
+from turnmill.wire.traceparent import headers
 
 SAID = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 OTHER = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"

@@ -9,7 +9,7 @@ from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from tests.property.records import envelope
 from tests.support.sub_agents import delegating_run
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 
 def assembled() -> Out:

@@ -12,7 +12,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
 from tests.support.toy import TOYS, Log, envelope
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 
 def test_a_small_record_of_a_light_run_weighs_its_bytes() -> None:

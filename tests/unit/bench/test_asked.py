@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.stores.sql import ThreadStore
+from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.requests import digest
 from tests.bench import asked
 from tests.bench.asked import AIM, SIZES, Asked, body, measure

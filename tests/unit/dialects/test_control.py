@@ -12,7 +12,7 @@ from pipeline.dialects.control import ANSWERED_BY, STEERED_BY, STOPPED_BY
 from pipeline.gateway.live import routes
 from pipeline.gateway.live.recent_events import EventId, LiveEvent
 from tests.support.upstream import chat_chunks
-from turnmill.control_record import EVENT
+from turnmill.control.record import EVENT
 
 THREAD = "8e06a734-32f3-584c-a380-4e57c9b39f3f"
 

@@ -1,4 +1,4 @@
-"""One line in `turnmill.wires`, one folder in `pipeline/dialects`: neither is there without the other."""
+"""One line in `turnmill.wire.registry`, one folder in `pipeline/dialects`: neither is there without the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.live_text import shown, text_of
 from pipeline.dialects.shared_hash import CARRIERS
 from tests.bench.streams import STREAMS
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 FOLDER = Path(pipeline.dialects.__file__).parent
 STARTED = {"event": "tool-started", "tool_name": "search"}

@@ -20,9 +20,9 @@ from tests.support import toy_wire
 from tests.support.assembled import Assembled, assembled
 from tests.support.toy_wire import STREAM
 from topics.thread_rules import check
-from turnmill import wires
-from turnmill.framing import decode
-from turnmill.wires import WIRES
+from turnmill.wire import registry as wires
+from turnmill.wire.framing import decode
+from turnmill.wire.registry import WIRES
 
 QUESTION = {"request": {"question": "Weather in Paris?"}}
 

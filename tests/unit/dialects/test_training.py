@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.offline import assemble
-from pipeline.cli.recordings import Stream
+from pipeline.cli.files.recordings import Stream
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.asked import system_prompts, tools_of
 from pipeline.dialects.training import needed, sft

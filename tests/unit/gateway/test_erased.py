@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.gateway import connections
-from pipeline.gateway.connections import Erased
-from pipeline.stores.errors import StoreError
+from pipeline.gateway import state as connections
+from pipeline.gateway.state import Erased
+from pipeline.stores.database.errors import StoreError
 from topics.thread_key import ThreadKey
 
 A, B, C = (ThreadKey(name, "acme") for name in "abc")

@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.gateway import store_counts
 from pipeline.gateway.store_counts import REST, StoreCounts
-from pipeline.stores.errors import StoreError
-from pipeline.stores.summaries import Counts
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.summaries import Counts
 
 
 class Store:

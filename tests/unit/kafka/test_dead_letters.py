@@ -14,10 +14,10 @@ from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.kafka.dead_letters import DeadLetterLog
 from pipeline.observability.logs import IDS
 from pipeline.observability.metrics import Metrics
-from pipeline.worker.assembly_metrics import AssemblyMetrics
+from pipeline.worker.assemble.metrics import AssemblyMetrics
 from tests.support.toy import THREAD, TOYS, Log, envelope, text
 from turnmill.errors import Reason
-from turnmill.traceparent import headers
+from turnmill.wire.traceparent import headers
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -57,7 +57,7 @@ def test_each_turn_at_the_level_of_details_only(caplog: pytest.LogCaptureFixture
     for level, lines in ((logging.INFO, 0), (logging.DEBUG, 1)):
         partition = Partition(TOYS, Limits(), 0)
         partition.feed(log.records)
-        with caplog.at_level(level, "pipeline.worker.assembly_metrics"):
+        with caplog.at_level(level, "pipeline.worker.assemble.metrics"):
             AssemblyMetrics(Metrics(), "events").count(3, partition, partition.out)
         assert len(caplog.records) == lines
     (line,) = caplog.records

@@ -12,7 +12,7 @@ from pipeline.observability import logs
 from pipeline.observability.audit import audit
 from pipeline.settings import Settings
 from turnmill.kafka import client_log
-from turnmill.log_ids import log_ids
+from turnmill.wire.log_ids import log_ids
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def test_a_client_library_repeats_itself_rarely(
     now = 100.0
     monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
     logs.set_up(Settings())
-    library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.worker.stage")
+    library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.worker.host.stage")
     for n in range(50):
         library.error("Unable connect to node with id %s", 1)
         library.error("Failed fetch messages from %s: NodeNotReadyError", 1)
@@ -56,7 +56,7 @@ def test_each_part_of_an_outage_is_told_once_a_minute(
     now = 100.0
     monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
     logs.set_up(Settings())
-    ours = logging.getLogger("pipeline.worker.housekeeping")
+    ours = logging.getLogger("pipeline.worker.sinks.housekeeping")
     for _ in range(180):  # three minutes
         for part in ("sums", "costs"):
             ours.warning("%s wait: %s", part, "the store is away")
@@ -121,7 +121,7 @@ def test_a_process_of_several_is_named(log_format: str, capsys: pytest.CaptureFi
 def test_what_is_normal_at_a_start_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up(Settings())
     ours, group = (
-        logging.getLogger("pipeline.worker.consumer_thread"),
+        logging.getLogger("pipeline.worker.host.consumer_thread"),
         logging.getLogger("aiokafka.consumer.group_coordinator"),
     )
     ours.info("[^--BatchThread]: Starting...")

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.policies.budget_answers import BudgetAnswers, thread_of
 from pipeline.policies.budgets import Budget, Per
-from turnmill.control_record import ANSWER, NOW, Command
+from turnmill.control.record import ANSWER, NOW, Command
 
 HOUR, DAY = 3_600_000, 86_400_000
 MONTH = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)

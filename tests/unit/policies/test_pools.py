@@ -21,33 +21,33 @@ SHARED: Final = ("Slots", "Room")  # what has shares
 BOUNDS: Final = {"Semaphore", "BoundedSemaphore", "ThreadPoolExecutor", "ProcessPoolExecutor", "CapacityLimiter"}
 # Bounds within one request, one batch or one process of a program: no two tenants' callers wait at them.
 OF_ONE: Final = {
-    "pipeline/stores/content.py": "fetches of one response",
-    "pipeline/stores/offload.py": "uploads of one batch",
-    "pipeline/stores/archive.py": "objects of one command",
+    "pipeline/stores/content/store.py": "fetches of one response",
+    "pipeline/stores/content/offload.py": "uploads of one batch",
+    "pipeline/stores/archive/parquet.py": "objects of one command",
     "pipeline/gateway/dashboard/ledger.py": "an operator's page",
-    "pipeline/worker/webhook_sender.py": "threads as many as LOOKUPS has slots, taken before",
-    "turnmill/answer_reader.py": "one call of a program",
-    "turnmill/feedback_sender.py": "one call of a program",
+    "pipeline/worker/webhooks/sender.py": "threads as many as LOOKUPS has slots, taken before",
+    "turnmill/control/answer_reader.py": "one call of a program",
+    "turnmill/publish/feedback.py": "one call of a program",
 }
-LOOKS: Final = {"pipeline/worker/webhook_sender.py"}
+LOOKS: Final = {"pipeline/worker/webhooks/sender.py"}
 WAITS: Final = {"to_thread", "run_in_executor", "deque", "OrderedDict"}  # what may be a queue, or a bounded memory
 # Modules of gateway and worker that have one, or compare a length with a bound, and no pool of the registry.
 NO_POOL: Final = {
-    "pipeline/gateway/connections.py": "the answers of the store: it is asked again for one that was forgotten",
-    "pipeline/gateway/budget_stops.py": "a run whose command is forgotten is given the same one again",
-    "pipeline/gateway/dev.py": "a machine with one caller",
+    "pipeline/gateway/state.py": "the answers of the store: it is asked again for one that was forgotten",
+    "pipeline/gateway/budgets/stops.py": "a run whose command is forgotten is given the same one again",
+    "pipeline/gateway/serving/dev.py": "a machine with one caller",
     "pipeline/gateway/dashboard/intake.py": "a forgotten turn that comes again is counted twice in figures",
     "pipeline/gateway/dashboard/figures.py": "a tenth of the series, a tenant has in any case",
-    "pipeline/gateway/follower.py": "what a new listener, which is ours, has yet to hear",
-    "pipeline/gateway/limits.py": "one entry a token; whose is forgotten may do more, not less",
+    "pipeline/gateway/live/follower.py": "what a new listener, which is ours, has yet to hear",
+    "pipeline/gateway/access/limits.py": "one entry a token; whose is forgotten may do more, not less",
     "pipeline/gateway/live/recent_events.py": "the end of the topic; what lies further back is read by READERS",
-    "pipeline/gateway/threads.py": "in a slot of READS",
-    "pipeline/gateway/server.py": "no tenant is known yet: `gateway_caller_requests` bounds each token by a quarter",
-    "pipeline/gateway/status.py": "an operator's figures",
-    "pipeline/worker/assemble_work.py": "one partition at a time: the runs of its tenants are shared out in assembly",
-    "pipeline/worker/child_process.py": "questions of the parent",
-    "pipeline/worker/health.py": "an operator's figures",
-    "pipeline/worker/burying.py": "the dead letters of one batch",
+    "pipeline/gateway/reading/threads.py": "in a slot of READS",
+    "pipeline/gateway/serving/server.py": "no tenant is known yet: `gateway_caller_requests` bounds each token",
+    "pipeline/gateway/serving/status.py": "an operator's figures",
+    "pipeline/worker/assemble/work.py": "one partition at a time: the runs of its tenants are shared out in assembly",
+    "pipeline/worker/processes/child_process.py": "questions of the parent",
+    "pipeline/worker/processes/health.py": "an operator's figures",
+    "pipeline/worker/sinks/burying.py": "the dead letters of one batch",
 }
 
 

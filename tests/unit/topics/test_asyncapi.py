@@ -5,13 +5,13 @@ from typing import Any, NotRequired, get_origin, get_type_hints
 
 import pytest
 
-from pipeline.worker.roles import OPERATIONS
+from pipeline.worker.host.roles import OPERATIONS
 from topics.agent_event import AgentEvent
 from topics.asyncapi import document
 from topics.catalog import CATALOG
 from topics.turn_record import TurnRecord
 from turnmill.errors import Reason
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 
 @pytest.fixture(scope="module")

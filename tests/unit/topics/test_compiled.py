@@ -13,7 +13,7 @@ import pytest
 import compiled_core
 from pipeline.observability import metrics
 from topics import CORE, compiled
-from turnmill.wires import WIRES
+from turnmill.wire.registry import WIRES
 
 ROOT = Path(compiled_core.__file__).parent
 SUFFIX = EXTENSION_SUFFIXES[0]

@@ -9,8 +9,8 @@ import pytest
 
 from topics import notice
 from topics.catalog import NOTICES
+from turnmill.consume.notice import TOPIC, notice_of
 from turnmill.errors import InvalidRecord
-from turnmill.notice import TOPIC, notice_of
 
 DELETED = {"v": 1, "id": "n", "type": "thread.deleted", "at": 5, "thread_id": "t", "data": {"reason": "expired"}}
 REACHED = {

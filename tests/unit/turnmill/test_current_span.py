@@ -17,9 +17,9 @@ from pipeline.observability.logs import JsonFormatter
 from tests.support.spools import away, spooled
 from turnmill.current_span import current
 from turnmill.integrations.asgi import PublishStreams
-from turnmill.published_run import PublishedRun
-from turnmill.publisher import Publisher
-from turnmill.synchronous import SyncPublisher
+from turnmill.publish.publisher import Publisher
+from turnmill.publish.run import PublishedRun
+from turnmill.publish.synchronous import SyncPublisher
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SAID = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -29,7 +29,7 @@ RUN = {"thread_id": "chat", "agent_id": "weather", "dialect": "vercel-ai"}
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.0)
+    monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.0)
 
 
 @pytest.fixture
@@ -68,7 +68,8 @@ async def test_one_of_another_form_is_left_out(tmp_path: Path, wrong: str) -> No
 
 def test_a_program_without_opentelemetry_is_in_no_span_and_imports_none_of_it() -> None:
     program = (
-        "import sys, pipeline.worker.worker, turnmill.publisher; from turnmill.current_span import current;"
+        "import sys, pipeline.worker.host.worker, turnmill.publish.publisher;"
+        "from turnmill.current_span import current;"
         "assert current() is None; assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

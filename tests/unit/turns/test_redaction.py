@@ -17,7 +17,7 @@ from pipeline.turns.error_mask import GENERIC
 from pipeline.turns.json_path import parse
 from pipeline.turns.path_rules import PathRule
 from pipeline.turns.redaction import Redaction, TextRule
-from pipeline.worker.redaction_rules import rules_of
+from pipeline.worker.assemble.redaction_rules import rules_of
 from topics.telemetry import TelemetryRecord
 from topics.thread_rules import check
 

@@ -15,7 +15,7 @@ from pipeline.turns.json_path import parse
 from pipeline.turns.path_rules import PathRule
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.requests import digest, named_in, prompt_of, with_bodies, without_messages
-from pipeline.worker.redaction_rules import rules_of
+from pipeline.worker.assemble.redaction_rules import rules_of
 from tests.support.chat_chunks import chunk
 from topics import json_text
 from topics.turn_record import TurnRecord, encode

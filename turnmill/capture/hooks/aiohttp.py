@@ -17,7 +17,7 @@ from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
 from turnmill.capture.stop import stopping
-from turnmill.stopping import RunStopped
+from turnmill.control.stopping import RunStopped
 
 CLOSED: Final = "Connection closed"  # the exception's text in a reader whose response was closed early
 

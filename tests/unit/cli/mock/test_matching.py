@@ -9,7 +9,7 @@ import pytest
 from pipeline.cli.mock.calls import Call, Reply, frozen, thawed
 from pipeline.cli.mock.matching import Tape
 from pipeline.turns.redaction import Redaction
-from pipeline.worker.redaction_rules import rules_of
+from pipeline.worker.assemble.redaction_rules import rules_of
 from turnmill.errors import CallerError
 
 TOOL = {"type": "function", "function": {"name": "look"}}

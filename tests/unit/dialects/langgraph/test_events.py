@@ -9,7 +9,7 @@ import pytest
 from pipeline.dialects import DIALECTS
 from tests.support.assembled import Assembled, assembled
 from topics.thread_rules import check
-from turnmill.wires import box
+from turnmill.wire.registry import box
 
 Fields = dict[str, Any]
 USAGE = {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15}

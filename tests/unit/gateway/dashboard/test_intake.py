@@ -12,7 +12,7 @@ from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import UsualSilence
 from pipeline.gateway.dashboard.figures import FIELDS, Reading, Series
 from pipeline.gateway.dashboard.intake import TAIL_CHARACTERS, Intake
-from pipeline.gateway.event_record import EventRecord
+from pipeline.gateway.live.event_record import EventRecord
 from tests.support.assembled import THREAD_ID, assembled
 from tests.support.gateways import talk
 from topics import telemetry, turn_record

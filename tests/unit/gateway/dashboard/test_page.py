@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pipeline.gateway.app import create_app
 from pipeline.gateway.dashboard.page import STATIC, files
+from pipeline.gateway.serving.app import create_app
 from pipeline.settings import Settings
 
 OURS = [path for path in STATIC.rglob("*") if path.suffix in {".js", ".html", ".css"} and "vendor" not in path.parts]

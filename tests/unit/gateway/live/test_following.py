@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.gateway.event_record import EventRecord
-from pipeline.gateway.follower import Follower
+from pipeline.gateway.live.event_record import EventRecord
+from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.live.following import Following, Live
 from pipeline.gateway.live.recent_events import Reading
 from pipeline.gateway.live.tail import EventTail
@@ -11,8 +11,8 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from tests.support.turns_of_the_loop import LoopTurns
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
 from turnmill.limits import DECODED_BYTES
+from turnmill.wire.envelope import encode
 
 THREAD = ThreadKey("5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01", None)
 

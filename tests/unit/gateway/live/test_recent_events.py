@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.live import recent_events
+from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.recent_events import EventId, Ranges, Reading, Recent
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 OTHER = "0b0e2f6c-6f5e-4a59-8f0b-9f3f3c8f2a11"

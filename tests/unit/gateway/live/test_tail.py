@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from aiokafka import TopicPartition
 
-from pipeline.gateway.event_record import EventRecord
-from pipeline.gateway.follower import Follower
+from pipeline.gateway.live.event_record import EventRecord
+from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.live.tail import EventTail
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from topics.thread_key import ThreadKey
-from turnmill.envelope import encode
+from turnmill.wire.envelope import encode
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 

@@ -17,7 +17,7 @@ Proxied = Callable[..., AbstractAsyncContextManager[Running]]
 @pytest.fixture
 def proxied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proxied:
     """A gateway before an upstream; its broker is away, so that what it publishes is in its spool."""
-    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.2)
+    monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.2)
 
     @asynccontextmanager
     async def start(url: str, **changes: Any) -> AsyncIterator[Running]:

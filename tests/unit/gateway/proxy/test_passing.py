@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.gateway.budget_memory import Budgets
+from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.proxy import bodies, passing
 from pipeline.policies.budgets import State
 from pipeline.settings import Settings
@@ -439,7 +439,7 @@ async def test_a_failure_of_the_publishing_is_none_of_the_program(
 
 def test_who_has_no_proxy_does_not_load_it() -> None:
     program = (
-        "import sys; from pipeline.gateway.app import create_app; from pipeline.settings import Settings; "
+        "import sys; from pipeline.gateway.serving.app import create_app; from pipeline.settings import Settings; "
         "app = create_app(Settings()); "
         "assert not {'pipeline.gateway.proxy.passing', 'turnmill.capture.capture'} & sys.modules.keys(); "
         "assert not any(getattr(route, 'path', '').startswith('/proxy') for route in app.routes)"

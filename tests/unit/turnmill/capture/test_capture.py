@@ -28,7 +28,7 @@ HEADERS = {"authorization": f"Bearer {SECRET}", "x-session": "nothing"}
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No broker will come: what is published goes to the spool at once when the publisher is left."""
-    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.1)
+    monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.1)
 
 
 def asked(*texts: str, **about: Any) -> Call:

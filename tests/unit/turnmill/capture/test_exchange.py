@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from turnmill.capture.exchange import MAX_NOTES, RETRY_WINDOW, Exchange, Verdict
 from turnmill.capture.fitting import BODY_BYTES, EVENT_BYTES
-from turnmill.envelope import encode
 from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_EVENTS
+from turnmill.wire.envelope import encode
 
 SSE = {"content-type": "text/event-stream; charset=utf-8"}
 JSON = {"content-type": "application/json"}

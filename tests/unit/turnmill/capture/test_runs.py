@@ -14,8 +14,8 @@ from tests.support.spools import away, spooled
 from turnmill.capture import runs as module
 from turnmill.capture.runs import Runs
 from turnmill.errors import BrokerError
-from turnmill.published_run import PublishedRun
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
+from turnmill.publish.run import PublishedRun
 
 RUN = {"thread_id": "t", "agent_id": "a", "dialect": "openai-agents", "tenant": "acme"}
 EVENT = {"type": "agent_updated_stream_event", "new_agent": {"name": "weather"}}
@@ -23,7 +23,7 @@ EVENT = {"type": "agent_updated_stream_event", "new_agent": {"name": "weather"}}
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.0)
+    monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.0)
     return away(tmp_path)
 
 
@@ -71,7 +71,7 @@ async def test_without_a_broker_nothing_waits_to_be_on_disk(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process may be killed at once, as workers of job queues are behind their task."""
-    monkeypatch.setattr("turnmill.spooling.SPOOL_AFTER", 3600.0)
+    monkeypatch.setattr("turnmill.publish.spooling.SPOOL_AFTER", 3600.0)
     async with Publisher(settings) as publisher:
         for number in range(3):
             await publisher.run(**RUN, run_id=f"run-{number}").end()

@@ -17,9 +17,9 @@ from turnmill.capture import refusal
 from turnmill.capture.capture import Call, Capture, CapturedCall
 from turnmill.capture.stop import Stop, stopping
 from turnmill.clock import now_ms
-from turnmill.control import Control
-from turnmill.control_record import AFTER_TURN, EVENT, NOW, Command
-from turnmill.published_run import PublishedRun
+from turnmill.control.receiver import Control
+from turnmill.control.record import AFTER_TURN, EVENT, NOW, Command
+from turnmill.publish.run import PublishedRun
 
 SSE = {"content-type": "text/event-stream"}
 

@@ -29,7 +29,7 @@ EVENTS = [
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.0)
+    monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.0)
 
 
 def asked(run: str, *before: dict[str, Any], text: str = "Weather?", **more: Any) -> dict[str, Any]:

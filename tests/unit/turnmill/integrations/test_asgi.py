@@ -15,7 +15,7 @@ from tests.support.spools import away, spooled
 from turnmill.identity import thread_uuid
 from turnmill.integrations.asgi import PublishStreams
 from turnmill.integrations.stream_request import REQUEST_BYTES, RunIdentity, StreamRequest
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -30,7 +30,7 @@ CHAT = {"id": "chat-7", "messages": [{"role": "user", "parts": [{"type": "text",
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.0)
+    monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.0)
 
 
 def body(data: bytes, *, more: bool = True) -> Message:

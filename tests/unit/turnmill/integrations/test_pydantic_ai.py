@@ -14,7 +14,7 @@ import pytest
 from pipeline.settings import Settings
 from tests.support.spools import away, spooled
 from turnmill.integrations.pydantic_ai import agent_events, published_response
-from turnmill.publisher import Publisher
+from turnmill.publish.publisher import Publisher
 
 EVENTS = [{"event_kind": "part_delta", "index": 0, "delta": {"content_delta": str(n)}} for n in range(5)]
 DELTAS = [{"type": "text-delta", "id": "t", "delta": str(n)} for n in range(5)]
@@ -25,7 +25,7 @@ Records = list[dict[str, Any]]
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.0)
+    monkeypatch.setattr("turnmill.publish.publisher.KEEP_AFTER", 0.0)
     return away(tmp_path)
 
 

@@ -26,12 +26,12 @@ from tests.unit.turnmill.integrations.conftest import Heard
 from turnmill import Publisher, RunStopped
 from turnmill.capture import runtime
 from turnmill.clock import now_ms
-from turnmill.control import Control
-from turnmill.control_record import AFTER_TURN, EVENT, NOW, Command
+from turnmill.control.receiver import Control
+from turnmill.control.record import AFTER_TURN, EVENT, NOW, Command
 from turnmill.integrations import claude_agent
 from turnmill.integrations.asgi import PublishStreams
 from turnmill.integrations.pydantic_ai import published_response
-from turnmill.published_run import PublishedRun
+from turnmill.publish.run import PublishedRun
 
 Runs = Callable[[], list[Heard]]
 

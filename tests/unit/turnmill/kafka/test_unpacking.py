@@ -18,9 +18,9 @@ from aiokafka.record.memory_records import MemoryRecords, _MemoryRecordsPy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from turnmill.envelope import batch_refusal
 from turnmill.kafka import unpacking
 from turnmill.kafka.unpacking import Allowance, TooLarge, is_batch, screened, unpacked_size
+from turnmill.wire.envelope import batch_refusal
 
 PLACE: Final = TopicPartition("t", 3)
 CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}

@@ -1,0 +1,214 @@
+"""`turnmill demo`: publishes recorded runs on a fresh broker, and proves that nothing was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.dev.broker import download_kafka
+from pipeline.cli.dev.children import Child, variables
+from pipeline.cli.dev.demo_stage import settings_of_demo, stage
+from pipeline.cli.files.publish import Summary, publish_all, repeated
+from pipeline.cli.files.recordings import Recording, files_of, read
+from pipeline.cli.output import wide_console
+from pipeline.cli.progress import progress
+from pipeline.cli.stored.thread_view import plain, view
+from pipeline.cli.stored.threads import thread_table
+from pipeline.kafka.admin import apply_topics
+from pipeline.kafka.offsets import group_lag
+from pipeline.settings import Settings, load
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.summaries import ThreadPage
+from pipeline.stores.usage.report import UsageQuery
+from pipeline.worker.host.roles import default_roles
+from pipeline.worker.repair.ledger import Ledger, take_stock
+from turnmill.errors import BrokerError, CallerError
+
+IN_WHEEL: Final = Path(__file__).with_name("examples")
+EXAMPLES: Final = IN_WHEEL if IN_WHEEL.is_dir() else Path(__file__).parents[3] / "examples"
+RECORDINGS: Final = EXAMPLES / "fleet"  # agents with the wires of the AI SDK and of Pydantic AI
+OF_WIRES: Final = EXAMPLES / "wires"  # one agent for each other wire
+SHOWN_THREAD: Final = "trip-lisbon"
+SHOWN_THREADS: Final = 12
+FLEET_SIZE: Final = 60  # threads that run at the same time
+BATCH_EVENTS: Final = 12  # events in a record
+STORE_TIMEOUT: Final = 60.0  # seconds after the last record was published; 2 are usual
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The demo's figures. `seconds`: from the first record published to the last turn stored."""
+
+    published: Summary
+    seconds: float
+    ledger: Ledger
+    open_turns: int
+
+    @property
+    def balances(self) -> bool:
+        """True if every published run is stored, dead or open."""
+        known = self.ledger.stored + self.ledger.dead + self.open_turns
+        return self.published.runs == self.ledger.runs == known
+
+
+@click.command(short_help="See the whole pipeline at work on recorded runs.")
+@click.option("--runs", type=click.IntRange(1), default=300, show_default=True, help="Runs to publish.")
+@click.option("--keep", is_flag=True, help="Leave broker and worker running, so that you can look around.")
+def demo(runs: int, *, keep: bool) -> None:
+    """Start a broker and a worker, publish recorded runs of several agents, and show what is stored.
+
+    It uses free ports and a folder of its own, so existing brokers and stores are not touched. Exits with 1 if a run is
+    neither stored, nor a dead letter, nor open.
+    """
+    base = load()
+    settings = settings_of_demo(base)
+    recordings = _recordings(runs)
+    began = time.monotonic()
+    steps = Console(stderr=True, highlight=False)
+
+    def say(text: str) -> None:
+        steps.print(f"[dim]{time.monotonic() - began:5.1f} s[/] {text}", soft_wrap=True)
+
+    download_kafka(settings, steps, say)
+    with stage(settings, say, keep=keep) as start_worker:
+        asyncio.run(apply_topics(settings))
+        say(f"starting a worker, with metrics on http://127.0.0.1:{settings.port}/metrics")
+        worker = start_worker()
+        say(f"publishing {len(recordings):,} runs of {len({r.thread_id for r in recordings}):,} threads")
+        with progress(steps) as bar:
+            outcome = asyncio.run(_run(settings, recordings, worker, bar))
+        say(f"all is stored; until the next demo, data and logs are in {settings.home}")
+        asyncio.run(_report(settings, outcome))
+        if keep:
+            _what_next(settings, worker)
+    if not outcome.balances:
+        sys.exit(1)
+
+
+def _recordings(runs: int) -> list[Recording]:
+    recordings: list[Recording] = []
+    for file in files_of([OF_WIRES, RECORDINGS]):
+        found = read(file, None, {})
+        if found.problems:
+            raise CallerError("\n".join(found.problems))
+        recordings += found.recordings
+    times = math.ceil(runs / len(recordings))
+    return list(islice(repeated(recordings, times, same_thread=False), runs))
+
+
+async def _run(settings: Settings, recordings: Sequence[Recording], worker: Child, bar: Progress) -> Outcome:
+    """Publish, wait until all runs are stored, and count them."""
+    sending = bar.add_task("publishing events", total=sum(recording.size for recording in recordings))
+    storing = bar.add_task("storing runs", total=len(recordings))
+    began = time.monotonic()
+    async with await ThreadStore.open(settings.store_url) as store:
+        publishing = asyncio.create_task(
+            publish_all(settings, recordings, None, FLEET_SIZE, BATCH_EVENTS, lambda count: bar.advance(sending, count))
+        )
+        try:
+            while not publishing.done():
+                await asyncio.wait([publishing], timeout=0.3)
+                bar.update(storing, completed=(await store.counts()).runs)
+        finally:
+            while not publishing.done():  # a library's clean-up may swallow one cancellation
+                publishing.cancel()
+                await asyncio.wait([publishing], timeout=0.5)
+        published = publishing.result()
+        deadline = time.monotonic() + STORE_TIMEOUT
+        while not await _all_read(settings) or await asyncio.to_thread(worker.open_turns) > 0:
+            if time.monotonic() > deadline:
+                raise BrokerError(f"not all is stored after {STORE_TIMEOUT:.0f} s: see {worker.log}")
+            bar.update(storing, completed=(await store.counts()).runs)
+            await asyncio.sleep(0.2)
+        seconds = time.monotonic() - began
+        bar.update(storing, completed=len(recordings))
+        ledger = await take_stock(settings, store)
+    return Outcome(published, seconds, ledger, await asyncio.to_thread(worker.open_turns))
+
+
+async def _all_read(settings: Settings) -> bool:
+    # Assemble comes first: the results of the records that it has committed are on the other roles' topics by then.
+    for role in default_roles(settings):
+        if any(row.lag for row in await group_lag(settings, role.group(settings), [role.topic])):
+            return False
+    return True
+
+
+async def _report(settings: Settings, outcome: Outcome) -> None:
+    console = wide_console()
+    async with await ThreadStore.open(settings.store_url) as store:
+        counts = await store.counts()
+        page = await store.threads(1000)
+        some = page.threads[:: max(1, len(page.threads) // SHOWN_THREADS)][:SHOWN_THREADS]
+        _section(console, f"{counts.threads:,} threads, among them")
+        console.print(thread_table(ThreadPage(some, None)))
+        found = await store.find(SHOWN_THREAD)
+        document = await store.thread(found[0]) if found else None
+        if document is not None:
+            _section(console, "one of them")
+            for piece in view(document):
+                console.print(piece)
+        _section(console, "tokens by model")
+        console.print(await _usage_table(store))
+    published, ledger = outcome.published, outcome.ledger
+    _section(console, "throughput")
+    console.print(
+        f"{published.events:,} events in {published.records:,} records: published at "
+        f"{published.events_per_second:,.0f} events/s, stored after {outcome.seconds:.1f} s "
+        f"({published.events / outcome.seconds:,.0f} events/s from the publisher to the store)"
+    )
+    console.print(f"{counts.turns:,} turns, {counts.interrupted:,} of them interrupted")
+    _section(console, "balance")
+    parts = f"stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {outcome.open_turns:,}"
+    console.print(f"runs {published.runs:,} = {parts}", style="bold green" if outcome.balances else "bold red")
+    if not outcome.balances:
+        lost = ", ".join(f"{run} of thread {thread}" for _, thread, run in list(ledger.open_runs)[:5])
+        console.print(f"that does not balance: {ledger.runs:,} runs are on the topic; missing: {plain(lost) or 'none'}")
+
+
+async def _usage_table(store: ThreadStore) -> Table:
+    table = Table("model", "provider", "responses", "input", "output", "total", "cost", box=None, pad_edge=False)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for row in (await store.usage(UsageQuery(("model", "provider")))).rows:
+        used = row.figures
+        table.add_row(
+            *(Text(plain(row.group[name] or "–")) for name in ("model", "provider")),
+            *(f"{number:,}" for number in (used.requests, used.input_tokens, used.output_tokens, used.total_tokens)),
+            f"${used.cost_usd:.4f}" if used.cost_usd else "",
+        )
+    return table
+
+
+def _section(console: Console, title: str) -> None:
+    console.print()
+    console.print(Rule(Text(title, style="bold"), align="left", style="dim"))
+
+
+def _what_next(settings: Settings, worker: Child) -> None:
+    command = _near(Path(sys.executable).with_name("turnmill"))
+    lines = [f"export {name}={value}" for name, value in variables(settings).items()]
+    wants = ["threads list", f"threads show {SHOWN_THREAD}", "dlq list", "doctor"]
+    wants.append(f"publish {_near(EXAMPLES / 'weather.sse')} --thread my-own")
+    click.echo("\n".join(["\nStill running. To look around:\n", *lines, *(f"{command} {want}" for want in wants)]))
+    click.echo(f"\nTo stop it: kill {worker.process.pid}; {command} down")
+
+
+def _near(path: Path) -> Path:
+    """Return the path, relative to the working directory if it is below it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,1 @@
+"""Commands on files, most without a broker: `assemble`, `convert`, `hash`, `validate`, `publish`."""

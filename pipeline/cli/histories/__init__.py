@@ -1,0 +1,1 @@
+"""`turnmill import`: conversations and sessions that other programs have kept."""

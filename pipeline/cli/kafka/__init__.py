@@ -1,0 +1,1 @@
+"""Commands on topics: `topics`, `dlq`, `replay`."""

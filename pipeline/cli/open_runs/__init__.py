@@ -1,0 +1,1 @@
+"""Runs that are under way: `runs`, and commands to them (`stop`, `steer`, `answer`)."""

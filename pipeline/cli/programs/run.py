@@ -1,0 +1,26 @@
+"""`turnmill run`: runs an unchanged program, and publishes its calls of models."""
+
+from __future__ import annotations
+
+import click
+
+from turnmill import command_line
+
+
+@click.command(
+    short_help="Run a program, and publish its calls of models.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--proxy", is_flag=True, help="Use the proxy for a Python program, too, to capture its child processes.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(command: tuple[str, ...], *, proxy: bool) -> None:
+    r"""Run COMMAND, and publish its calls to providers of models.
+
+    \b
+        turnmill run -- python my_agent.py
+        turnmill run -- node agent.mjs
+
+    A Python program publishes by itself. The calls of any other program go through a proxy on this machine, for that
+    program alone. Signals are passed on to it, and its exit status is that of this command.
+    """
+    command_line.run(command, by_proxy=proxy)

@@ -1,0 +1,224 @@
+"""The checks of `turnmill doctor`, from settings and descriptions of topics, groups and stores. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from pipeline.cli.output import many
+from pipeline.kafka.admin_client import ClusterInfo
+from pipeline.kafka.offsets import PartitionLag
+from pipeline.kafka.topic_plan import Change, Found
+from pipeline.settings import Settings
+from pipeline.worker.repair.ledger import Ledger
+from topics.catalog import CATALOG, EVENTS, STATE
+
+Level = Literal["ok", "warning", "error"]
+APPLY = "run `turnmill topics apply`"
+SOON, VERY_SOON = timedelta(days=30), timedelta(days=3)
+SLACK_MS = 60_000  # by which a deadline may be late
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: the check, its result, and advice for the user (empty: none)."""
+
+    level: Level
+    check: str
+    seen: str
+    advice: str = ""
+
+
+def settings_findings(settings: Settings) -> list[Finding]:
+    """Report options that are valid alone, but contradict each other."""
+    found = []
+    if settings.idle_timeout > settings.run_timeout:
+        found.append(
+            Finding(
+                "warning",
+                "settings",
+                f"TURNMILL_IDLE_TIMEOUT ({settings.idle_timeout:g} s) is over TURNMILL_RUN_TIMEOUT "
+                f"({settings.run_timeout:g} s), so that it never ends a run",
+                "set it lower",
+            )
+        )
+    if settings.dedupe_window < settings.reopen_window:
+        found.append(
+            Finding(
+                "warning",
+                "settings",
+                f"TURNMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s) is under TURNMILL_REOPEN_WINDOW "
+                f"({settings.reopen_window:g} s): a run may be forgotten while it can still be reopened",
+                "set it to at least the other",
+            )
+        )
+    found += [Finding("ok", "sign-in", f"{number}. {rule.text}") for number, rule in enumerate(settings.role_list, 1)]
+    return found or [Finding("ok", "settings", "read, and in line with each other")]
+
+
+def wire_findings(settings: Settings) -> list[Finding]:
+    """Report secrets that others on the network can read."""
+    found = []
+    if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism in ("PLAIN", "OAUTHBEARER"):
+        what = "password" if settings.sasl_mechanism == "PLAIN" else "token"
+        seen = f"the {what} goes to the brokers in the clear"
+        found.append(Finding("warning", "wire", seen, "set TURNMILL_SECURITY_PROTOCOL=SASL_SSL"))
+    if (settings.oauth_token_url or "").startswith("http:"):
+        seen = "the client secret goes to the token endpoint in the clear"
+        found.append(Finding("warning", "wire", seen, "set TURNMILL_OAUTH_TOKEN_URL to an https:// address"))
+    return found
+
+
+def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Finding]:
+    """Report certificates that expire soon. `expiries`: owner of a certificate -> its expiry."""
+    found = []
+    for whose, end in expiries.items():
+        left = end - now
+        if left < SOON:
+            seen = (
+                f"the certificate of {whose} ends on {end:%Y-%m-%d %H:%M} UTC ({many(max(left.days, 0), 'day')} left)"
+            )
+            advice = "renew it: brokers and workers will refuse each other then"
+            found.append(Finding("error" if left < VERY_SOON else "warning", "certificates", seen, advice))
+    if found or not expiries:
+        return found
+    first = min(expiries.values())
+    return [Finding("ok", "certificates", f"the first one of {len(expiries)} ends on {first:%Y-%m-%d}")]
+
+
+def cluster_finding(settings: Settings, info: ClusterInfo) -> Finding:
+    """Report id and brokers of the cluster that answers."""
+    listed = ", ".join(address for _, address in info.brokers)
+    count = many(len(info.brokers), "broker")
+    return Finding("ok", "broker", f"cluster {info.cluster_id} answers at {settings.brokers}: {count} ({listed})")
+
+
+def topic_findings(
+    settings: Settings, found: Sequence[Found], changes: Iterable[Change], brokers: int
+) -> list[Finding]:
+    """Report topics that are missing, differ from the catalog, or could lose records."""
+    by_name = {topic.name: topic for topic in found}
+    findings = []
+    for change in changes:
+        if change.action == "create":
+            findings.append(Finding("error", f"topic {change.topic}", "is not there", APPLY))
+        elif change.action == "configure":
+            findings.append(Finding("warning", f"topic {change.topic}", f"differs: {change.detail}", APPLY))
+        else:
+            findings.append(Finding("warning", f"topic {change.topic}", change.detail))
+    for topic in found:
+        findings += _durability(topic, brokers)
+    findings += _copartitioned(settings, found)
+    events = by_name.get(EVENTS.full_name(settings.topic_prefix))
+    if events is not None:
+        findings += _events(settings, events)
+    if findings:
+        return findings
+    return [Finding("ok", "topics", f"all {len(CATALOG)} of {settings.topic_prefix} are as they should be")]
+
+
+def _copartitioned(settings: Settings, found: Sequence[Found]) -> list[Finding]:
+    counts = {topic.name.removeprefix(f"{settings.topic_prefix}."): len(topic.partitions) for topic in found}
+    if len(set(counts.values())) < 2:
+        return []
+    listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+    seen = f"have different numbers of partitions ({listed}): workers will not start"
+    advice = f"set TURNMILL_PARTITIONS={max(counts.values())} and run `turnmill topics apply --grow`"
+    return [Finding("error", "partitions", seen, advice)]
+
+
+def _durability(topic: Found, brokers: int) -> list[Finding]:
+    check, findings = f"topic {topic.name}", []
+    if topic.replication == 1 and brokers > 1:
+        advice = "give it 3 replicas (kafka-reassign-partitions), and set TURNMILL_REPLICATION for new topics"
+        findings.append(Finding("error", check, f"has 1 replica on {brokers} brokers: losing one loses it", advice))
+    if topic.replication > 1 and topic.config.get("unclean.leader.election.enable") == "true":
+        advice = "set unclean.leader.election.enable=false"
+        findings.append(
+            Finding("error", check, "lets a replica that lags behind lead: confirmed records vanish", advice)
+        )
+    if topic.replication > 1 and topic.config.get("min.insync.replicas") == "1":
+        advice = "set min.insync.replicas=2"
+        findings.append(Finding("warning", check, "confirms records that only one broker has", advice))
+    leaderless = [row.id for row in topic.partitions if row.leader is None]
+    if leaderless:
+        seen = f"partition {', '.join(map(str, leaderless))} has no leader: nothing can be read or written there"
+        findings.append(Finding("error", check, seen, "start the brokers that hold it"))
+    behind = [row.id for row in topic.partitions if len(row.in_sync) < len(row.replicas)]
+    if behind:
+        seen = f"partition {', '.join(map(str, behind))} lacks replicas in sync"
+        findings.append(Finding("warning", check, seen, "start the brokers that are down, or look at their logs"))
+    return findings
+
+
+def _events(settings: Settings, events: Found) -> list[Finding]:
+    check, findings = f"topic {events.name}", []
+    longest = settings.run_timeout + settings.reopen_window
+    retention = int(events.config.get("retention.ms", -1))
+    if 0 <= retention < longest * 1000:
+        seen = (
+            f"keeps records for {retention / 1000:g} s, and a turn may take {longest:g} s: it could lose its beginning"
+        )
+        advice = f"raise retention.ms ({APPLY}), or lower TURNMILL_RUN_TIMEOUT and TURNMILL_REOPEN_WINDOW"
+        findings.append(Finding("error", check, seen, advice))
+    if "compact" in events.config.get("cleanup.policy", ""):
+        seen = "is compacted: of a thread's records only the last one would stay"
+        findings.append(Finding("error", check, seen, APPLY))
+    return findings
+
+
+def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
+    """Check that the state topic is compacted, and keeps closed runs for TURNMILL_DEDUPE_WINDOW."""
+    name = STATE.full_name(settings.topic_prefix)
+    for topic in found:
+        if topic.name == name and "compact" not in topic.config.get("cleanup.policy", ""):
+            seen = "is not compacted: it grows with every run, and each start of a worker reads all of it"
+            return [Finding("error", f"topic {name}", seen, APPLY)]
+        retention = int(topic.config.get("retention.ms", -1))
+        if topic.name == name and 0 <= retention < settings.dedupe_window * 1000:
+            window = f"TURNMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s)"
+            seen = f"forgets closed runs after {retention / 1000:g} s, before {window}"
+            return [Finding("warning", f"topic {name}", seen, "raise its retention.ms, or lower the window")]
+    return []
+
+
+def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
+    """Report how far a role has read; an error if retention removed records before it read them."""
+    check, lag = f"group {group}", sum(row.lag for row in rows)
+    lost = {row.partition: row.begin - row.committed for row in rows if row.committed and row.committed < row.begin}
+    if lost:
+        where = ", ".join(map(str, lost))
+        seen = f"{sum(lost.values()):,} records were removed before they were read, on partition {where}"
+        return Finding("error", check, seen, f"run more workers with the role {role}, or raise the topic's retention")
+    if lag and all(row.committed is None for row in rows):
+        advice = f"start one: `turnmill worker --roles {role}`"
+        return Finding(
+            "warning", check, f"{lag:,} records wait, and no worker with the role {role} has run yet", advice
+        )
+    return Finding("ok", check, f"{lag:,} records to read" if lag else "has read all")
+
+
+def clock_finding(ahead: int, seconds: float) -> Finding:
+    """Report clocks. `ahead`: number of partitions of the events topic with records later than now + `seconds`."""
+    if ahead:
+        seen = f"{ahead} partitions hold records dated over {seconds:g} s ahead of this machine's clock"
+        return Finding("warning", "clock", seen, "set the clocks of the brokers and of this machine (NTP)")
+    return Finding("ok", "clock", "no record is dated ahead of this machine's clock")
+
+
+def ledger_finding(settings: Settings, ledger: Ledger, waiting: int, now: int) -> Finding:
+    """Report the loss ledger.
+
+    `waiting`: records that the assemble and store roles have not read yet; `now`: epoch ms.
+    """
+    seen = f"runs {ledger.runs:,} = stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {ledger.open:,}"
+    seen += f" + deleted {ledger.erased:,}" if ledger.erased else ""
+    quiet_since = now - int(settings.idle_timeout * 1000) - SLACK_MS
+    lost = [f"{run} of thread {thread}" for (_, thread, run), at in ledger.open_runs.items() if at < quiet_since]
+    if lost and not waiting:
+        named = ", ".join(lost[:5])
+        advice = "this is a bug: keep the events topic, and report it"
+        return Finding("error", "balance", f"{seen}; nothing has become of {len(lost):,}: {named}", advice)
+    return Finding("ok", "balance", seen)

@@ -1,0 +1,215 @@
+"""`turnmill doctor`: checks settings, broker, topics, groups and store, and gives advice."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+from aiokafka import TopicPartition
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.output import many, wide_console
+from pipeline.cli.services.checks import (
+    Finding,
+    clock_finding,
+    cluster_finding,
+    expiry_findings,
+    lag_finding,
+    ledger_finding,
+    settings_findings,
+    state_finding,
+    topic_findings,
+    wire_findings,
+)
+from pipeline.kafka.admin import describe_topics, topic_changes
+from pipeline.kafka.admin_client import cluster_info
+from pipeline.kafka.expiry import expiries
+from pipeline.kafka.offsets import group_lag
+from pipeline.kafka.reading import reader
+from pipeline.kafka.topic_plan import Found
+from pipeline.settings import LAKE, Settings, load
+from pipeline.stores.archive.configured import TurnArchive, archive_of, lake_of
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.assemble.redaction_rules import redaction_of
+from pipeline.worker.host.roles import default_roles
+from pipeline.worker.repair.ledger import take_stock
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
+from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
+from turnmill.errors import CallerError, TurnmillError
+from turnmill.settings import without_password
+
+MAX_CLOCK_SKEW: Final = 5.0  # seconds by which a record may be dated later than this machine's clock
+LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
+LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not include records that these roles have not read yet
+SQLITE: Final = "sqlite:///"
+MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
+
+
+@click.command(short_help="Check everything, and say what to do about problems.")
+@click.option("--ledger", is_flag=True, help=f"Count all runs, even of over {LEDGER_RECORDS:,} records.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of the findings.")
+def doctor(*, ledger: bool, as_json: bool) -> None:
+    """Check settings, broker, topics, groups, store and clocks, and count the runs by their state.
+
+    Changes nothing. Gives advice on each finding; exits with 1 if one is an error.
+    """
+    findings = _examined(ledger=ledger)
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    else:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for finding in findings:
+            mark, style = MARKS[finding.level]
+            seen = Text(finding.seen)
+            if finding.advice:
+                seen.append(f"\n→ {finding.advice}", style="bold")
+            table.add_row(Text(mark, style=style), Text(finding.check), seen)
+        wide_console().print(table)
+    if any(finding.level == "error" for finding in findings):
+        sys.exit(1)
+
+
+def _examined(*, ledger: bool) -> list[Finding]:
+    try:
+        settings = load()
+    except CallerError as error:
+        return [Finding("error", "settings", line, "see `turnmill settings`") for line in str(error).splitlines()]
+    return asyncio.run(examine(settings, ledger=ledger))
+
+
+async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
+    """Return the findings of all checks.
+
+    An unreachable service is a finding, too, and the other checks go on.
+    """
+    findings = _unusable(settings) or settings_findings(settings)
+    findings += wire_findings(settings)
+    store = await _store(settings) if _exists(settings) else _no_store(settings)
+    try:
+        findings.append(cluster_finding(settings, info := await cluster_info(settings)))
+        ends = await expiries(settings, [address for _, address in info.brokers])
+        findings += expiry_findings(ends, datetime.now(UTC))
+        found = await describe_topics(settings)
+        changes = await topic_changes(settings)
+        findings += topic_findings(settings, found, changes, len(info.brokers))
+        findings += state_finding(settings, found)
+        if len(found) == len(CATALOG):
+            findings += await _records(settings, found, stored=store.level == "ok", ledger=ledger)
+    except TurnmillError as error:
+        findings.append(_failure("broker", error))
+    return [*findings, store, *await _archive(settings)]
+
+
+def _unusable(settings: Settings) -> list[Finding]:
+    """Report errors in settings that only the redaction, the content store and the archive read."""
+    findings = []
+    for make in (redaction_of, ContentStore.of, _archive_of):
+        try:
+            make(settings)
+        except CallerError as error:
+            findings.append(_failure("settings", error))
+    return findings
+
+
+async def _records(settings: Settings, found: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
+    findings, waiting = [], 0
+    for role in default_roles(settings):
+        group = role.group(settings)
+        rows = await group_lag(settings, group, [role.topic])
+        findings.append(lag_finding(group, role.name, rows))
+        waiting += sum(row.lag for row in rows) if role.name in LEDGER_ROLES else 0
+    sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in found}
+    letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
+    advice = "`turnmill dlq list` says why, `turnmill dlq redrive` tries them again" if letters else ""
+    findings.append(Finding("warning" if letters else "ok", "dead letters", f"{letters:,} on the topic", advice))
+    findings.append(clock_finding(await _ahead(settings, found), MAX_CLOCK_SKEW))
+    events = sizes[EVENTS.full_name(settings.topic_prefix)]
+    if not stored:
+        return findings
+    if events > LEDGER_RECORDS and not ledger:
+        findings.append(Finding("ok", "balance", f"not taken of {events:,} records", "`--ledger` reads them all"))
+        return findings
+    async with await ThreadStore.open(settings.store_url) as store:
+        counted = await take_stock(settings, store)
+    findings.append(ledger_finding(settings, counted, waiting, now_ms()))
+    return findings
+
+
+async def _ahead(settings: Settings, found: list[Found]) -> int:
+    """Return the number of partitions of the events topic with a record dated later than now + MAX_CLOCK_SKEW."""
+    name = EVENTS.full_name(settings.topic_prefix)
+    later = int((time.time() + MAX_CLOCK_SKEW) * 1000)
+    places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
+    async with reader(settings) as consumer:
+        return sum(place is not None for place in (await consumer.offsets_for_times(places)).values())
+
+
+async def _store(settings: Settings) -> Finding:
+    """Check the store without `ThreadStore.open`, which would create and migrate an SQLite file."""
+    where = without_password(settings.store_url)
+    try:
+        async with ThreadStore(settings.store_url) as store:
+            revision = await store.revision()
+            await store.check()
+            counts = await store.counts()
+    except (StoreError, CallerError) as error:
+        return _failure("store", error)
+    seen = f"{where}, revision {revision}: {many(counts.threads, 'thread')}, {many(counts.turns, 'turn')} of "
+    return Finding("ok", "store", f"{seen}{many(counts.runs, 'run')}, {counts.interrupted:,} interrupted")
+
+
+def _archive_of(settings: Settings) -> TurnArchive | None:
+    return archive_of(settings, _nobody) if settings.archive is not None else None
+
+
+async def _archive(settings: Settings) -> list[Finding]:
+    """Report on an archive of tables; one of Parquet files is not checked."""
+    if settings.archive is None or not settings.archive.startswith(LAKE):
+        return []
+    try:
+        found = await lake_of(settings, _nobody).state()
+    except CallerError:  # reported already, by the check of the settings
+        return []
+    except StoreError as error:
+        return [_failure("archive", error)]
+    if not found:
+        advice = "a worker with the role archive makes them"
+        return [Finding("warning", "archive", f"{settings.archive} has no tables yet", advice)]
+    seen = "; ".join(
+        f"{name}: {many(table.rows, 'row')} in {many(table.files, 'file')}, {many(table.snapshots, 'snapshot')}"
+        for name, table in found.items()
+    )
+    return [Finding("ok", "archive", f"{settings.archive}: {seen}")]
+
+
+async def _nobody(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
+    """Return no thread: the doctor writes nothing."""
+    return set()
+
+
+def _exists(settings: Settings) -> bool:
+    url = settings.store_url
+    return not url.startswith(SQLITE) or Path(url.removeprefix(SQLITE)).exists()
+
+
+def _no_store(settings: Settings) -> Finding:
+    return Finding(
+        "warning", "store", f"{settings.store_url} is not there yet", "a worker with the role store makes it"
+    )
+
+
+def _failure(check: str, error: TurnmillError) -> Finding:
+    """Return an error as a finding: its message has the advice."""
+    return Finding("error", check, str(error))

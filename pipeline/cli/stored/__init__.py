@@ -1,0 +1,1 @@
+"""Commands on what is stored: threads, exports, usage, search, tenants, tokens, audit, archive."""

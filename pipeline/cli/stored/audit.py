@@ -1,0 +1,69 @@
+"""`turnmill audit`: who changed or exported something."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+
+import click
+
+from pipeline.cli.options import Moment
+from pipeline.cli.stored.thread_view import plain
+from pipeline.observability.audit import Entry
+from pipeline.settings import load
+from pipeline.stores.accounts.audit import AuditQuery
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.turns.times import iso
+
+PAGE = 500
+
+
+@click.command(short_help="Show who changed or exported something.")
+@click.option("--tenant", help="Only entries of this tenant; '': without a tenant.")
+@click.option("--who", help="Only actions of this name.")
+@click.option("--what", help="Only this action, as thread.erase, or kind, as token.")
+@click.option("--since", type=Moment(), help="At or after this time, or 7d, 12h ago.")
+@click.option("--until", type=Moment(), help="Before this time.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of entries.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per entry.")
+def audit(
+    tenant: str | None,
+    who: str | None,
+    what: str | None,
+    since: int | None,
+    until: int | None,
+    limit: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Show who changed or exported something: the object, its tenant, and from where; newest first.
+
+    The store keeps entries for TURNMILL_AUDIT_RETENTION.
+    """
+
+    async def show() -> None:
+        async with await ThreadStore.open(load().store_url) as store:
+            async for entry in _entries(store, AuditQuery(tenant, who, what, since, until), limit):
+                click.echo(json.dumps(asdict(entry)) if as_json else _line(entry))
+
+    asyncio.run(show())
+
+
+async def _entries(store: ThreadStore, wanted: AuditQuery, limit: int) -> AsyncIterator[Entry]:
+    cursor: str | None = None
+    while limit > 0:
+        some, cursor = await store.audit_page(wanted, min(limit, PAGE), cursor)
+        for one in some:
+            yield one
+        if cursor is None:
+            return
+        limit -= len(some)
+
+
+def _line(entry: Entry) -> str:
+    who = f"{plain(entry.who) or 'somebody'} ({plain(entry.address)})"
+    whose = "" if entry.tenant is None else f"  tenant {plain(entry.tenant)!r}"
+    outcome = "" if entry.outcome == "done" else f"  {entry.outcome}"
+    return f"{iso(entry.at)}  {who}  {entry.action}  {plain(entry.subject)}{whose}{outcome}"

@@ -1,0 +1,84 @@
+"""Options, store and search by id, which all commands on stored threads use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from pipeline.cli.stored.recording import recorded
+from pipeline.settings import load
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.turns.branches import UnknownBranch, one_branch
+from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
+
+T = TypeVar("T")
+FILTERS: Final = ("agent", "model", "min_cost", "status", "search")
+MAX_TENANTS_SHOWN: Final = 10  # tenants named in a message
+
+one_of = click.option("--branch", metavar="RUN", help="Only the branch with this run, if the thread forks.")
+whose = click.option("--tenant", help="The tenant, if several have such a thread; '': none.")
+
+
+def filters(command: Callable[..., None], model: str = "--model") -> Callable[..., None]:
+    """Return a command with the options that filter threads, except --tenant.
+
+    `model`: name of the option for the model.
+    """
+    for option in (
+        click.option("--search", help="Only threads with this text in title, first prompt or id."),
+        click.option("--status", type=click.Choice(["complete", "interrupted"]), help="Status of the last turn."),
+        click.option("--min-cost", type=click.FloatRange(0), metavar="USD", help="Only threads of at least this cost."),
+        click.option(model, "model", help="Only threads whose last response is of this model."),
+        click.option("--agent", help="Only threads with an agent of this id or name."),
+    ):
+        command = option(command)
+    return command
+
+
+def with_store(use: Callable[[ThreadStore], Awaitable[T]]) -> T:
+    """Return what `use` returns, called with the store."""
+
+    async def run() -> T:
+        async with await ThreadStore.open(load().store_url) as store:
+            return await use(store)
+
+    with recorded():
+        return asyncio.run(run())
+
+
+async def find_thread(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey:
+    """Return the thread of an id. Raises CallerError if there is none, or several tenants have one."""
+    found = await store.find(given, tenant)
+    if not found:
+        raise _missing(given)
+    if len(found) > 1:
+        tenants = ", ".join(repr(key.tenant or "") for key in found[:MAX_TENANTS_SHOWN])
+        raise CallerError(
+            f"several tenants have a thread {given!r:.200}: name one by --tenant ('' for none): {tenants}"
+        )
+    return found[0]
+
+
+def _missing(given: str) -> CallerError:
+    return CallerError(f"no thread {given!r} in the store; `turnmill threads list` shows those that are there")
+
+
+async def find_document(store: ThreadStore, given: str, tenant: str | None) -> tuple[ThreadKey, dict[str, Any]]:
+    """Return the thread of an id, and its document. Raises CallerError as `find_thread` does."""
+    key = await find_thread(store, given, tenant)
+    document = await store.thread(key)
+    if document is None:
+        raise _missing(given)
+    return key, document
+
+
+def on_branch(document: dict[str, Any], branch: str) -> dict[str, Any]:
+    """Return the document with the branch of a run alone. Raises CallerError if the thread has no such run."""
+    try:
+        return one_branch(document, branch)
+    except UnknownBranch as error:
+        raise CallerError(f"{error}; `turnmill threads show --json` has them: meta:run_id") from None

@@ -1,0 +1,117 @@
+"""`turnmill tenants`: erases all data of a tenant, and checks that nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from pipeline.cli.output import many
+from pipeline.cli.stored.recording import recorded
+from pipeline.cli.stored.thread_view import plain
+from pipeline.kafka.admin import describe_topics
+from pipeline.kafka.topic_plan import Found
+from pipeline.observability.audit import local_user
+from pipeline.observability.logs import set_up
+from pipeline.settings import Settings, load
+from pipeline.stores.keeping.erasure import Erased
+from pipeline.stores.keeping.tenant_erasure import Left, erase_tenant, what_is_left
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.turns.times import iso
+from turnmill.clock import now_ms
+from turnmill.errors import BrokerError
+
+WEEK_MS = "604800000"  # the broker's default of `segment.ms`
+
+
+@click.group()
+def tenants() -> None:
+    """Erase a tenant, and look for remaining data."""
+
+
+@tenants.command(short_help="Delete all data of a tenant.")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def erase(name: str, *, yes: bool) -> None:
+    """Delete a tenant's threads for good: turns, usage, sums, large values, and the archive's rows of them.
+
+    Then look for remaining data, as `tenants check` does. NAME '' means the threads without a tenant.
+
+    Later records of these threads are not stored. Held threads are not deleted, but named, with exit status 1. Stop the
+    tenant's agents first. A command that was interrupted can be repeated.
+    """
+    if not yes:
+        click.confirm(f"Delete all that is stored of the tenant {plain(name)!r} for good?", abort=True)
+    settings = load()
+    set_up(settings)
+    gone = 0
+
+    def done(erased: Erased) -> None:
+        nonlocal gone
+        gone += len(erased.threads)
+        click.echo(f"deleted {many(gone, 'thread')}")
+
+    async def run() -> Left:
+        async with await ThreadStore.open(settings.store_url) as store:
+            await erase_tenant(settings, store, name, local_user(), done)
+            return await what_is_left(settings, store, name)
+
+    with recorded():
+        left = asyncio.run(run())
+    _say(settings, name, left)
+
+
+@tenants.command(short_help="Look for data of a tenant.")
+@click.argument("name")
+def check(name: str) -> None:
+    """Show what is stored of a tenant, in any place; exit status 1 if there is anything.
+
+    The topics are not read; it shows how long they retain their present records.
+    """
+    settings = load()
+
+    async def run() -> Left:
+        async with await ThreadStore.open(settings.store_url) as store:
+            return await what_is_left(settings, store, name)
+
+    _say(settings, name, asyncio.run(run()))
+
+
+def _say(settings: Settings, name: str, left: Left) -> None:
+    """Print what is left; exit with status 1 if there is anything."""
+    for key in left.held:
+        click.echo(f"held, and left: {key.thread_id}")
+    for place, count in left.found.items():
+        if count:
+            click.echo(f"left: {place}: {count:,}")
+    click.echo(f"looked at: {', '.join(left.found)}")
+    _say_topics(settings)
+    if left.nothing:
+        click.echo(f"nothing is stored of {plain(name)!r}")
+        return
+    click.echo(f"something is left of {plain(name)!r}")
+    sys.exit(1)
+
+
+def _say_topics(settings: Settings) -> None:
+    try:
+        found = asyncio.run(describe_topics(settings))
+    except BrokerError as error:
+        click.echo(f"topics: {error}")
+        return
+    now = now_ms()
+    for topic in found:
+        click.echo(f"{topic.name}: {until(topic, now)}")
+
+
+def until(topic: Found, now: int) -> str:
+    """Return, in words, how long a topic retains the records that it has at `now` (epoch ms)."""
+    kept = int(topic.config.get("retention.ms", "-1"))
+    if kept < 0:
+        return "keeps what it has for ever: retention.ms is -1"
+    if topic.partitions and all(p.begin is not None and p.begin == p.end for p in topic.partitions):
+        return "has no records"
+    # The broker deletes whole segments, once the last record of one is old enough.
+    segment = int(topic.config.get("segment.ms", WEEK_MS))
+    return f"may have something until {iso(now + kept)}, at the latest {iso(now + kept + segment)}"

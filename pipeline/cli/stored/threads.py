@@ -1,0 +1,177 @@
+"""`turnmill threads`: the stored threads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.output import many, wide_console
+from pipeline.cli.stored.selection import filters, find_document, find_thread, on_branch, one_of, whose, with_store
+from pipeline.cli.stored.thread_view import plain, short_time, view
+from pipeline.observability.audit import about, audit, local_user
+from pipeline.observability.logs import set_up
+from pipeline.settings import load
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.keeping.erasure import erase
+from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
+from pipeline.turns.partial_turns import with_partials
+from topics import json_text
+from turnmill.errors import CallerError
+
+
+@click.group()
+def threads() -> None:
+    """List, show and delete stored threads.
+
+    A thread is named by its id, or by the conversation id that its producer gave.
+    """
+
+
+@threads.command("list")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Threads on a page.")
+@click.option("--cursor", help="`cursor` of the previous page.")
+@filters
+@click.option("--tenant", help="Only threads of this tenant.")
+@click.option("--tool", help="Only threads in which this tool was called.")
+@click.option(
+    "--sort", default=UPDATED, show_default=True, type=click.Choice(list(SORTS)), help="Sort by this, descending."
+)
+@click.option("--json", "as_json", is_flag=True, help='Print {"threads": […], "cursor": …}.')
+def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> None:
+    """List threads, the last updated first.
+
+    Sorted by anything but the update, it lists only threads among the 10,000 that were updated last.
+    """
+    if wanted["tool"] is not None and load().search == "off":
+        raise CallerError("--tool: tools are found by the words of turns, and TURNMILL_SEARCH is off")
+    page = with_store(lambda store: store.threads(limit, cursor, ListQuery(**wanted)))
+    if as_json:
+        click.echo(json.dumps(asdict(page)))
+        return
+    console = wide_console()
+    if not page.threads:
+        console.print("no threads here: `turnmill publish` sends recorded runs, `turnmill worker` stores them")
+        return
+    console.print(thread_table(page))
+    if page.cursor:
+        console.print(f"more: --cursor {page.cursor}", style="dim")
+
+
+def thread_table(page: ThreadPage) -> Table:
+    """Return threads as a table."""
+    names = ("thread", "title", "agents", "model", "turns", "status", "tokens", "cost", "updated")
+    table = Table(*names, box=None, pad_edge=False)
+    table.columns[0].no_wrap = table.columns[8].no_wrap = True
+    for number in (4, 6, 7):
+        table.columns[number].justify = "right"
+    for thread in page.threads:
+        table.add_row(
+            thread.thread_id,
+            Text(plain(thread.title or thread.external_id or "")),
+            Text(plain(", ".join(thread.agents))),
+            Text(plain(thread.model or "")),
+            str(thread.turns),
+            Text(thread.status or "", style="red" if thread.status == "interrupted" else ""),
+            f"{thread.tokens:,}",
+            "?" if thread.cost_usd is None else f"${thread.cost_usd:,.4f}",
+            short_time(thread.updated_at),
+        )
+    return table
+
+
+@threads.command(short_help="Show one thread.")
+@click.argument("thread", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
+@click.option("--inline", is_flag=True, help="Include large values from the content store.")
+@click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
+@one_of
+@whose
+def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
+    """Show one thread, with sub-agents' runs indented after the run that started them."""
+    contents = ContentStore.of(load()) if inline else None
+    document, children = with_store(lambda store: _family(store, contents, thread, tenant))
+    if branch is not None:
+        document = on_branch(document, branch)
+    if partial:
+        document = with_partials(document)
+    if as_json:
+        click.echo(json_text.dumps(document))
+        return
+    console = wide_console()
+    for piece in view(document, children):
+        console.print(piece)
+
+
+@threads.command(short_help="Delete threads with all their data.")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@whose
+def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
+    """Delete threads for good: turns, usage, large values, and their rows in the archive.
+
+    Threads that only their sub-agents used are deleted, too. Records on the topics remain until the topics' retention
+    removes them; a replay brings nothing back. Other threads' links to them are not shown any more. A command that was
+    interrupted can be repeated.
+    """
+    if not yes:
+        click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
+
+    settings = load()
+    set_up(settings)
+
+    async def run(store: ThreadStore) -> None:
+        for key in [await find_thread(store, given, tenant) for given in ids]:
+            erased = await erase(settings, store, key, local_user())
+            also = [many(len(erased.sub_agents), "sub-agent thread")] if erased.sub_agents else []
+            also += [many(erased.objects, "large value")] if erased.objects else []
+            also += [f"of {many(erased.segments, 'segment')} of the archive"] if erased.segments else []
+            also += [f"{many(len(erased.held), 'sub-agent thread')} left, which is held"] if erased.held else []
+            click.echo(f"deleted {key.thread_id}{''.join(f', {what}' for what in also)}")
+
+    with_store(run)
+
+
+@threads.command(short_help="Hold threads, so that they are not deleted and don't expire.")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--release", is_flag=True, help="Release the threads.")
+@whose
+def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
+    """Hold threads: until released, they can't be deleted, and don't expire, whatever the retention.
+
+    Without ID, list the held threads.
+    """
+    if ids:
+        set_up(load())
+    if release and not ids:
+        raise CallerError("say which threads are released: `turnmill threads hold` lists those that are held")
+
+    async def run(store: ThreadStore) -> None:
+        if not ids:
+            for key in sorted(await store.held(), key=lambda key: key.text):
+                if tenant is None or (key.tenant or "") == tenant:
+                    click.echo(key.text)
+        for key in [await find_thread(store, given, tenant) for given in ids]:
+            changed = await (store.release(key) if release else store.hold(key))
+            what, action = ("released", "thread.release") if release else ("held", "thread.hold")
+            audit.info("%s thread %s, by %s", what, key.text, local_user(), extra=about(key, action))
+            done = ("released" if changed else "not held:") if release else ("held" if changed else "held already:")
+            click.echo(f"{done} {key.thread_id}")
+
+    with_store(run)
+
+
+async def _family(
+    store: ThreadStore, contents: ContentStore | None, given: str, tenant: str | None
+) -> tuple[dict[str, Any], Sequence[ThreadSummary]]:
+    """Return the thread's document, and the threads that it spawned."""
+    key, document = await find_document(store, given, tenant)
+    whole = document if contents is None else await contents.inlined(key, document)
+    return whole, await store.spawned(key)

@@ -1,0 +1,173 @@
+"""`turnmill usage`: tokens, cost, turns, errors and times, from the stored turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.options import Moment
+from pipeline.cli.output import many, wide_console
+from pipeline.cli.stored.recording import recorded
+from pipeline.cli.stored.thread_view import plain
+from pipeline.observability.audit import audit, local_user
+from pipeline.observability.audit import of as of_action
+from pipeline.observability.logs import set_up
+from pipeline.settings import load
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.usage.report import (
+    BUCKETS,
+    GROUPS,
+    ORDERS,
+    OTHER,
+    Figures,
+    Percentiles,
+    UsageQuery,
+    UsageReport,
+    UsageRow,
+)
+from pipeline.stores.usage.time_buckets import label
+from pipeline.turns.times import iso
+from pipeline.turns.tokens import NANO
+from topics import json_text
+from turnmill.clock import now_ms
+
+COUNTS = ("requests", "turns", "interrupted", "errors", "input_tokens", "output_tokens", "thinking_tokens")
+RECOMPUTE = "usage.recompute"
+CACHED = ("cache_read_tokens", "cache_write_tokens")
+
+
+@click.group(invoke_without_command=True, short_help="Sum up tokens, cost, turns, errors and times.")
+@click.option("--group-by", default="model", show_default=True, help=f"Any of {', '.join(GROUPS)}, or nothing.")
+@click.option("--bucket", type=click.Choice(BUCKETS), help="Also split by this unit of time.")
+@click.option("--tz", default="UTC", show_default=True, help="Time zone of buckets, and of times without one.")
+@click.option("--from", "start", help="From this time on: 2026-01-20, 2026-01-20T10:00, or 24h, 7d ago.")
+@click.option("--to", "end", help="Before this time.")
+@click.option("--model", multiple=True, help="Only this model; this and the next filters may be repeated.")
+@click.option("--provider", multiple=True)
+@click.option("--agent", multiple=True)
+@click.option("--tenant", multiple=True)
+@click.option("--prompt", multiple=True, help="Only this system prompt with these tools, by their hash.")
+@click.option("--thread", multiple=True)
+@click.option("--finish-reason", multiple=True)
+@click.option("--limit", default=50, show_default=True, help="Number of groups; the rest is summed as `other`.")
+@click.option("--order", type=click.Choice(ORDERS), default="total_tokens", help="What the top groups are chosen by.")
+@click.option("--feedback", multiple=True, help="Add the mean feedback of this name; may be repeated.")
+@click.option("--json", "form", flag_value="json", help="Print a JSON object.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.pass_context
+def usage(
+    context: click.Context,
+    /,
+    group_by: str,
+    bucket: str | None,
+    tz: str,
+    start: str | None,
+    end: str | None,
+    limit: int,
+    order: str,
+    feedback: Sequence[str],
+    form: str | None,
+    **where: Sequence[str],
+) -> None:
+    """Sum up usage from the stored turns, so that a replay never counts twice.
+
+    A turn, and its interruption or error, counts in the group of its last response; times are per response.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    now = now_ms()
+    query = UsageQuery.of([group_by], bucket, tz, (start, end), where, limit, order, now, feedback)
+    report = asyncio.run(_report(query))
+    if form == "json":
+        click.echo(json_text.dumps(report.document()))
+    elif form == "csv":
+        click.echo(report.csv(), nl=False)
+    else:
+        _show(report)
+
+
+@usage.command(short_help="Compute costs again, by today's prices.")
+@click.option("--since", type=Moment(), required=True, help="From this time on, or 7d, 12h ago.")
+@click.option("--until", type=Moment(), default="now", show_default=True, help="Before this time.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, and store nothing.")
+def recompute(since: int, until: int, *, dry_run: bool) -> None:
+    """Compute costs and estimates of a time range again, from the stored turns, by today's prices.
+
+    Use it after a change of TURNMILL_PRICES or of the package `genai-prices`. Values from streams are kept.
+    """
+    settings = load()
+    found: dict[tuple[str, str, str], list[int]] = {}
+
+    async def run() -> None:
+        async with await ThreadStore.open(settings.store_url, prices=settings.price_list) as store:
+            async for one in store.reprice(since, until, dry_run=dry_run):
+                of = one.model or "–", one.source_before or "no price", one.source_after or "no price"
+                sums = found.setdefault(of, [0, 0, 0])
+                found[of] = [n + more for n, more in zip(sums, (1, one.before or 0, one.after or 0), strict=True)]
+
+    with recorded():
+        if not dry_run:
+            set_up(settings)
+            stretch = f"{iso(since)} to {iso(until)}"
+            audit.info("costs from %s computed anew, by %s", stretch, local_user(), extra=of_action(RECOMPUTE, stretch))
+        asyncio.run(run())
+    for (model, before, after), (count, old, new) in sorted(found.items()):
+        change = f"${old / NANO:.9f} by {plain(before)} -> ${new / NANO:.9f} by {plain(after)}"
+        click.echo(f"{plain(model)}: {many(count, 'response')}, {change}")
+    count, old, new = (sum(some[place] for some in found.values()) for place in range(3))
+    done = "would change" if dry_run else "changed"
+    click.echo(f"{many(count, 'response')} {done}: ${old / NANO:.9f} -> ${new / NANO:.9f}")
+
+
+async def _report(query: UsageQuery) -> UsageReport:
+    async with await ThreadStore.open(load().store_url) as store:
+        return await store.usage(query)
+
+
+def _show(report: UsageReport) -> None:
+    console = wide_console()
+    query = report.query
+    head = [*(["from"] if query.bucket else []), *query.group_by]
+    figures = ["resp.", "turns", "cut", "err.", "input", "output", "thinking", "cache r/w", "cost $"]
+    judged = [plain(name) for name in query.feedback]
+    table = Table(*head, *figures, "first token", "duration", *judged, box=None, pad_edge=False)
+    for column in table.columns[len(head) :]:
+        column.justify = "right"
+        column.no_wrap = True
+    for row in report.rows:
+        table.add_row(*_names(row, query), *_cells(row.figures))
+    if report.rows:
+        table.add_section()
+    blank: list[str] = [""] * max(len(head) - 1, 0)
+    table.add_row(*(["total", *blank] if head else []), *_cells(report.total), style="bold")
+    console.print(table)
+    console.print("times: p50 / p95 / p99", style="dim")
+    if report.unpriced:
+        named = ", ".join(f"{plain(model)} ({count:,})" for model, count in report.unpriced.items())
+        console.print(Text(f"no price is known, and none is in the cost, of responses of: {named}", style="yellow"))
+
+
+def _names(row: UsageRow, query: UsageQuery) -> list[Text]:
+    start = [] if row.bucket is None else [Text(label(row.bucket, query.tz))]
+    names = [OTHER if row.other else row.group[name] or "–" for name in query.group_by]
+    return [*start, *(Text(plain(name)) for name in names)]
+
+
+def _cells(figures: Figures) -> list[Any]:
+    counts = [f"{getattr(figures, name):,}" for name in COUNTS]
+    cached = " / ".join(f"{getattr(figures, name):,}" for name in CACHED)
+    cost = f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
+    cost += f" ≈{figures.estimated_cost_usd:,.4f}" if figures.estimated_tokens else ""
+    judged = [f"{one.total / one.count:.2f} ({one.count:,})" if one.count else "" for one in figures.feedback.values()]
+    return [*counts, cached, cost, _times(figures.ttft_ms), _times(figures.duration_ms), *judged]
+
+
+def _times(times: Percentiles) -> str:
+    if times.p50 is None:
+        return ""
+    return " / ".join(f"{(value or 0) / 1000:.2f}" for value in (times.p50, times.p95, times.p99)) + " s"

@@ -1,0 +1,107 @@
+"""Authentication: a bearer token, a JSON Web Token or a session's cookie -> a principal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fastapi import Request
+from fastapi.security import HTTPAuthorizationCredentials
+
+from pipeline.gateway.access.json_web_tokens import JwtVerifier
+from pipeline.gateway.access.people import Cookie, People
+from pipeline.gateway.access.principal import ANONYMOUS, SCOPES, Principal
+from pipeline.gateway.access.token_memory import TokenMemory
+from pipeline.gateway.access.token_table import PREFIX, VARIABLE, TokenTable, hashed
+from pipeline.gateway.problems import Problem
+from pipeline.settings import LOOPBACK, Settings
+from pipeline.stores.accounts.tokens import Token
+from turnmill.errors import CallerError
+
+BEARER: Final = "send `Authorization: Bearer TOKEN`"
+OF_STORE: Final = "store"  # as the setting's value: only tokens of the store are valid
+
+
+class Authenticator:
+    """Checks tokens of the settings and of the store, or JSON Web Tokens; on loopback alone, it may check nothing."""
+
+    def __init__(self, settings: Settings, made: TokenMemory) -> None:
+        """Prepare authentication; `made`: the tokens of the store.
+
+        Raises CallerError if the gateway is reachable from other hosts, and would be open to everybody.
+        """
+        tokens = settings.gateway_tokens
+        of_store = tokens is not None and tokens.get_secret_value().strip() == OF_STORE
+        self._table = TokenTable(tokens.get_secret_value()) if tokens is not None and not of_store else None
+        self._jwt = JwtVerifier.of(settings)
+        self.made = made
+        self.people = People.of(settings)
+        self.open = tokens is None and self._jwt is None and self.people is None
+        if self.open and settings.gateway_host not in LOOPBACK:
+            raise CallerError(
+                f"a gateway on {settings.gateway_host} would be open to everybody: set {VARIABLE} "
+                "(`turnmill gateway token` makes one) or TURNMILL_GATEWAY_JWKS_URL, or leave "
+                "TURNMILL_GATEWAY_HOST at 127.0.0.1"
+            )
+        self._origins = frozenset(settings.gateway_origin_list)
+
+    async def principal(self, token: str | None, advice: str = BEARER) -> Principal:
+        """Return the caller. Raises Problem, 401 without a good token."""
+        if self.open:
+            return ANONYMOUS
+        if not token:
+            raise self._unauthorized(advice, "")
+        found = self._table.find(token) if self._table is not None else None
+        if found is None and self._jwt is not None and token.count(".") == 2:
+            found_claims = await self._jwt.verify(token)
+            found = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
+        if found is None and token.startswith(PREFIX):
+            made = await self.made.find(hashed(token), wait=isinstance(token, Cookie))
+            if made is not None and (made.session is not None) == isinstance(token, Cookie):
+                found = _principal(made)
+        if found is None:
+            over = "the session is over" if isinstance(token, Cookie) else "this token is not known here"
+            raise self._unauthorized(over, 'error="invalid_token"')
+        return found
+
+    def presented(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> str | None:
+        """Return a request's bearer token, or else its session cookie. Raises Problem for a request of another site."""
+        if credentials is not None:
+            return credentials.credentials
+        return None if self.people is None else self.people.presented(request)
+
+    def _unauthorized(self, detail: str, error: str) -> Problem:
+        """Return the problem; where people can sign in, it names the providers."""
+        challenge = 'Bearer realm="turnmill"' + (f", {error}" if error else "")
+        more = {} if self.people is None else {"sign_in": {one.name: one.title for one in self.people.providers}}
+        return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}, **more)
+
+    def guard(self, headers: Mapping[str, str]) -> None:
+        """Refuse pages of other origins while there are no tokens. Raises Problem, 403, on every path.
+
+        A browser would otherwise let any page act on the gateway of its user: by a form or `fetch` across origins, or
+        by a name of its own that points to 127.0.0.1 (DNS rebinding). Another port of this machine is another origin,
+        too.
+        """
+        if not self.open:
+            return
+        host = _without_port(headers.get("host", "localhost"))
+        if host not in LOOPBACK:
+            raise Problem("forbidden", f"without tokens the gateway is for localhost, not for a host {host!r:.80}")
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._origins and origin.partition("://")[2] != headers.get("host"):
+            raise Problem("forbidden", f"without tokens no page of {origin!r:.80} may call the gateway")
+
+
+def _principal(token: Token | None) -> Principal | None:
+    if token is None:
+        return None
+    of = {"id": token.id, "rate": token.rate, "addresses": token.addresses}
+    if token.session is None:
+        of["expires_at"] = token.expires_at  # only for tokens: what a person makes may outlast the session
+    return Principal(token.name, frozenset(token.scopes), token.tenant, **of)  # type: ignore[arg-type]  # each under its field's name
+
+
+def _without_port(host: str) -> str:
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.lower()

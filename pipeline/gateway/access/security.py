@@ -1,0 +1,149 @@
+"""FastAPI dependencies by which a route admits a caller: they check token, scope, address and rate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Protocol
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
+from starlette.types import Scope as ASGIScope
+
+from pipeline.gateway.access.authenticator import BEARER, Authenticator
+from pipeline.gateway.access.limits import AtOnce, Rate
+from pipeline.gateway.access.principal import MEANING, Principal, Scope
+from pipeline.gateway.access.token_table import is_within
+from pipeline.gateway.problems import Problem
+from pipeline.gateway.serving.headers import at_end
+from pipeline.observability.audit import Actor, acting
+from pipeline.stores.accounts.audit_trail import AuditTrail
+
+bearer = HTTPBearer(
+    auto_error=False,
+    scheme_name="token",
+    description="A token of TURNMILL_GATEWAY_TOKENS, or a JSON Web Token. None is needed on loopback without either.",
+)
+
+
+class Admission(Protocol):
+    """The services that admit callers."""
+
+    authenticator: Authenticator
+    rate: Rate
+    at_once: AtOnce
+    trail: AuditTrail | None
+
+
+async def authenticated(
+    request: Request,
+    needs: SecurityScopes,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+) -> Principal:
+    """Return the principal of a request. Raises Problem, also if it lacks the scope that the route needs.
+
+    The request counts towards the caller's rate.
+    """
+    gateway: Admission = request.app.state.gateway
+    token = gateway.authenticator.presented(request, credentials)
+    return await admitted(gateway, request.scope, token, needs.scopes, BEARER)
+
+
+async def admitted(
+    gateway: Admission,
+    request: ASGIScope,
+    token: str | None,
+    needs: Sequence[str],
+    advice: str,
+    *,
+    stays: bool = False,
+) -> Principal:
+    """Return the owner of this token. Raises Problem, also without one of the scopes `needs`.
+
+    `advice`: how to send a token. The request counts towards the caller's rate and, unless it `stays` open in a pool of
+    its own, towards the caller's limit of open requests.
+    """
+    principal = await gateway.authenticator.principal(token, advice)
+    client = request.get("client")
+    if gateway.trail is not None:
+        address = client[0] if client else ""
+        acting.set(Actor(principal.name, principal.id, address, principal.tenant, gateway.trail.keep))
+    if principal.scopes.isdisjoint(needs):
+        challenge = f'Bearer realm="turnmill", error="insufficient_scope", scope="{needs[0]}"'
+        lacking = " or ".join(f"{scope!r} ({MEANING[scope]})" for scope in needs)
+        raise Problem(
+            "forbidden",
+            f"the token {principal.name!r:.100} lacks the scope {lacking}",
+            headers={"WWW-Authenticate": challenge},
+        )
+    if principal.addresses and not (client and is_within([client[0]], principal.addresses)):
+        raise Problem("forbidden", f"the token {principal.name!r:.100} may not be used from this address")
+    if principal.limited:
+        gateway.rate.take(principal.caller, principal.rate)
+        if not stays:
+            at_end(request, gateway.at_once.begin(principal.caller))
+    return principal
+
+
+async def _staying(
+    request: Request,
+    needs: SecurityScopes,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+) -> Principal:
+    """As `authenticated`, for a request that stays open in a pool of its own."""
+    gateway: Admission = request.app.state.gateway
+    token = gateway.authenticator.presented(request, credentials)
+    return await admitted(gateway, request.scope, token, needs.scopes, BEARER, stays=True)
+
+
+Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
+Listening = Annotated[Principal, Security(_staying, scopes=["publish"])]
+Reader = Annotated[Principal, Security(authenticated, scopes=["read"])]
+Editor = Annotated[Principal, Security(authenticated, scopes=["feedback"])]
+Controller = Annotated[Principal, Security(authenticated, scopes=["control"])]
+Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
+
+
+def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
+    """Return `authenticated` for any of these scopes. FastAPI can't declare that: see `alternatives`."""
+
+    async def admit(request: Request) -> Principal:
+        gateway: Admission = request.app.state.gateway
+        token = gateway.authenticator.presented(request, await bearer(request))
+        return await admitted(gateway, request.scope, token, scopes, BEARER)
+
+    return admit
+
+
+def alternatives(*scopes: Scope) -> dict[str, Any]:
+    """Return what a route with `_either` adds to the OpenAPI document."""
+    return {"security": [{"token": [scope]} for scope in scopes]}
+
+
+ReaderOrSender = Annotated[Principal, Depends(_either("read", "publish"))]
+Judge = Annotated[Principal, Depends(_either("publish", "feedback"))]
+Again = Annotated[Principal, Depends(_either("publish", "control"))]
+
+Still = Callable[[], Awaitable[bool]]
+
+
+async def _still(
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+) -> Still:
+    """Return a function that returns whether the caller is still authorised.
+
+    A token may be revoked or expire while a stream is open.
+    """
+    authenticator: Authenticator = request.app.state.gateway.authenticator
+    token = authenticator.presented(request, credentials)
+    principal = await authenticator.principal(token)
+
+    async def still() -> bool:
+        try:
+            return await authenticator.principal(token) == principal
+        except Problem as problem:
+            return problem.kind == "unavailable"  # the issuer's keys can't be fetched: the token may be valid
+
+    return still
+
+
+Standing = Annotated[Still, Depends(_still)]

@@ -1,0 +1,174 @@
+"""Tokens over HTTP: make, list, rotate with an overlap, revoke. A token grants at most what its maker has."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.gateway.access.principal import Principal, Scope
+from pipeline.gateway.access.security import Admin
+from pipeline.gateway.access.token_table import Name, Tenant, hashed, is_within, made_token, networks, new_secret
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.reading.threads import Tenant as OfTenant
+from pipeline.gateway.state import Gateway, TheGateway
+from pipeline.observability.audit import audit, of
+from pipeline.stores.accounts.tokens import Token
+from pipeline.turns.column_text import column_text
+from turnmill.clock import now_ms
+from turnmill.limits import TOKENS
+
+OVERLAP_SECONDS: Final = 86_400
+MAX_OVERLAP_SECONDS: Final = 30 * OVERLAP_SECONDS
+
+router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
+
+TokenId = Annotated[str, Path(max_length=100)]
+
+
+class Wanted(BaseModel):
+    """The wanted token."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    scopes: list[Scope] = Field(min_length=1)
+    tenant: Tenant | None = Field(None, description="Its tenant; null: all that its maker may access.")
+    expires: datetime | None = Field(None, description="ISO 8601, or epoch seconds or milliseconds; null: never.")
+    rate: int | None = Field(None, ge=1, le=1_000_000, description="Requests a second; null: the general limit.")
+    addresses: list[str] = Field([], max_length=100, description="Where it may be used: `10.0.0.0/8`, `2001:db8::1`.")
+
+
+class Shown(BaseModel):
+    """A token without its secret; times in epoch milliseconds."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    tenant: str | None
+    rate: int | None
+    addresses: list[str]
+    expires_at: int | None
+    made_by: str
+    made_at: int
+    role: str | None = Field(description="Role of a person who has signed in; null for a token.")
+    used_at: int | None = Field(description="Its last use, to the minute.")
+    old_until: int | None = Field(description="Until when the previous secret is valid.")
+
+
+class Fresh(Shown):
+    """A token with its secret, which is shown only once."""
+
+    token: str
+
+
+class Listed(BaseModel):
+    """The tokens that the caller may see."""
+
+    tokens: list[Shown]
+
+
+@router.post("", status_code=201, summary="Make a token", responses=documented("bad-request", "forbidden", "conflict"))
+async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> Fresh:
+    """Make a token, which is shown once. It grants at most what its maker has: scopes, tenant, time, rate, addresses.
+
+    It is valid on all gateways of the store within a second.
+    """
+    expires = None if wanted.expires is None else int(wanted.expires.timestamp() * 1000)
+    try:
+        addresses = networks(wanted.addresses)
+    except ValueError as error:
+        raise Problem("bad-request", f"addresses: {error}") from None
+    secret = new_secret()
+    made = made_token(
+        secret,
+        column_text(wanted.name) or "",
+        wanted.scopes,
+        principal.bounded(wanted.tenant),
+        by=principal.name,
+        expires_at=_bounded(expires, principal.expires_at),
+        rate=_bounded(wanted.rate, principal.rate),
+        addresses=addresses or principal.addresses,
+    )
+    _check(principal, made)
+    if made.tenant is not None and column_text(made.tenant) != made.tenant:
+        raise Problem("bad-request", "tenant: no thread of the store can have this name")
+    store = await gateway.store()
+    if sum(one.tenant == made.tenant and one.session is None for one in await store.tokens()) >= TOKENS:
+        raise Problem("conflict", f"there are {TOKENS:,} tokens already: revoke one")
+    await store.add_token(made)
+    audit.info(
+        "token %s %r made, by %s", made.id, made.name, principal.text, extra=of("token.make", made.id, made.tenant)
+    )
+    return Fresh(**_shown(made).model_dump(), token=secret)
+
+
+@router.get("", summary="Tokens of the API", responses=documented("forbidden"))
+async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = None) -> Listed:
+    """List tokens made here or by command, and people's sessions, without secrets; not those of the settings."""
+    bound = principal.bounded(tenant)
+    found = await (await gateway.store()).tokens()
+    return Listed(tokens=[_shown(one) for one in found if bound is None or one.tenant == bound])
+
+
+@router.post("/{token_id}/rotate", summary="Rotate a token", responses=documented("not-found", "forbidden"))
+async def rotate_token(
+    gateway: TheGateway,
+    principal: Admin,
+    token_id: TokenId,
+    overlap: Annotated[int, Query(ge=0, le=MAX_OVERLAP_SECONDS, description="Seconds that both secrets are valid.")] = (
+        OVERLAP_SECONDS
+    ),
+) -> Fresh:
+    """Give a token a new secret, which is shown once; the old one stays valid for `overlap` seconds."""
+    _check(principal, await _found(gateway, principal, token_id))
+    secret, now = new_secret(), now_ms()
+    rotated = await (await gateway.store()).rotate_token(token_id, hashed(secret), now, now + overlap * 1000)
+    if rotated is None:
+        raise _unknown(token_id)
+    done = of("token.rotate", token_id, rotated.tenant)
+    audit.info("token %s %r rotated, by %s", token_id, rotated.name, principal.text, extra=done)
+    return Fresh(**_shown(rotated).model_dump(), token=secret)
+
+
+@router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found", "forbidden"))
+async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId) -> None:
+    """Revoke a token: within a second, no gateway accepts it, and its live streams end."""
+    found = await _found(gateway, principal, token_id)
+    await (await gateway.store()).revoke_token(token_id)
+    gateway.authenticator.made.renew()
+    done = of("token.revoke", token_id, found.tenant)
+    audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra=done)
+
+
+async def _found(gateway: Gateway, principal: Principal, token_id: str) -> Token:
+    """Return the token. Raises Problem if it is unknown or another tenant's."""
+    for one in await (await gateway.store()).tokens():
+        if one.id == token_id and principal.tenant in (None, one.tenant):
+            return one
+    raise _unknown(token_id)
+
+
+def _unknown(token_id: str) -> Problem:
+    return Problem("not-found", f"there is no token {token_id!r:.200}: GET /v1/tokens lists those that there are")
+
+
+def _check(maker: Principal, token: Token) -> None:
+    """Raise Problem if a token would grant more than its maker has."""
+    if lacking := set(token.scopes) - maker.scopes:
+        raise Problem("forbidden", f"{maker.name!r:.100} can't give what it has not: {', '.join(sorted(lacking))}")
+    if not is_within(token.addresses, maker.addresses):
+        raise Problem("forbidden", f"{maker.name!r:.100} may come from {', '.join(maker.addresses)} alone")
+    if not token.is_good(now_ms()):
+        raise Problem("bad-request", "`expires` is in the past")
+
+
+def _bounded(wanted: int | None, most: int | None) -> int | None:
+    return most if wanted is None else wanted if most is None else min(wanted, most)
+
+
+def _shown(token: Token) -> Shown:
+    fields = {name: getattr(token, name) for name in Shown.model_fields if name != "role"}
+    return Shown(**fields, role=token.session and token.session.role)

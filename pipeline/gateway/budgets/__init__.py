@@ -1,0 +1,1 @@
+"""Budgets: what is used of each, checks, and stopping of runs."""

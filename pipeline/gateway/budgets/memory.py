@@ -1,0 +1,163 @@
+"""What is used of each budget, held in the gateway's memory so that a check costs no query."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final
+
+from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.policies.budget_answers import BudgetAnswers, thread_of
+from pipeline.policies.budgets import NANO, Budget, State, Verdict
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.waiting import Waiting, WaitingWanted
+from pipeline.stores.usage.budgeting import states
+from turnmill.clock import now_ms
+
+QUERY_INTERVAL: Final = 5.0  # seconds between two queries of the store
+
+log = logging.getLogger(__name__)
+
+
+class Budgets:
+    """What is used of each budget, as of some seconds ago.
+
+    While the store is away, the last known numbers count; a budget that was never known refuses nothing.
+
+    `answers`: people's answers to budgets that ask; `asked`: since when each open question is open (epoch ms), as of
+    the last query. `open_use`: returns what open runs have used of a budget in addition, by tenant; None: not counted.
+    """
+
+    def __init__(self, budgets: tuple[Budget, ...], store: Callable[[], Awaitable[ThreadStore]]) -> None:
+        self.budgets = budgets
+        self.states: dict[str, State] = {}
+        self.at = 0  # epoch ms of the last query
+        self.answers = BudgetAnswers(budgets)
+        self.asked: dict[str, int] = {}
+        self.open_use: Callable[[Budget], Mapping[str, int]] | None = None
+        self._store = store
+        self._looking: asyncio.Task[None] | None = None
+        self._asked: asyncio.Task[None] | None = None
+        self._warn = RepeatedWarning(log)
+
+    def start(self) -> None:
+        """Start to query the store every few seconds; do nothing if there are no budgets."""
+        if self.budgets and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
+
+    async def stop(self) -> None:
+        """Stop querying the store."""
+        running = [task for task in (self._looking, self._asked) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def known(self) -> None:
+        """Return once the store has been queried at least once. Raises StoreError."""
+        self.start()
+        if self.budgets and not self.at:
+            await self.renew()
+
+    async def renew(self) -> None:
+        """Query the store; concurrent callers share one query. Raises StoreError."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(self._ask())
+        await asyncio.shield(self._asked)
+
+    async def _ask(self) -> None:
+        now = now_ms()
+        found = await states(await self._store(), self.budgets, now)
+        self.states, self.at = {one.budget.name: self._whole(one) for one in found}, now
+        names = [one.budget.question(now) for one in self.states.values() if self._asks(one) and one.reached]
+        self.asked = {name: self.asked.get(name, now) for name in names}
+
+    def _whole(self, stored: State) -> State:
+        if self.open_use is None:
+            return stored
+        return stored.with_more(self.open_use(stored.budget)).at_least(self.states.get(stored.budget.name))
+
+    def _asks(self, state: State) -> bool:
+        """Return True if the budget asks and a person may still answer or approve."""
+        now = now_ms()
+        is_open = state.budget.enforce == "ask" and not state.over(now)
+        return is_open and self.answers.approved(state.budget, now) is None
+
+    def stops(self, state: State) -> bool:
+        """Return True if this budget stops its open runs once it is used up."""
+        enforce = state.budget.enforce
+        return enforce == "stop" or (enforce == "ask" and self.answers.approved(state.budget, now_ms()) is False)
+
+    def waiting(self, wanted: WaitingWanted) -> list[Waiting]:
+        """Return the open questions of budgets, each as a waiting thread of its own."""
+        now = now_ms()
+        questions = [(one, one.budget.question(now)) for one in self.states.values() if self._asks(one)]
+        found = [_waiting(one, name, self.asked[name]) for one, name in questions if name in self.asked]
+        return [
+            one
+            for one in found
+            if wanted.tenant in (None, one.tenant or "")
+            and wanted.agent in (None, one.agent_id)
+            and (wanted.thread is None or {*wanted.thread} & {one.thread_id, one.external_id})
+        ]
+
+    def counting(self, tenant: str | None, agent: str | None, models: Collection[str] | None) -> tuple[Budget, ...]:
+        """Return the budgets that count a call to one of these models; None: the model is unknown.
+
+        `tenant`: None or "" for none.
+        """
+
+        def counts(one: Budget) -> bool:
+            named = (one.model,) if models is None else models or (None,)
+            return any(one.counts(tenant, agent, model) for model in named)
+
+        return tuple(filter(counts, self.budgets))
+
+    def verdict(self, tenant: str | None, budgets: Collection[Budget]) -> Verdict:
+        """Return whether these budgets allow a tenant's call, from memory."""
+        now = now_ms()
+        known = (self.states.get(one.name) for one in budgets)
+        exhausted = tuple(
+            one
+            for one in known
+            if one and one.exhausted(tenant) and not one.over(now) and not self.answers.approved(one.budget, now)
+        )
+        return Verdict(not exhausted, exhausted, bool(exhausted) and all(map(self._asks, exhausted)))
+
+    def allowed(self, tenant: str | None, agent: str | None = None, model: str | None = None) -> Verdict:
+        """Return the verdict of the budgets that count a call of this agent to this model."""
+        return self.verdict(tenant, self.counting(tenant, agent, () if model is None else (model,)))
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                await self.renew()
+            except StoreError as error:
+                self._warn("store", "what is used of the budgets is as it was: %s", error)
+            except Exception:
+                log.exception("budgets: looking at the store failed")
+            await asyncio.sleep(QUERY_INTERVAL)
+
+
+def _waiting(state: State, answer_id: str, since: int) -> Waiting:
+    """Return the question of a budget as a row of the waiting threads; it has no turn and no run."""
+    budget, (thread_id, name) = state.budget, thread_of(state.budget)
+    unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("US dollars", NANO)
+    used, most = (f"{amount / scale:,.10g}" for amount in (state.used, budget.limit))
+    message = f"{budget.name}: {used} of {most} {unit} in a {budget.per} are used. May more be used until it is over?"
+    asked = {"answer_id": answer_id, "id": answer_id, "kind": "approval", "message": message}
+    nothing = dict.fromkeys(("tool_name", "tool_call_id", "args"))
+    return Waiting(
+        thread_id=thread_id,
+        external_id=name,
+        title=f"The budget {budget.name}",
+        tenant=budget.tenant or None,
+        turn_id="",
+        run_id="",
+        agent_id=budget.agent or "",
+        agent_name=None,
+        dialect="",
+        since=since,
+        asked=[asked | nothing],
+    )

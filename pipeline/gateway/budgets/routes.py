@@ -1,0 +1,102 @@
+"""Budgets over HTTP: how much is used, and whether a program may start a run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from pipeline.gateway.access.security import Reader, ReaderOrSender, alternatives
+from pipeline.gateway.problems import documented
+from pipeline.gateway.reading.threads import Tenant
+from pipeline.gateway.state import TheGateway
+from pipeline.policies.budgets import NANO, State
+from pipeline.turns.times import iso
+
+router = APIRouter(prefix="/v1/budgets", tags=["budgets"])
+
+
+class BudgetState(BaseModel):
+    """A budget, and how much of it is used."""
+
+    name: str
+    tenant: str | None = Field(description="The tenant whose use counts; null: all tenants.")
+    agent: str | None
+    model: str | None
+    unit: str = Field(description="`tokens` or `usd`.")
+    per: str = Field(description="`hour`, `day` or `month`, of UTC.")
+    limit: float
+    used: float
+    ratio: float = Field(description="Used share of the limit; 1: used up.")
+    start: str
+    end: str
+
+
+class Listed(BaseModel):
+    """The budgets that the caller may see."""
+
+    budgets: list[BudgetState]
+    as_of: str | None = Field(description="When the store was queried.")
+
+
+class Answer(BaseModel):
+    """The answer of a check.
+
+    `allowed`: no budget that counts this call is used up; `exhausted`: the used-up ones that the caller may see.
+    """
+
+    allowed: bool
+    exhausted: list[str]
+    as_of: str | None
+
+
+Name = Annotated[str | None, Query(max_length=500)]
+
+
+@router.get("", summary="Budgets, and how much of each is used", responses=documented("forbidden"))
+async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = None) -> Listed:
+    """List the budgets. A token that is bound to a tenant sees the budgets of that tenant alone."""
+    bound = principal.bounded(tenant)
+    await gateway.budgets.known()
+    mine = [one for one in gateway.budgets.states.values() if bound is None or one.budget.tenant == bound]
+    return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(gateway))
+
+
+@router.get(
+    "/check",
+    summary="Whether a program may start a run",
+    responses=documented("forbidden"),
+    openapi_extra=alternatives("read", "publish"),
+)
+async def check_budgets(
+    gateway: TheGateway, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
+) -> Answer:
+    """Check before a run starts; runs under way go on. Answered from memory, some seconds old."""
+    bound = principal.bounded(tenant)
+    await gateway.budgets.known()
+    verdict = gateway.budgets.allowed(bound, agent, model)
+    shown = [one.budget.name for one in verdict.exhausted if principal.tenant in (None, one.budget.tenant)]
+    return Answer(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(gateway))
+
+
+def _as_of(gateway: Any) -> str | None:
+    return iso(gateway.budgets.at) if gateway.budgets.at else None
+
+
+def _state(one: State) -> BudgetState:
+    budget = one.budget
+    unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("usd", NANO)
+    return BudgetState(
+        name=budget.name,
+        tenant=budget.tenant,
+        agent=budget.agent,
+        model=budget.model,
+        unit=unit,
+        per=budget.per,
+        limit=budget.limit / scale,
+        used=one.used / scale,
+        ratio=round(one.ratio, 6),
+        start=iso(one.start),
+        end=iso(one.end),
+    )

@@ -1,0 +1,200 @@
+"""Stops the open runs of used-up budgets, or has people asked whether more may be used.
+
+What open runs have used so far counts as used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from pipeline.assembly.run_list import ListedRun
+from pipeline.gateway.control.commands import EXPIRES_MS, Commands
+from pipeline.gateway.live.follower import Offsets
+from pipeline.gateway.state import NOTICE_KNOWN_MS
+from pipeline.kafka.reading import offsets_since
+from pipeline.observability.audit import about, audit
+from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.observability.telemetry_meter import MODEL, PROVIDER, Seen
+from pipeline.policies.budgets import Budget, State
+from pipeline.settings import Settings
+from pipeline.stores.usage.prices import cost_nano_usd
+from pipeline.turns import tokens
+from pipeline.turns.reading import Reading
+from topics import telemetry
+from topics.catalog import TELEMETRY
+from topics.state import RunKey
+from topics.telemetry import OPEN_USAGE, TelemetryRecord
+from turnmill.clock import now_ms
+from turnmill.control.record import BUDGET, NOW, STOP, Command
+from turnmill.ending import ended
+from turnmill.errors import InvalidRecord, TurnmillError
+from turnmill.limits import LISTED_RUNS
+
+if TYPE_CHECKING:
+    from pipeline.gateway.state import Gateway
+
+QUERY_INTERVAL: Final = 0.5  # seconds between two queries of the store
+LOOK_BACK: Final = 3_600.0  # seconds of telemetry to read at the start, for runs that began before this gateway
+COUNTED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+log = logging.getLogger(__name__)
+
+Used = dict[str | None, Counter[str]]  # by model: tokens, nano_usd
+
+
+class OpenUse:
+    """What open runs have used so far, as reported by their streams and by workers. A listener of the follower."""
+
+    name = "what open runs have used"
+    topics = (TELEMETRY,)
+    runs: Final = "none"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._seen = Seen(LISTED_RUNS)
+        self.used: dict[RunKey, Used] = {}  # as reported by their streams
+        self.reported: dict[RunKey, Used] = {}  # as reported by workers
+
+    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+        """Return where the reading begins."""
+        return await offsets_since(self._settings, consumer, self.topics, LOOK_BACK)
+
+    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+        """Take records of the telemetry topic; malformed ones are skipped, since other readers report them."""
+        for record in records:
+            with suppress(InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
+                self.add(telemetry.decode(record.value))
+
+    def add(self, record: TelemetryRecord) -> None:
+        """Add the usage of a response, or replace a worker's report on all finished responses by a newer one.
+
+        Derived usage is skipped: it is sent at the end of a run, and stored at the same moment.
+        """
+        key, data = RunKey(record.get("tenant"), record["thread_id"], record["run_id"]), record["data"]
+        if record["type"] == OPEN_USAGE:
+            report = self.reported[key] = {}
+            for row in data["used"]:
+                self._count(report, row, record)
+        elif record["type"] == "data-sys-usage" and not record.get("derived") and self._seen.first(record):
+            self._count(self.used.setdefault(key, {}), data, record)
+
+    def _count(self, used: Used, data: dict[str, Any], record: TelemetryRecord) -> None:
+        reading = Reading(data)
+        known, model = tokens.read(reading), reading.text(MODEL) or record.get("model_name")
+        row: dict[str, Any] = {name: known.get(name) for name in COUNTED}
+        row |= {"model": model, "provider": reading.text(PROVIDER) or record.get("provider_name")}
+        row |= {"tenant": record.get("tenant") or "", "at": record["ts"]}
+        cost = cost_nano_usd(row, self._settings.price_list)
+        spent = known.get("total_tokens", known.get("input_tokens", 0) + known.get("output_tokens", 0))
+        used.setdefault(model, Counter()).update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
+
+    def of(self, budget: Budget, runs: Iterable[ListedRun]) -> Counter[str]:
+        """Return what these runs have used of a budget, by tenant; per run, the larger of the two reports counts.
+
+        Some streams repeat at their end what their responses have used.
+        """
+        found = Counter[str]()
+        for run in runs:
+            each = (self.used.get(run.key, {}), self.reported.get(run.key, {}))
+            found[run.key.tenant or ""] += max(_of_budget(budget, run, one) for one in each)
+        return found
+
+    def keep(self, runs: Iterable[RunKey]) -> None:
+        """Forget all other runs: those no longer open are in the store, or soon will be."""
+        still = {*runs}
+        self.used = {key: used for key, used in self.used.items() if key in still}
+        self.reported = {key: used for key, used in self.reported.items() if key in still}
+
+
+def _of_budget(budget: Budget, run: ListedRun, used: Used) -> int:
+    counted = (spent for model, spent in used.items() if budget.counts(run.key.tenant, run.agent_id, model))
+    return sum(spent[budget.unit] for spent in counted)
+
+
+def to_stop(states: Iterable[State], runs: Sequence[ListedRun], now: int) -> list[tuple[State, ListedRun]]:
+    """Return the used-up budgets with their open runs. Pure."""
+    return [
+        (state, run)
+        for state in states
+        if not state.over(now)
+        for run in runs
+        if not run.imported
+        and state.budget.counts(run.key.tenant, run.agent_id, run.model)
+        and state.exhausted(run.key.tenant)
+    ]
+
+
+class BudgetStops:
+    """Checks the budgets that stop runs, and those that ask people, twice a second."""
+
+    def __init__(self, gateway: Gateway, commands: Commands) -> None:
+        self._gateway = gateway
+        self._commands = commands
+        self._open_use = OpenUse(gateway.settings)
+        self._stopped: set[str] = set()  # ids of commands
+        self._notified: set[str] = set()  # ids of questions
+        self._task: asyncio.Task[None] | None = None
+        self._warn = RepeatedWarning(log)
+
+    def start(self) -> None:
+        """Start checking."""
+        self._gateway.follower.listen(self._open_use)
+        self._gateway.budgets.open_use = lambda budget: self._open_use.of(budget, self._gateway.follower.runs)
+        self._task = asyncio.create_task(self._watch(), name="budgets that stop")
+
+    async def stop(self) -> None:
+        """Stop checking."""
+        if self._task is not None:
+            await ended(self._task)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except TurnmillError as error:
+                self._warn("stops", "runs of budgets that are used up can't be stopped now: %s", error)
+            except Exception:
+                log.exception("budgets: stopping runs failed")
+            await asyncio.sleep(QUERY_INTERVAL)
+
+    async def _look(self) -> None:
+        budgets, runs = self._gateway.budgets, await self._gateway.run_watch.open_runs()
+        await self._commands.ready()
+        await budgets.renew()
+        self._open_use.keep(run.key for run in runs)
+        for state in budgets.states.values():
+            await self._tell(state)
+        for state, run in to_stop(filter(budgets.stops, budgets.states.values()), list(runs), now_ms()):
+            command = _command(state, run)
+            if command.id not in self._stopped:
+                await self._commands.give(command)
+                self._stopped.add(command.id)
+                extra = about(run.thread)
+                audit.info("run %s is told to stop, by budget %s", run.key.run_id, state.budget.name, extra=extra)
+        if len(self._stopped) > LISTED_RUNS:  # harmless: a command that is given again has the same id
+            self._stopped.clear()
+
+    async def _tell(self, state: State) -> None:
+        """Add the notice of a budget that has begun to ask; workers would add the same one later."""
+        budgets, now = self._gateway.budgets, now_ms()
+        question = state.budget.question(now)
+        if question not in self._notified and budgets.asked.get(question) and (notices := state.notices(now)):
+            await (await self._gateway.store()).add_notices(notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
+            self._notified = {question, *(self._notified & budgets.asked.keys())}
+            log.info("budget %s is used up, and asks whether more may be used", state.budget.name)
+
+
+def _command(state: State, run: ListedRun) -> Command:
+    """Return the command to stop a run; its id is the same from every gateway."""
+    tenant, thread_id, run_id = run.key
+    named = uuid5(NAMESPACE_URL, f"{state.budget.name} {state.start} {tenant or ''} {thread_id} {run_id}")
+    now = now_ms()
+    return Command(str(named), thread_id, run_id, tenant, STOP, NOW, BUDGET, now, now + EXPIRES_MS)

@@ -1,0 +1,86 @@
+"""Saved views over HTTP: addresses of the dashboard with their filters, private or shared within the tenant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import uuid4
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.gateway.access.principal import Principal
+from pipeline.gateway.access.security import Editor, Reader
+from pipeline.gateway.access.token_table import Name
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.state import Gateway, TheGateway
+from pipeline.stores.accounts.views import View
+from pipeline.turns.column_text import column_text
+from turnmill.clock import now_ms
+from turnmill.limits import VIEWS
+
+router = APIRouter(prefix="/v1/views", tags=["threads"])
+
+
+class Wanted(BaseModel):
+    """The wanted view."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    address: str = Field(
+        max_length=2000, pattern=r"^#/(threads|search)?(\?[!-~]*)?$", description="`#/threads?status=…`"
+    )
+    shared: bool = Field(False, description="Share with all of the same tenant; on an open gateway, always.")
+
+
+class Shown(BaseModel):
+    """A view; `own`: the caller may delete it."""
+
+    id: str
+    name: str
+    address: str
+    shared: bool
+    owner: str
+    own: bool
+
+
+class Listed(BaseModel):
+    """The views that the caller sees."""
+
+    views: list[Shown]
+
+
+@router.get("", summary="Saved views", responses=documented("forbidden"))
+async def list_views(gateway: TheGateway, principal: Reader) -> Listed:
+    """Return the caller's own views of the dashboard, and those shared within the tenant."""
+    return Listed(views=[_shown(principal, one) for one in await _all(gateway, principal)])
+
+
+@router.post("", status_code=201, summary="Save a view", responses=documented("conflict", "forbidden"))
+async def save_view(gateway: TheGateway, principal: Editor, wanted: Wanted) -> Shown:
+    """Save an address of the dashboard with its filters."""
+    shared = wanted.shared or gateway.authenticator.open
+    made = View(uuid4().hex, principal.name, principal.tenant, wanted.name, wanted.address, shared, now_ms())
+    if not await (await gateway.store()).add_view(made, VIEWS):
+        raise Problem("conflict", f"there are {VIEWS:,} views already: delete one")
+    return _shown(principal, made)
+
+
+@router.delete("/{view_id}", status_code=204, summary="Delete a view", responses=documented("not-found", "forbidden"))
+async def delete_view(gateway: TheGateway, principal: Editor, view_id: Annotated[str, Path(max_length=100)]) -> None:
+    """Delete a view of one's own; with the scope `admin`, any shared one of the tenant."""
+    found = next((one for one in await _all(gateway, principal) if one.id == view_id), None)
+    if found is None:
+        raise Problem("not-found", f"there is no view {view_id!r:.200}: GET /v1/views lists those that there are")
+    if not _shown(principal, found).own:
+        raise Problem("forbidden", f"this view is {found.owner!r:.100}'s")
+    await (await gateway.store()).drop_view(view_id)
+
+
+async def _all(gateway: Gateway, principal: Principal) -> list[View]:
+    return await (await gateway.store()).views(principal.name, principal.tenant)
+
+
+def _shown(principal: Principal, view: View) -> Shown:
+    own = view.owner == column_text(principal.name) or "admin" in principal.scopes
+    return Shown(id=view.id, name=view.name, address=view.address, shared=view.shared, owner=view.owner, own=own)

@@ -1,0 +1,1 @@
+"""Runs and records that come in over HTTP."""

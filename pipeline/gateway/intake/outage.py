@@ -1,0 +1,37 @@
+"""The share of the gateway's spool that each tenant may fill while the broker is away."""
+
+from __future__ import annotations
+
+from pipeline.gateway.problems import RETRY_AFTER, Problem
+from pipeline.policies.pools import SPOOL
+from turnmill.publish.publisher import Publisher
+from turnmill.shares import Room
+
+
+class Outage:
+    """Counts the bytes of bodies accepted since the broker went away, for a spool of `size` bytes.
+
+    As records, with names and numbers, they take more space, so at most half of the spool is shared out.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._spool = size
+        self._room = self._empty()
+
+    def take(self, publisher: Publisher, tenant: str | None, count: int) -> None:
+        """Count bytes of a body. Raises Problem if the broker is away and the tenant's share of the spool is full.
+
+        Callers without a tenant are the operator's own, and not limited.
+        """
+        if publisher.delivery.trouble is None:
+            if self._room.shares.total:
+                self._room = self._empty()
+        elif tenant is not None and not self._room.take(tenant, count):
+            raise Problem(
+                "unavailable",
+                "the broker is away, and the spool holds as much of this tenant's as it may",
+                headers={"Retry-After": str(RETRY_AFTER)},
+            )
+
+    def _empty(self) -> Room:
+        return Room(min(SPOOL.size, self._spool // 2))

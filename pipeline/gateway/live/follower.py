@@ -1,0 +1,269 @@
+"""One consumer, without a group, follows topics for everything that a gateway shows live.
+
+It starts with the first listener. Each listener first reads its past with a consumer of its own, and joins the follower
+where that ends. After a failure the follower continues at its last offset, so listeners miss nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal, Protocol
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from pipeline.gateway.live.event_record import EventRecord
+from pipeline.kafka.following import follow_on
+from pipeline.kafka.offsets import bounds
+from pipeline.kafka.portions import bytes_of, portions
+from pipeline.kafka.reading import follow, read, reader
+from pipeline.settings import Settings
+from pipeline.worker.repair.open_runs import no_runs
+from topics.catalog import EVENTS, Topic
+from turnmill.ending import ended
+from turnmill.errors import BrokerError
+from turnmill.limits import DECODED_BYTES
+
+RETRY_DELAY: Final = 1.0  # seconds after a failure
+YIELD_RECORDS: Final = 300  # records, of at most DECODED_BYTES, between two yields to the event loop
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class Listener(Protocol):
+    """A part of the gateway that takes records.
+
+    `runs`: how it uses the index of runs. "none"; "seen", to find the run of each record; "open", to know which runs
+    are open as well: then its own past, and no other listener's, opens runs in the index.
+    """
+
+    @property
+    def name(self) -> str:
+        """The reader's name in the log and in errors, in the plural."""
+
+    @property
+    def topics(self) -> Sequence[Topic]:
+        """The topics that it needs."""
+
+    @property
+    def runs(self) -> Literal["none", "seen", "open"]:
+        """How the reader uses the index of runs."""
+
+    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+        """Reset, and return where its past begins in each partition of its topics. Raises the client's errors."""
+
+    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+        """Take the next records of a partition (of events: EventRecord); `behind`: the offset after the last one."""
+
+
+class _Pauses:
+    """Yields to the event loop behind each YIELD_RECORDS or DECODED_BYTES that were handed over.
+
+    Not more often: at each yield, a query's thread may keep the GIL for long.
+    """
+
+    def __init__(self) -> None:
+        self._since = 0.0  # 1 is as much as may be handed over at once
+
+    async def after(self, records: Sequence[Any]) -> None:
+        """Note that these records were handed over."""
+        self._since += max(len(records) / YIELD_RECORDS, sum(map(bytes_of, records)) / DECODED_BYTES)
+        if self._since >= 1:
+            self._since = 0.0
+            await asyncio.sleep(0)
+
+
+@dataclass(slots=True, eq=False)
+class _Membership:
+    topics: frozenset[str]  # full names
+    task: asyncio.Task[None] | None = None
+    joined: asyncio.Event = field(default_factory=asyncio.Event)
+    late: deque[tuple[TopicPartition, Sequence[Any], int]] | None = None  # came while its past's end was read
+
+
+class Follower:
+    """Hands each record to all listeners that have joined; `runs` is the index of runs that they share.
+
+    `trouble`: why the topics can't be read, None while they are; `lags`: unread records of each partition.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._members: dict[Listener, _Membership] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._caught_up = asyncio.Event()
+        self.positions: dict[TopicPartition, int] = {}
+        self.lags: dict[TopicPartition, int] = {}
+        self.runs = no_runs(settings)
+        self.trouble: str | None = None
+
+    def listen(self, listener: Listener) -> None:
+        """Have a listener join, unless it has joined or is joining."""
+        if self._task is None:
+            meanwhile = "nothing that is live goes on"
+            following = follow_on(self._follow, self._stopped, pause=RETRY_DELAY, log=log, meanwhile=meanwhile)
+            self._task = asyncio.create_task(following, name="follower")
+        if listener not in self._members:
+            names = frozenset(topic.full_name(self._settings.topic_prefix) for topic in listener.topics)
+            member = self._members[listener] = _Membership(names)
+            joining = partial(self._join, listener, member)
+            meanwhile = f"{listener.name}: the past is not known"
+            member.task = asyncio.create_task(
+                follow_on(joining, self._failed, pause=RETRY_DELAY, log=log, meanwhile=meanwhile), name=listener.name
+            )
+
+    async def leave(self, listener: Listener) -> None:
+        """Remove a listener: it is handed no more records."""
+        member = self._members.pop(listener)
+        if member.task is not None:
+            await ended(member.task)
+
+    def has_joined(self, listener: Listener) -> bool:
+        """Return True if the listener has all records up to the follower's position, and the follower has caught up."""
+        member = self._members.get(listener)
+        return member is not None and member.joined.is_set() and self._caught_up.is_set()
+
+    async def ready(self, listener: Listener, within: float, otherwise: str) -> None:
+        """Have a listener join, and return once it has all records up to the end of its topics.
+
+        Raises BrokerError after `within` seconds, with the broker's failure, or else with `otherwise`.
+        """
+        self.listen(listener)
+        try:
+            async with asyncio.timeout(within):
+                await self._members[listener].joined.wait()
+                await self._caught_up.wait()
+        except TimeoutError:
+            raise BrokerError(f"{listener.name} are not known yet: {self.trouble or otherwise}") from None
+
+    async def close(self) -> None:
+        """Stop all tasks, and disconnect."""
+        tasks = [self._task, *(member.task for member in self._members.values())]
+        await asyncio.gather(*(ended(task) for task in tasks if task is not None))
+
+    def _stopped(self, trouble: str | None) -> None:
+        self._failed(trouble)
+        self._caught_up.clear()
+
+    def _failed(self, trouble: str | None) -> None:
+        self.trouble = trouble or self.trouble
+
+    async def _join(self, listener: Listener, member: _Membership) -> None:
+        """Hand a listener its past, then keep it joined until its task is cancelled. Raises BrokerError."""
+        pauses = _Pauses()
+        async with reader(self._settings, max_poll_records=YIELD_RECORDS) as consumer:
+            at = await listener.starts(consumer)
+            for place, (_, end) in (await self._spans(listener.topics)).items():
+                self.positions.setdefault(place, end)  # the follower begins here
+            for last in (False, True):  # twice: records of the second pass are few, and kept
+                member.late = deque() if last else None
+                stops = {place: max(start, self.positions[place]) for place, start in at.items()}
+                spans = {place: (start, stops[place]) for place, start in at.items()}
+                async for place, batch in read(consumer, spans):
+                    for records in portions(batch, YIELD_RECORDS, DECODED_BYTES):
+                        self._give([listener], place, records, records[-1].offset + 1, past=listener.runs != "open")
+                        await pauses.after(records)
+                at = stops
+        for place, stop in at.items():
+            listener.take(place, (), stop)  # its last offsets may hold no records
+        while member.late:
+            self._give([listener], *member.late.popleft(), past=listener.runs != "open")
+            await asyncio.sleep(0)
+        member.late = None
+        member.joined.set()
+        self.trouble = None
+        await asyncio.Future()
+
+    async def _follow(self) -> None:
+        """Follow the topics that listeners need, until the broker fails."""
+        async with reader(self._settings) as consumer:  # no poll limit: aiokafka fetches no more until all is polled
+            while True:
+                topics = self._topics()
+                ends = await self._begin(topics)
+                starts = {place: self.positions[place] for place in ends}
+                async with aclosing(follow(self._settings, consumer, topics, starts)) as polls:
+                    async for batches in polls:
+                        await self._take(consumer, batches)
+                        if ends and await self._reached(consumer, ends):
+                            self.trouble = None
+                            self._caught_up.set()
+                        if self._topics() != topics:
+                            break
+
+    def _topics(self) -> list[Topic]:
+        found = {topic.name: topic for listener in self._members for topic in listener.topics}
+        return [found[name] for name in sorted(found)]
+
+    async def _spans(self, topics: Sequence[Topic]) -> Mapping[TopicPartition, tuple[int, int]]:
+        spans = await bounds(self._settings, topics)
+        if not spans:
+            names = ", ".join(topic.full_name(self._settings.topic_prefix) for topic in topics)
+            raise BrokerError(f"{self._settings.brokers} has no topics {names}: `turnmill topics apply` creates them")
+        return spans
+
+    async def _begin(self, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
+        """Return the ends of these topics' partitions. A new partition of a known topic is read from its beginning."""
+        spans, known = await self._spans(topics), {place.topic for place in self.positions}
+        for place, (begin, end) in spans.items():
+            if place not in self.positions:
+                self.positions[place] = begin if place.topic in known else end
+                for listener in self._joined(place.topic):
+                    listener.take(place, (), self.positions[place])
+        return {place: end for place, (_, end) in spans.items()}
+
+    async def _take(self, consumer: AIOKafkaConsumer, batches: Mapping[TopicPartition, list[Any]]) -> None:
+        pauses = _Pauses()
+        for place, batch in batches.items():
+            self.lags[place] = (consumer.highwater(place) or 0) - batch[-1].offset - 1
+            for records in portions(batch, YIELD_RECORDS, DECODED_BYTES):
+                behind = self.positions[place] = records[-1].offset + 1
+                listeners = self._joined(place.topic)
+                for member in self._members.values():
+                    if member.late is not None and place.topic in member.topics:
+                        member.late.append((place, records, behind))
+                past = not any(listener.runs == "open" for listener in listeners)
+                self._give(listeners, place, records, behind, past=past)
+                await pauses.after(records)
+
+    async def _reached(self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> bool:
+        """Return True once each position has reached its end; remove reached partitions from `ends`."""
+        for place, end in list(ends.items()):
+            # If no record is at the end, as after a transaction's marker, only the consumer knows that it got there.
+            if self.positions[place] < end <= await consumer.position(place):
+                self.positions[place] = end
+                for listener in self._joined(place.topic):
+                    listener.take(place, (), end)
+            if self.positions[place] >= end:
+                del ends[place]
+        return not ends
+
+    def _joined(self, topic: str) -> list[Listener]:
+        return [one for one, member in self._members.items() if member.joined.is_set() and topic in member.topics]
+
+    def _give(
+        self, listeners: Iterable[Listener], place: TopicPartition, records: Sequence[Any], behind: int, *, past: bool
+    ) -> None:
+        """Hand records to listeners; `past`: they open no run in the index."""
+        if place.topic == EVENTS.full_name(self._settings.topic_prefix):
+            records = [self._event_record(one) for one in records]
+            if any(listener.runs != "none" for listener in self._members):
+                for record in records:
+                    if (envelope := record.envelope) is not None:
+                        record.run = self.runs.take(envelope, record.offset, record.at, past=past)
+        for listener in listeners:
+            listener.take(place, records, behind)
+
+    def _event_record(self, one: Any) -> EventRecord:
+        """Return a record as it was read.
+
+        A too large one has no value here; the worker makes a dead letter of it.
+        """
+        value = one.value if len(one.value or b"") <= self._settings.max_record_bytes else None
+        return EventRecord(one.partition, one.offset, one.timestamp, value, one.headers)

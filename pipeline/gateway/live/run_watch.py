@@ -1,0 +1,60 @@
+"""The open runs: keeps the gateway's index of runs up to date from the state topic, in addition to events.
+
+It starts at the first request for open runs, or the first scrape of `/metrics`, and then goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from pipeline.assembly.run_list import RunList
+from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.worker.repair.open_run_rows import silent
+from pipeline.worker.repair.open_runs import beginnings
+from topics.catalog import EVENTS, STATE
+from turnmill.clock import now_ms
+
+READY_TIMEOUT: Final = 15.0  # seconds that a caller waits for the first reading
+
+
+class RunWatch:
+    """Keeps track of open runs in the follower's index. A listener of the follower."""
+
+    name = "the open runs"
+    topics = (EVENTS, STATE)
+    runs: Final = "open"
+
+    def __init__(self, settings: Settings, follower: Follower, metrics: Metrics) -> None:
+        self._settings = settings
+        self._follower = follower
+        self._metrics = metrics
+        self._state = STATE.full_name(settings.topic_prefix)
+
+    async def open_runs(self) -> RunList:
+        """Return the index of runs, which changes as records come. Raises BrokerError."""
+        late = "what they have said since the last checkpoint is still being read"
+        await self._follower.ready(self, READY_TIMEOUT, late)
+        return self._follower.runs
+
+    def count(self) -> None:
+        """Set the metrics of open runs, if these are known; else begin to read them."""
+        self._follower.listen(self)
+        if self._follower.has_joined(self):
+            self._metrics.set(m.LISTED_RUNS, len(self._follower.runs))
+            self._metrics.set(m.SILENT_RUNS, silent(self._follower.runs, now_ms()))
+
+    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+        """Return where the open runs begin."""
+        return await beginnings(self._settings, consumer, self._follower.runs.usual)
+
+    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+        """Take records of the state topic; events are in the index already."""
+        if place.topic == self._state:
+            for record in records:
+                self._follower.runs.take_state(record.key, record.value)

@@ -1,0 +1,60 @@
+"""Holding threads over HTTP: a held thread is neither deleted nor does it expire."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from pipeline.gateway.access.principal import Principal
+from pipeline.gateway.access.security import Admin
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.reading.threads import Tenant, ThreadId
+from pipeline.gateway.state import TheGateway
+from pipeline.observability.audit import about, audit
+from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
+
+router = APIRouter(prefix="/v1/threads", tags=["threads"])
+
+
+class Hold(BaseModel):
+    """The state of a thread's hold; `changed`: this request changed it."""
+
+    thread_id: str
+    held: bool
+    changed: bool
+
+
+@router.put(
+    "/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict", "forbidden")
+)
+async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
+    """Hold a thread: until it is released, it can't be deleted, and does not expire, whatever the retention.
+
+    Each hold is a line in the audit log.
+    """
+    found = await gateway.find(thread_id, principal.bounded(tenant))
+    store = await gateway.store()
+    try:
+        changed = await store.hold(found)
+    except CallerError as error:
+        raise Problem("conflict", str(error)) from None
+    return _held(principal, found, held=True, changed=changed)
+
+
+@router.delete(
+    "/{thread_id}/hold",
+    summary="Release a held thread",
+    responses=documented("unknown-thread", "conflict", "forbidden"),
+)
+async def release_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
+    """Release a thread: it can be deleted again, and expires by its age."""
+    found = await gateway.find(thread_id, principal.bounded(tenant))
+    changed = await (await gateway.store()).release(found)
+    return _held(principal, found, held=False, changed=changed)
+
+
+def _held(principal: Principal, found: ThreadKey, *, held: bool, changed: bool) -> Hold:
+    done, action = ("held", "thread.hold") if held else ("released", "thread.release")
+    audit.info("%s thread %s, by %s", done, found.text, principal.text, extra=about(found, action))
+    return Hold(thread_id=found.thread_id, held=held, changed=changed)

@@ -1,0 +1,30 @@
+"""What models were asked, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from pipeline.gateway.access.security import Reader
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.reading.threads import PRIVATE, Tenant
+from pipeline.gateway.state import TheGateway
+
+router = APIRouter(prefix="/v1/requests", tags=["threads"])
+
+
+@router.get("/{sha256}", summary="What a model was asked", responses=documented("unknown-request", "forbidden"))
+async def read_request(
+    gateway: TheGateway,
+    principal: Reader,
+    response: Response,
+    sha256: Annotated[str, Path(max_length=64, description="As `meta:request` of a response has it.")],
+    tenant: Tenant = None,
+) -> dict[str, Any]:
+    """Return the body of a request in the form of the provider's API, without its messages."""
+    found = await (await gateway.store()).asked([sha256], principal.bounded(tenant))
+    if sha256 not in found:
+        raise Problem("unknown-request", f"no turn in the store names the request {sha256}")
+    response.headers.update(PRIVATE)
+    return found[sha256]

@@ -1,0 +1,78 @@
+"""Usage over HTTP: what was used, by whom, when. It is read from stored turns, so a replay never counts twice."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from pipeline.gateway.access.auditing import read_out
+from pipeline.gateway.access.security import Reader
+from pipeline.gateway.problems import documented
+from pipeline.gateway.state import TheGateway
+from pipeline.stores.usage.report import BUCKETS, GROUPS, ORDERS, UsageQuery
+from topics import json_text
+from turnmill.clock import now_ms
+
+JSON: Final = "application/json"
+CSV: Final = "text/csv"
+PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+
+router = APIRouter(prefix="/v1/usage", tags=["usage"])
+
+Values = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length=100)]
+
+
+@router.get(
+    "",
+    summary="Tokens, cost, turns, errors and times",
+    response_class=Response,
+    responses={
+        200: {"description": "The report", "content": {JSON: {"schema": {"type": "object"}}, CSV: {}}},
+        **documented("bad-request", "forbidden"),
+    },
+)
+async def read_usage(
+    gateway: TheGateway,
+    principal: Reader,
+    group_by: Annotated[
+        list[str], Query(max_length=10, description=f"Any of {', '.join(GROUPS)}; repeated, or with commas.")
+    ] = [],  # noqa: B006  # FastAPI copies it
+    bucket: Annotated[Literal[BUCKETS] | None, Query(description="One row for each hour, day, …")] = None,  # type: ignore[valid-type]  # the names of a registry
+    tz: Annotated[str, Query(max_length=100, description="Time zone of buckets and of times without one.")] = "UTC",
+    start: Annotated[
+        str | None, Query(alias="from", max_length=50, description="From this time on: ISO 8601, or age, as 24h, 7d.")
+    ] = None,
+    end: Annotated[str | None, Query(alias="to", max_length=50, description="Before this time.")] = None,
+    model: Values = [],  # noqa: B006  # FastAPI copies it
+    provider: Values = [],  # noqa: B006  # FastAPI copies it
+    agent: Values = [],  # noqa: B006  # FastAPI copies it
+    tenant: Annotated[str | None, Query(max_length=200, description="For tokens without a tenant.")] = None,
+    prompt: Values = [],  # noqa: B006  # FastAPI copies it
+    thread: Values = [],  # noqa: B006  # FastAPI copies it
+    finish_reason: Values = [],  # noqa: B006  # FastAPI copies it
+    limit: Annotated[int, Query(ge=1, le=1000, description="Number of groups; the rest is summed as `other`.")] = 100,
+    order: Annotated[Literal[ORDERS], Query(description="What the greatest groups are chosen by.")] = "total_tokens",  # type: ignore[valid-type]  # the names of a registry
+    feedback: Annotated[
+        list[Annotated[str, Query(max_length=1_000)]],
+        Query(max_length=10, description="Add the mean of the numeric feedback of this name."),
+    ] = [],  # noqa: B006  # FastAPI copies it
+    form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
+) -> Response:
+    """Return `rows`, their `total`, and `unpriced`: models whose cost is unknown, with their number of responses.
+
+    `turns`, `interrupted` and `errors` count a turn in the row of its last response. Times are in ms, by nearest rank;
+    from stored sums, they are within 2 % of it.
+    """
+    bounded = principal.bounded(tenant)
+    where = {"model": model, "provider": provider, "agent": agent, "prompt": prompt, "thread": thread}
+    where["finish_reason"] = finish_reason
+    where["tenant"] = [] if bounded is None else [bounded]
+    now = now_ms()
+    query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now, feedback)
+    report = await (await gateway.store()).usage(query)
+    if form == "csv":
+        read_out(gateway, "usage.export", "", bounded)
+        headers = {**PRIVATE, "Content-Disposition": 'attachment; filename="usage.csv"'}
+        return Response(report.csv(), headers=headers, media_type=f"{CSV}; charset=utf-8")
+    return Response(json_text.dumps(report.document()), headers=PRIVATE, media_type=JSON)

@@ -1,0 +1,1 @@
+"""The app and its server: what is around every route."""

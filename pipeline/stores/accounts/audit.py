@@ -1,0 +1,113 @@
+"""The audit table: who changed or read something. Entries are added, read in pages, and deleted by age."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+from sqlalchemy import ColumnElement, delete, insert, select
+from sqlalchemy import tuple_ as row_of
+
+from pipeline.observability.audit import ERASURES, Entry
+from pipeline.stores.database.connections import Connected
+from pipeline.stores.database.schema import audit
+from pipeline.stores.outbound.notices import add
+from pipeline.stores.threads.summaries import decode_cursor, encode_cursor
+from pipeline.turns.column_text import column_text
+from topics.notice import AUDIT_RECORDED, VERSION, NoticeRecord
+
+DELETED_BATCH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """The filter of audit entries; None matches any. `since` and `until` in epoch ms.
+
+    `what`: an action, or the first word of several, such as `token`. `tenant`: "" for threads without one.
+    """
+
+    tenant: str | None = None
+    who: str | None = None
+    what: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+class Audited(Connected):
+    """A store with entries of the audit log. Every method raises StoreError."""
+
+    async def add_audit(self, entries: Sequence[Entry], *, notify: bool) -> None:
+        """Store entries; with `notify`, also leave a notice of each for webhooks."""
+        async with self._writing() as connection:
+            await connection.execute(insert(audit), [_row(one) for one in entries])
+            if notify:
+                await add(connection, [_notice(one) for one in entries])
+
+    async def audit_page(self, wanted: AuditQuery, limit: int, cursor: str | None) -> tuple[list[Entry], str | None]:
+        """Return entries, the newest first, and the cursor of the next page. Raises CallerError for a bad cursor."""
+        query = select(audit).where(*_conditions(wanted)).order_by(audit.c.at.desc(), audit.c.id.desc())
+        if cursor is not None:
+            query = query.where(row_of(audit.c.at, audit.c.id) < row_of(*decode_cursor(cursor)))
+        async with self._reading() as connection:
+            rows = (await connection.execute(query.limit(limit + 1))).all()
+        more = encode_cursor(rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None
+        return [Entry(*row[1:]) for row in rows[:limit]], more
+
+    async def audit_from(self, since: int) -> int | None:
+        """Return the time of the first entry at or after `since` (both in epoch ms); None if there is none."""
+        async with self._reading() as connection:
+            return await connection.scalar(select(audit.c.at).where(audit.c.at >= since).order_by(audit.c.at).limit(1))
+
+    async def audit_between(self, since: int, until: int) -> list[Entry]:
+        """Return the entries of a short period, `until` excluded, oldest first."""
+        query = select(audit).where(audit.c.at >= since, audit.c.at < until).order_by(audit.c.at, audit.c.id)
+        async with self._reading() as connection:
+            return [Entry(*row[1:]) for row in (await connection.execute(query)).all()]
+
+    async def expire_audit(self, before: int) -> int:
+        """Delete a batch of entries older than `before` (epoch ms); return how many: 0 once there are none."""
+        old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(DELETED_BATCH)
+        async with self._writing() as connection:
+            ids = (await connection.scalars(old)).all()  # as values: Postgres would read the table for a subquery
+            return (await connection.execute(delete(audit).where(audit.c.id.in_(ids)))).rowcount if ids else 0
+
+    async def forget_audit(self, tenant: str) -> None:
+        """Delete the entries about a tenant, "" for threads without one, except those of erasures."""
+        async with self._writing() as connection:
+            await connection.execute(delete(audit).where(about_tenant(tenant)))
+
+
+def about_tenant(tenant: str) -> ColumnElement[bool]:
+    """Return the condition of the entries that are deleted with a tenant."""
+    return (audit.c.tenant == column_text(tenant)) & audit.c.action.not_in(ERASURES)
+
+
+def _conditions(wanted: AuditQuery) -> list[ColumnElement[bool]]:
+    found = [
+        audit.c[name] == column_text(value)
+        for name in ("tenant", "who")
+        if (value := getattr(wanted, name)) is not None
+    ]
+    if wanted.what is not None:
+        what = column_text(wanted.what) or ""
+        found.append((audit.c.action == what) | audit.c.action.startswith(f"{what}.", autoescape=True))
+    if wanted.since is not None:
+        found.append(audit.c.at >= wanted.since)
+    if wanted.until is not None:
+        found.append(audit.c.at < wanted.until)
+    return found
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {name: column_text(value) if type(value) is str else value for name, value in asdict(entry).items()}
+
+
+def _notice(entry: Entry) -> NoticeRecord:
+    fields = asdict(entry)
+    at, tenant = fields.pop("at"), fields.pop("tenant")
+    record: NoticeRecord = {"v": VERSION, "id": str(uuid4()), "type": AUDIT_RECORDED, "at": at, "data": fields}
+    if tenant is not None:
+        record["tenant"] = tenant
+    return record

@@ -1,0 +1,87 @@
+"""The archive that TURNMILL_ARCHIVE names: Parquet objects, or tables of Apache Iceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline.extras import need
+from pipeline.settings import LAKE, Settings
+from pipeline.stores.archive.records import Entry, Erased, Expired, Held, Removed, Written, never
+from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
+
+if TYPE_CHECKING:
+    from pipeline.stores.archive.lake import Lake
+
+
+class TurnArchive(Protocol):
+    """The interface of an archive, for its role, erasures and expiry.
+
+    All calls raise StoreError, and may be repeated.
+    """
+
+    async def write(
+        self,
+        topic: str,
+        partition: int,
+        begin: int,
+        end: int,
+        entries: Sequence[Entry],
+        expired: Expired = never,
+        held: Held | None = None,
+    ) -> Written:
+        """Write a segment, offsets from `begin` to before `end`; it is safe when this returns.
+
+        Turns that have `expired` are left out, unless their thread is `held`.
+        """
+
+    async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
+        """Remove threads that are marked as erased; return how many objects contained rows of them."""
+
+    async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
+        """Remove rows of these days whose thread is in `before`, and that ended before its time there, in epoch ms."""
+
+    async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
+        """Return how many rows `expire` would remove."""
+
+    async def holding(self, tenant: str) -> int:
+        """Return how many objects contain data of a tenant."""
+
+    async def threads_of(self, tenant: str) -> set[ThreadKey]:
+        """Return the threads of a tenant."""
+
+
+def archives_of(settings: Settings, erased: Erased) -> list[TurnArchive]:
+    """Return the archives of turns and of feedback; none if none is configured. Raises CallerError as `archive_of`."""
+    return [archive_of(settings, erased), feedback_archive_of(settings, erased)] if settings.archive is not None else []
+
+
+def feedback_archive_of(settings: Settings, erased: Erased) -> TurnArchive:
+    """Return the archive of feedback. Raises CallerError if none is configured, or a package for it is missing."""
+    need("archive", "TURNMILL_ARCHIVE")
+    from pipeline.stores.archive.feedback import FeedbackArchive  # noqa: PLC0415  # as below
+
+    return FeedbackArchive.of(settings, erased)
+
+
+def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
+    """Return the archive. Raises CallerError if none is configured, or a package that it needs is missing."""
+    if settings.archive is not None and settings.archive.startswith(LAKE):
+        return lake_of(settings, erased)
+    need("archive", "TURNMILL_ARCHIVE")
+    from pipeline.stores.archive.parquet import Archive  # noqa: PLC0415  # without an archive, Arrow need not be installed
+
+    return Archive.of(settings, erased)
+
+
+def lake_of(settings: Settings, erased: Erased) -> Lake:
+    """Return the archive if it consists of Iceberg tables. Raises CallerError otherwise."""
+    if settings.archive is None or not settings.archive.startswith(LAKE):
+        raise CallerError(f"TURNMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder")
+    need("archive", "TURNMILL_ARCHIVE")
+    from pipeline.stores.archive.lake import Lake  # noqa: PLC0415  # as above; pyiceberg neither
+    from pipeline.stores.archive.lake_place import LakeLocation  # noqa: PLC0415  # as above
+
+    return Lake(LakeLocation.of(settings), erased, settings.price_list)

@@ -1,0 +1,216 @@
+"""The archive as tables of Apache Iceberg: `turns` and `usage`, each turn's newest revision once.
+
+A segment of the turns topic is one commit to each table. The snapshot records its offsets, so a segment that comes
+again, after a crash or by a replay, is recognized. Correctness doesn't depend on that: rows are compared by the rank of
+their records, so workers may write the same turns at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
+
+from obstore.exceptions import BaseError
+from pyiceberg.exceptions import RESTError
+from pyiceberg.expressions import And
+from sqlalchemy.exc import SQLAlchemyError
+
+from pipeline.policies.prices import NONE, Prices
+from pipeline.stores.archive import lake_merge, lake_rows, lake_upkeep, segments
+from pipeline.stores.archive import records as archive_records
+from pipeline.stores.archive.lake_offsets import Source
+from pipeline.stores.archive.lake_place import LakeLocation, TableState
+from pipeline.stores.archive.lake_read import of_tenant, of_threads, on_days
+from pipeline.stores.archive.lake_standing import TurnRanks
+from pipeline.stores.archive.lake_table import Committed, LakeTable
+from pipeline.stores.archive.lake_upkeep import Compacted, Expired
+from pipeline.stores.archive.records import Entry, Erased, Held, Removed, Written, never
+from pipeline.stores.database.errors import StoreError
+from topics.thread_key import ThreadKey
+from turnmill.errors import TurnmillError
+
+log = logging.getLogger(__name__)
+
+COLUMNS: Final = {"turns": lake_rows.TURNS, "usage": lake_rows.USAGE}
+ENDED: Final = ("thread_id", "tenant", "ended_at")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Lake:
+    """Writes segments as `Archive` does. `erased` returns which of some threads must not be in it."""
+
+    def __init__(self, place: LakeLocation, erased: Erased, own: Prices = NONE) -> None:
+        self.place = place
+        self.erased = erased
+        self.own = own  # prices
+        self.writing = asyncio.Lock()  # so that our own commits don't conflict with each other
+        self.opened: dict[str, LakeTable] = {}
+
+    async def write(
+        self,
+        topic: str,
+        partition: int,
+        begin: int,
+        end: int,
+        entries: Sequence[Entry],
+        expired: archive_records.Expired = never,
+        held: Held | None = None,
+    ) -> Written:
+        """Write a segment, offsets from `begin` to before `end`, without expired turns of threads that are not held.
+
+        It is safe when this returns. Raises StoreError.
+        """
+        batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired, self.own)
+        if (rule := await segments.sparing(expired, batch.expired, held)) is not None:
+            batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule, self.own)
+        threads = segments.threads(batch.turns)
+        erased = await self.erased(threads)
+        kept = batch.without(erased)
+        source = Source(topic, partition, begin, end, max((entry.at for entry in entries), default=0))
+        merged = await self._in_thread(self._merge, kept, source, bool(erased))
+        # An erasure first marks the thread, then reads the tables: either it finds these rows, or we find its mark.
+        if meanwhile := await self.erased(threads) - erased:
+            await self.delete_threads(meanwhile)
+        try:
+            await self._in_thread(self._tidy, kept.days)
+        except StoreError as error:  # the segment is safe; the next call tidies up
+            log.warning("files and snapshots are left as they are: %s", error)
+        return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, len(batch.expired))
+
+    async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
+        """Remove the rows of erased threads, and all older snapshots; return how many files had such rows.
+
+        Raises StoreError; the same call then goes on.
+        """
+        return await self._in_thread(self._delete, keys)
+
+    async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
+        """Remove the rows of threads that ended before the thread's time, in epoch ms.
+
+        If there were any, all snapshots older than an hour are removed, too, except named ones. Raises StoreError.
+        """
+        return await self._in_thread(self._expire, days, before)
+
+    async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
+        """Return how many rows of turns `expire` would remove. Raises StoreError."""
+        return await self._in_thread(self._counted, days, before)
+
+    async def holding(self, tenant: str) -> int:
+        """Return how many files of the current snapshots contain data of a tenant. Raises StoreError."""
+        return await self._in_thread(self._holding, tenant)
+
+    async def threads_of(self, tenant: str) -> set[ThreadKey]:
+        """Return the threads of a tenant. Raises StoreError."""
+        return await self._in_thread(self._threads_of, tenant)
+
+    async def compact(self) -> dict[str, Compacted]:
+        """Join small files; return the result by table. Raises StoreError."""
+        return {name: await self._in_thread(self._compact, name) for name in COLUMNS}
+
+    async def expire_snapshots(self, older_than: float) -> dict[str, Expired]:
+        """Remove snapshots older than `older_than`, in seconds, and files that no snapshot names.
+
+        Return what was removed, by table. Raises StoreError.
+        """
+        before = time.time() - older_than
+        return {name: await self._in_thread(self._expire_snapshots, name, before) for name in COLUMNS}
+
+    async def state(self) -> dict[str, TableState]:
+        """Return the state of each table; creates none. Raises StoreError."""
+        return await self._in_thread(self.place.state, COLUMNS)
+
+    def _expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
+        threads: set[ThreadKey] = set()
+        rows = files = 0
+        where = And(of_threads(before), on_days(days))
+        for rows_of in self._table("turns").look(where, ENDED):
+            places, keys = segments.of_expired(rows_of, before)
+            rows, threads = rows + len(places), threads | keys
+        for name in COLUMNS:
+            kept = partial(segments.without_expired, before=before)
+            if found := self._table(name).remove(where, ENDED, kept):
+                files += found
+                lake_upkeep.expire(self._table(name), time.time() - lake_upkeep.RECENT)
+        return Removed(rows, files, frozenset(threads))
+
+    def _counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
+        found = self._table("turns").look(And(of_threads(before), on_days(days)), ENDED)
+        return sum(len(segments.of_expired(rows, before)[0]) for rows in found)
+
+    def _holding(self, tenant: str) -> int:
+        found = [rows for name in COLUMNS for rows in self._table(name).look(of_tenant(tenant), ["tenant"])]
+        return sum(segments.holds_tenant(rows, tenant) for rows in found)
+
+    def _threads_of(self, tenant: str) -> set[ThreadKey]:
+        found = self._table("turns").look(of_tenant(tenant), ["thread_id", "tenant"])
+        return {key for rows in found for key in segments.threads_of(rows, tenant)}
+
+    def _compact(self, name: str) -> Compacted:
+        return lake_upkeep.compact(self._table(name))
+
+    def _expire_snapshots(self, name: str, before: float) -> Expired:
+        return lake_upkeep.expire(self._table(name), before)
+
+    def _merge(self, batch: lake_rows.Batch, source: Source, erases: bool) -> list[Committed]:  # noqa: FBT001  # by _in_thread
+        turns, usage = (self._table(name) for name in COLUMNS)
+        first = turns.merge(batch.turns, lambda: batch.ranks, batch.days, source, erases=erases)
+        standing = TurnRanks(turns, batch, first)
+        second = usage.merge(batch.usage, standing.ranks, batch.days, source, erases=erases)
+        if erases:
+            for table in (turns, usage):
+                if lake_upkeep.owes(table):
+                    lake_upkeep.expire(table, time.time() + 1, erased=True)
+        return [first, second]
+
+    def _tidy(self, days: Collection[date | None]) -> None:
+        for name in COLUMNS:
+            lake_upkeep.tidy(self._table(name), days)
+
+    def _delete(self, keys: Collection[ThreadKey]) -> int:
+        files = 0
+        for name in COLUMNS:
+            kept = partial(segments.without, erased=keys)
+            files += self._table(name).remove(of_threads(keys), lake_merge.KEY, kept, erases=True)
+            lake_upkeep.expire(self._table(name), time.time() + 1, erased=True)
+        return files
+
+    def _table(self, name: str) -> LakeTable:
+        if name not in self.opened:
+            catalog = self.place.open()
+            for table, columns in COLUMNS.items():
+                self.opened[table] = LakeTable(catalog, table, columns, f"{self.place.root}/{table}")
+        return self.opened[name]
+
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        async with self.writing:
+            return await asyncio.to_thread(_failures_of, self.place.root, partial(call, *args, **options))
+
+
+def _failures_of(root: str, call: Callable[[], T]) -> T:
+    with _failures(root):
+        return call()
+
+
+@contextmanager
+def _failures(root: str) -> Iterator[None]:
+    """Raise any failure as StoreError; the next try sees by the offsets whether the commit took place."""
+    try:
+        yield
+    except TurnmillError:
+        raise
+    except (OSError, BaseError, SQLAlchemyError, RESTError) as error:
+        raise StoreError(f"{root}: {_line(error)}", transient=True) from error
+    except Exception as error:  # of pyiceberg, pyarrow and what they call
+        raise StoreError(f"{root}: {_line(error)}") from error
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

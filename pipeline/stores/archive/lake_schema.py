@@ -1,0 +1,87 @@
+"""A table of the lake in its catalog: created at its first use, and given the columns that it lacks."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, StringType, TimestamptzType
+
+from pipeline.stores.archive import lake_files
+from pipeline.stores.database.errors import StoreError
+
+NAMESPACE: Final = "turnmill"
+DAY: Final = "started_at"  # the tables are partitioned by the day of this column
+MAX_COMMITS: Final = 50  # how often a commit is tried when those of others come first
+MAX_RETRY_DELAY: Final = 0.4  # seconds before a commit is tried again, at most
+TYPES: Final[Mapping[pa.DataType, IcebergType]] = {
+    pa.string(): StringType(),
+    pa.int64(): LongType(),
+    pa.int32(): IntegerType(),
+    pa.timestamp("us", tz="UTC"): TimestamptzType(),
+}
+PROPERTIES: Final = {
+    "format-version": "2",
+    "commit.retry.num-retries": "0",  # repeating the same commit would add turns that another commit has added
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "write.metadata.metrics.column.document": "none",  # min and max of texts exclude no files
+    "write.metadata.metrics.column.facts": "none",
+}
+
+
+def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None:
+    """Create the table turnmill.NAME if it does not exist, or add the columns that it lacks. Raises StoreError."""
+    catalog.create_namespace_if_not_exists(NAMESPACE)
+    fields = [NestedField(number, one.name, TYPES[one.type], required=False) for number, one in enumerate(columns, 1)]
+    schema = Schema(*fields)
+    _refuse_other_catalogs(catalog, name, location)
+    day = PartitionField(schema.find_field(DAY).field_id, 1000, DayTransform(), "day")
+    with suppress(TableAlreadyExistsError):
+        catalog.create_table_if_not_exists(
+            (NAMESPACE, name), schema, location, PartitionSpec(day), properties=PROPERTIES
+        )
+    for _ in range(MAX_COMMITS):
+        try:
+            _complete(catalog.load_table((NAMESPACE, name)), columns)
+        except CommitFailedException:  # another worker does the same
+            pause()
+        else:
+            return
+    raise StoreError(f"{name}: {MAX_COMMITS} changes of others came between; try it again", transient=True)
+
+
+def pause() -> None:
+    """Wait for a moment, since another commit came first."""
+    time.sleep(random.uniform(0.1, 1) * MAX_RETRY_DELAY)  # noqa: S311  # jitter
+
+
+def _complete(table: Table, columns: pa.Schema) -> None:
+    missing = [field for field in columns if field.name not in table.schema().column_names]
+    if missing:
+        with table.update_schema() as update:
+            for field in missing:
+                update.add_column(field.name, TYPES[field.type])
+
+
+def _refuse_other_catalogs(catalog: Catalog, name: str, location: str) -> None:
+    """Raise StoreError if another catalog owns these files: two catalogs would delete each other's."""
+    if not isinstance(catalog, SqlCatalog) or catalog.table_exists((NAMESPACE, name)):
+        return
+    if any(lake_files.listed(f"{location}/metadata")):
+        raise StoreError(
+            f"{location} holds a table that the catalog doesn't know: name its catalog by TURNMILL_ARCHIVE_CATALOG, "
+            "or another place by TURNMILL_ARCHIVE",
+            transient=True,  # another worker may be about to register it
+        )

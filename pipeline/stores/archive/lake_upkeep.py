@@ -1,0 +1,194 @@
+"""Upkeep of a lake's table: joins small files, removes old snapshots and unreferenced files. Its calls block."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Final
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.snapshots import Snapshot
+
+from pipeline.stores.archive import lake_files, lake_merge
+from pipeline.stores.archive.lake_commit import ERASED
+from pipeline.stores.archive.lake_doubles import doubles, with_lower
+from pipeline.stores.archive.lake_read import on_days, tasks
+from pipeline.stores.archive.lake_schema import MAX_COMMITS
+from pipeline.stores.archive.lake_table import LakeTable, groups
+from pipeline.stores.database.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+LARGE_FILE_BYTES: Final = 33_554_432  # from which on a file is not joined
+MIN_JOINED_FILES: Final = 16  # small files of a day and of similar size, from which on the role joins them
+SIZE_BITS: Final = 5  # bits by which the sizes of such files may differ
+RECENT: Final = 3600.0  # seconds for which a query may read an old snapshot, and a new file may await its commit
+FOREIGN: Final = 72 * 3600.0  # seconds in which another engine may still commit a file that it has written
+OWN_FILE: Final = re.compile(r"[0-9a-f]{32}\.parquet|.*\.(?:avro|metadata\.json)")
+MAX_SNAPSHOTS: Final = 200  # that the role keeps; when there are twice as many, it removes the rest together
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The number of a table's files before and after, and of turns that had rows of several records."""
+
+    before: int
+    after: int
+    doubles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The number of removed snapshots, and of files removed with them or referenced by none."""
+
+    snapshots: int
+    files: int
+
+
+def compact(lake: LakeTable) -> Compacted:
+    """Join each day's small files, and remove duplicates.
+
+    Only this finds duplicates of a turn that started days apart in two of its revisions.
+    """
+    table = lake.load()
+    before = len(tasks(table))
+    if best := doubles(table):
+        for task in with_lower(table, best):
+            lake.rewrite([task], partial(lake_merge.without_lower, best=best))
+    for small in _by_day(tasks(lake.load())).values():
+        _join(lake, small)
+    return Compacted(before, len(tasks(lake.load())), len(best))
+
+
+def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
+    """Keep files and snapshots few, after the role's commits.
+
+    Join files of these days if many are of similar size, and remove the oldest snapshots if there are many.
+    """
+    table = lake.load()
+    for small in _by_day(tasks(table, on_days(days))).values():
+        sizes: dict[int, list[FileScanTask]] = {}
+        for task in small:
+            sizes.setdefault(_size(task).bit_length() // SIZE_BITS, []).append(task)
+        for alike in sizes.values():
+            if len(alike) >= MIN_JOINED_FILES:
+                _join(lake, alike)
+    times = sorted((one.timestamp_ms for one in table.snapshots()), reverse=True)
+    if len(times) > 2 * MAX_SNAPSHOTS:
+        expire(lake, min(times[MAX_SNAPSHOTS] / 1000, time.time() - RECENT))
+
+
+def owes(lake: LakeTable) -> bool:
+    """Return True if older snapshots contain rows that were erased."""
+    found = sorted(lake.load().snapshots(), key=lambda one: one.sequence_number or 0)
+    return any(one.summary and ERASED in one.summary.additional_properties for one in found[1:])
+
+
+def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
+    """Remove snapshots from before a time, epoch seconds, and all files that no other snapshot needs.
+
+    The current one and named ones stay.
+
+    `erased`: the old ones contain erased rows, so a named one is a StoreError. Data files are deleted before the
+    snapshots, from which a repeated call learns what is still to be deleted.
+    """
+    for _ in range(MAX_COMMITS):
+        table = lake.load()
+        named = {ref.snapshot_id: name for name, ref in table.refs().items()}
+        old = [one for one in table.snapshots() if one.timestamp_ms < before * 1000 and one.snapshot_id not in named]
+        try:
+            was = _files(table, old, live=False)
+            if erased and old:
+                kept = _names(_files(table, [one for one in table.snapshots() if one not in old], live=True))
+                _remove(table, (path for path in was if path.endswith(".parquet") and _name(path) not in kept))
+            if old:
+                table.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
+        except (CommitFailedException, FileNotFoundError, ValueError) as error:  # another commit came first
+            log.debug("%s: another commit came between: %s", lake.name, error)
+            continue
+        break
+    else:
+        raise StoreError(f"{lake.name}: {MAX_COMMITS} commits of others came between; try it again", transient=True)
+    files = _delete(lake, was)
+    kept = set(named.values()) - {"main"}
+    if erased and kept:
+        raise StoreError(
+            f"{lake.name}: {', '.join(sorted(kept))} may hold what was erased: remove them, and erase once more"
+        )
+    return Expired(len(old), files)
+
+
+def _join(lake: LakeTable, some: Sequence[FileScanTask]) -> None:
+    for group in groups(sorted(some, key=_size), LARGE_FILE_BYTES):
+        if len(group) > 1:
+            lake.rewrite(group, lambda rows: rows, joined=True)
+
+
+def _by_day(some: Iterable[FileScanTask]) -> Mapping[str, list[FileScanTask]]:
+    """Return the small files of each day."""
+    found: dict[str, list[FileScanTask]] = {}
+    for task in some:
+        if _size(task) < LARGE_FILE_BYTES // 2:
+            found.setdefault(str(task.file.partition), []).append(task)
+    return found
+
+
+def _size(task: FileScanTask) -> int:
+    return task.file.file_size_in_bytes
+
+
+def _delete(lake: LakeTable, gone: set[str]) -> int:
+    """Delete the files in `gone`, and old files, unless the table references them."""
+    table = lake.load()
+    named = _names(_files(table, table.snapshots(), live=True) | _metadata(table))
+    now = time.time()
+    left = [
+        path
+        for path, at in lake_files.listed(table.location(), table.io)
+        if at < now - (RECENT if OWN_FILE.fullmatch(_name(path)) else FOREIGN)
+    ]
+    return _remove(table, (path for path in {*gone, *left} if _name(path) not in named))
+
+
+def _remove(table: Table, paths: Iterable[str]) -> int:
+    found = sorted(paths)
+    for path in found:
+        with suppress(FileNotFoundError):
+            table.io.delete(path)
+    return len(found)
+
+
+def _name(path: str) -> str:
+    """Return a file's name; catalogs differ in how they write the folders before it."""
+    return path.rpartition("/")[2]
+
+
+def _names(paths: Iterable[str]) -> set[str]:
+    return {_name(path) for path in paths}
+
+
+def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[str]:
+    """Return all files that these snapshots consist of; unless `live`, also those that they list as deleted."""
+    found: set[str] = set()
+    manifests: dict[str, list[str]] = {}
+    for snapshot in snapshots:
+        found.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in manifests:
+                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live)
+                manifests[manifest.manifest_path] = [entry.data_file.file_path for entry in entries]
+    return found | {*manifests} | {path for paths in manifests.values() for path in paths}
+
+
+def _metadata(table: Table) -> set[str]:
+    """Return the table's other files: its metadata, and statistics of other engines."""
+    statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
+    logged = (entry.metadata_file for entry in table.metadata.metadata_log)
+    return {table.metadata_location, *logged, *(one.statistics_path for one in statistics)}

@@ -1,0 +1,1 @@
+"""Large values of turns outside the database: objects in buckets, packs on a disk."""

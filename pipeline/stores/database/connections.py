@@ -1,0 +1,140 @@
+"""Connections to one store: opening it, its schema, transactions; every failure is a StoreError."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import asyncpg
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.policies.prices import NONE, Prices
+from pipeline.stores.database import migrate as migrations
+from pipeline.stores.database.at_once import in_one_go
+from pipeline.stores.database.engine import POSTGRES, SEARCH, WRITE, create_direct_engine, create_engine
+from pipeline.stores.database.failures import store_error
+
+CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
+
+T = TypeVar("T")
+
+
+class Connected:
+    """A store's schema and transactions. Every method raises StoreError."""
+
+    def __init__(self, url: str, *, search: str = "on", prices: Prices = NONE) -> None:
+        """Prepare a store at `sqlite:///path` or `postgresql://…`; connects later. Raises CallerError for other URLs.
+
+        `search`: TURNMILL_SEARCH; `prices`: the operator's own, for the turns that are written.
+        """
+        self._url = url
+        self._prices = prices
+        self._engine = create_engine(url)
+        self._direct = create_direct_engine(url)
+        self._writer = self._engine.execution_options(**{WRITE: True, SEARCH: search})
+
+    @classmethod
+    async def open(cls, url: str, *, migrate: bool = False, search: str = "on", prices: Prices = NONE) -> Self:
+        """Connect, and check that the schema fits.
+
+        SQLite is always migrated, Postgres only with `migrate`: there, users run `turnmill store migrate`.
+        """
+        store = cls(url, search=search, prices=prices)
+        try:
+            if migrate or not url.startswith(POSTGRES):
+                await store.migrate()
+            else:
+                await store.check()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._engine.dispose()
+        if self._direct is not None:
+            self._direct.dispose()
+
+    async def migrate(self) -> str | None:
+        """Bring the schema up to date; return the revision before, None for an empty store."""
+        with self._failures():
+            async with self._reading() as connection:
+                before = await migrations.current(connection)
+            if before == migrations.HEAD:
+                return before
+            unlimited = create_engine(self._url, command_seconds=None)  # without a time limit: large tables take long
+            try:
+                return await migrations.upgrade(unlimited)
+            finally:
+                await unlimited.dispose()
+
+    async def check(self) -> None:
+        """Raise StoreError if this code does not work with the schema."""
+        async with self._reading() as connection:
+            migrations.check(await migrations.current(connection), await migrations.oldest(connection))
+
+    async def revision(self) -> str | None:
+        """Return the schema's revision; None where there are no tables."""
+        async with self._reading() as connection:
+            return await migrations.current(connection)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise store_error(error, self._url) from None
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AsyncConnection]:
+        with self._failures():
+            async with self._engine.connect() as connection:
+                yield connection
+
+    async def _written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
+        """Run `work` in a transaction that ends even when the caller is cancelled; return what it returns.
+
+        `work` awaits nothing but its statements.
+        """
+
+        async def transaction() -> T:
+            if self._direct is not None:
+                with self._failures():
+                    return await asyncio.to_thread(in_one_go, self._direct, self._writer.get_execution_options(), work)
+            async with self._writing() as connection:
+                return await work(connection)
+
+        return await to_the_end(transaction())
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[AsyncConnection]:
+        with self._failures():
+            async with self._writer.begin() as connection:
+                yield connection
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await a transaction, also when the caller is cancelled: SQLite's thread can't be stopped in the middle."""
+    task = asyncio.create_task(work)
+    # Retrieve the exception in any case: asyncio warns of one that is never retrieved.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=CANCEL_SECONDS)
+        task.cancel()
+        raise

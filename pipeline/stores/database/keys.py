@@ -1,0 +1,88 @@
+"""The names of threads, turns and agents in rows: text that every database can store; turns as bytes. Pure."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, cast
+from uuid import UUID
+
+from pipeline.turns.column_text import column_text
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
+
+KEY_CHARACTERS: Final = 200  # of a key
+NO_TENANT = ""  # names the threads without a tenant; None means any tenant
+CANONICAL: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID_BYTES: Final = 16
+FILLER: Final = b"\xff"  # a byte that UTF-8 never contains
+
+
+class UsageNames(NamedTuple):
+    """The names under which usage is counted: a row of `usage_names`."""
+
+    tenant: str | None
+    model: str | None
+    provider: str | None
+    agent_id: str
+    prompt: str | None = None  # of system prompt and tools, as `pipeline.turns.requests.prompt_of` has it
+    origin: str = ""  # as `pipeline.stores.usage.rows` has it
+
+
+class Agent(NamedTuple):
+    """An agent under one of its names: a row of `agents`."""
+
+    agent_id: str
+    agent_name: str | None
+
+
+def key_of(record: TurnRecord) -> ThreadKey:
+    """Return the key of a record's thread; its tenant as text, as in rows: a foreign record's may be any JSON."""
+    tenant = cast("dict[str, Any]", record).get("tenant")  # compiled code trusts a TypedDict
+    return ThreadKey.of(record["thread_id"], str(tenant) if tenant else None)
+
+
+def key_text(key: ThreadKey) -> str:
+    """Return the text of a key as the columns `thread_key` hold it."""
+    thread_id, tenant = key
+    size = len(thread_id) if tenant is None else len(thread_id) + len(tenant)
+    return _remembered(thread_id, tenant) if size <= KEY_CHARACTERS else _text(thread_id, tenant)
+
+
+@lru_cache(maxsize=4_096)
+def _remembered(thread_id: str, tenant: str | None) -> str:
+    """Return the text of a key, cached: a batch asks for each of its keys several times."""
+    return _text(thread_id, tenant)
+
+
+def _text(thread_id: str, tenant: str | None) -> str:
+    return column_text(ThreadKey(thread_id, tenant).text) or ""
+
+
+def id_and_tenant(key: ThreadKey) -> tuple[str, str]:
+    """Return a key as the columns `thread_id` and `tenant` of `threads` hold it."""
+    return column_text(key.thread_id) or "", column_text(key.tenant) or NO_TENANT
+
+
+def exact_name(key: ThreadKey) -> list[Any] | None:
+    """Return the key as JSON if these columns contain an escape or a hash instead of a part of it, else None."""
+    return None if id_and_tenant(key) == (key.thread_id, key.tenant or NO_TENANT) else list(key)
+
+
+def thread_of(row: Any) -> ThreadKey:
+    """Return the key of a row that has the columns `thread_id`, `tenant` and `name` of `threads`."""
+    return ThreadKey.of(row.thread_id, row.tenant) if row.name is None else ThreadKey.of(*row.name)
+
+
+def turn_bytes(turn_id: str) -> bytes:
+    """Return a turn's id as in `turns`: the 16 bytes of a UUID, or the text, padded to more than 16 bytes."""
+    if CANONICAL.fullmatch(turn_id):
+        return bytes.fromhex(turn_id.replace("-", ""))
+    return (column_text(turn_id) or "").encode().ljust(UUID_BYTES + 1, FILLER)
+
+
+def turn_text(turn_id: bytes) -> str:
+    """Return the id that `turn_bytes` was given."""
+    if len(turn_id) == UUID_BYTES:
+        return str(UUID(bytes=turn_id))
+    return turn_id.rstrip(FILLER).decode()

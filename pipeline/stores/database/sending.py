@@ -1,0 +1,144 @@
+"""Statements as the drivers take them: each text is made once, and all rows of a table go in one statement, as tuples.
+
+SQLite's driver has a thread of its own, and each statement of SQLAlchemy switches to it and back three times: here all
+statements whose results aren't needed in between go there together. Postgres takes rows as an array for each column,
+which it unnests: one statement, planned once and called once, whose triggers run once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Table, Text, bindparam, cast, func, select
+from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.dialects.sqlite import aiosqlite
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import Insert
+from sqlalchemy.sql.elements import ClauseElement
+
+from pipeline.stores.database.at_once import Direct
+from pipeline.stores.database.one_of import AS_ARRAYS, Texts, array_of
+from topics import json_text
+
+DIALECTS: Final[dict[str, Dialect]] = {
+    "sqlite": aiosqlite.dialect(),
+    "postgresql": asyncpg.dialect(),  # type: ignore[no-untyped-call]  # as SQLAlchemy has it
+}
+
+Making = Callable[[Sequence[str]], ClauseElement]
+
+
+class Call(NamedTuple):
+    """A statement with its parameters, or, with `many`, the parameters of each row."""
+
+    sql: str
+    parameters: Sequence[Any] = ()
+    many: bool = False
+
+
+async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[Any]]:
+    """Execute the calls one after the other; return the rows of each."""
+    if connection.dialect.name == "postgresql":
+        results = [await connection.exec_driver_sql(call.sql, tuple(call.parameters)) for call in calls]
+        return [list(result) if result.returns_rows else [] for result in results]
+    if isinstance(connection, Direct):
+        return _execute(connection.sync_connection.connection.driver_connection, calls)
+    if not connection.in_transaction():
+        await connection.begin()
+    driver = (await connection.get_raw_connection()).driver_connection
+    # The only way to run code in the driver's thread other than a statement; SQLAlchemy does so for the isolation
+    # level.
+    found: list[list[Any]] = await driver._execute(_execute, driver._conn, calls)  # type: ignore[union-attr]  # noqa: SLF001
+    return found
+
+
+def _execute(connection: sqlite3.Connection, calls: Iterable[Call]) -> list[list[Any]]:
+    cursor, found = connection.cursor(), []
+    for sql, parameters, many in calls:
+        found.append((cursor.executemany if many else cursor.execute)(sql, parameters).fetchall())
+    cursor.close()
+    return found
+
+
+def as_list(dialect: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Return values as one parameter: an array on Postgres, the text of a JSON list on SQLite."""
+    return values if dialect == "postgresql" else json_text.dumps(values)
+
+
+def as_bytes(dialect: str, values: Sequence[bytes]) -> Sequence[Any]:
+    """Return values as one parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
+    return values if dialect == "postgresql" else json_text.dumps([value.hex() for value in values])
+
+
+def of_bytes(dialect: str) -> str:
+    """Return the condition that a column has one of some bytes, which are the statement's first parameter."""
+    return "= ANY($1::bytea[])" if dialect == "postgresql" else "IN (SELECT from_hex(value) FROM json_each(?))"
+
+
+def of_texts(dialect: str, make: Making, texts: Sequence[str]) -> Call:
+    """Return the statement that `make` gives for some texts, which it takes by `one_of`."""
+    sql, parameters = _of_texts(make, dialect)
+    given = as_list(dialect, texts)
+    return Call(sql, [given if one is None else one for one in parameters])
+
+
+def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> Call:
+    """Return an INSERT of these rows: at least one, and all with the same keys. JSON columns are given as text.
+
+    The statement's own object is the key of its cached text, so the same one must come each time.
+    """
+    if dialect == "postgresql":
+        sql, names = _of_arrays(statement, tuple(rows[0]))
+        return Call(sql, [[row[name] for row in rows] for name in names])
+    sql, names = _of_values(statement, tuple(rows[0]))
+    if len(names) == 1:
+        return Call(sql, [(row[names[0]],) for row in rows], many=True)
+    return Call(sql, list(map(itemgetter(*names), rows)), many=True)
+
+
+@cache
+def _of_texts(make: Making, dialect: str) -> tuple[str, tuple[Any, ...]]:
+    """Return SQL and its parameters, with None in the place of the texts."""
+    compiled = _compiled(make(()), dialect)
+    values, binds = compiled.params, compiled.binds
+    taken = (None if isinstance(binds[name].type, Texts) else values[name] for name in _names(compiled))
+    return str(compiled), tuple(taken)
+
+
+@cache
+def _of_values(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return SQL, and the columns in the order of its parameters."""
+    compiled = _compiled(statement, "sqlite", column_keys=names)
+    return str(compiled), _names(compiled)
+
+
+@cache
+def _of_arrays(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return SQL, and the columns in the order of its parameters, for Postgres's arrays."""
+    table = statement.table
+    assert isinstance(table, Table)  # its declared type is wider
+    kinds = {name: table.c[name].type for name in names}
+    arrays = [bindparam(name, type_=array_of(kind)) for name, kind in kinds.items()]
+    rows = func.unnest(*arrays).table_valued(*names).render_derived("given")
+    columns = [
+        rows.c[name] if isinstance(kind, (*AS_ARRAYS, Text)) else cast(rows.c[name], kind)
+        for name, kind in kinds.items()
+    ]
+    compiled = _compiled(statement.from_select(names, select(*columns)), "postgresql")
+    return str(compiled), _names(compiled)
+
+
+def _compiled(statement: ClauseElement, dialect: str, **options: Any) -> SQLCompiler:
+    compiled = statement.compile(dialect=DIALECTS[dialect], **options)
+    assert isinstance(compiled, SQLCompiler)  # it is not DDL
+    return compiled
+
+
+def _names(compiled: SQLCompiler) -> tuple[str, ...]:
+    return tuple(compiled.positiontup or ())

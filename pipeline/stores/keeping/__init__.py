@@ -1,0 +1,1 @@
+"""How long data stays: retention, holds, erasure of threads and tenants."""

@@ -1,0 +1,65 @@
+"""The remnants of expired threads in the content store and in the archive, within the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, case, delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.database.keys import key_text
+from pipeline.stores.database.names import INSERT
+from pipeline.stores.database.schema import expired
+from topics.thread_key import ThreadKey
+
+
+class Remnant(NamedTuple):
+    """The remnants of an expired thread.
+
+    `before`: rows that ended before then have expired; `first`, `last`: the time range of its records; `due`: when it
+    is checked next. All in epoch ms.
+    """
+
+    key: ThreadKey
+    before: int
+    first: int
+    last: int
+    due: int
+
+
+async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remnant]) -> None:
+    """Store these; if a thread is stored already, its time range is extended."""
+    for one in expired_remnants:
+        row = {"thread_key": key_text(one.key), "name": list(one.key), "before": one.before}
+        row |= {"first": one.first, "last": one.last, "due": one.due}
+        new = INSERT[connection.dialect.name](expired).values(row)
+
+        def least(name: str, new: Any = new) -> Any:
+            return case((new.excluded[name] < expired.c[name], new.excluded[name]), else_=expired.c[name])
+
+        def most(name: str, new: Any = new) -> Any:
+            return case((new.excluded[name] > expired.c[name], new.excluded[name]), else_=expired.c[name])
+
+        values = {"before": most("before"), "first": least("first"), "last": most("last"), "due": least("due")}
+        await connection.execute(new.on_conflict_do_update(index_elements=[expired.c.thread_key], set_=values))
+
+
+def due_ones(now: int, limit: int) -> Select[Any]:
+    """Return a query of the rows that are due, those that have waited longest first."""
+    return select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key).limit(limit)
+
+
+async def due(connection: AsyncConnection, now: int, limit: int) -> list[Remnant]:
+    """Return the remnants that are due."""
+    rows = (await connection.execute(due_ones(now, limit))).all()
+    return [Remnant(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
+
+
+async def looked_at(connection: AsyncConnection, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
+    """Set when `left` are due for the next check; delete `clean`, unless something was added meanwhile."""
+    for one in left:
+        await connection.execute(update(expired).where(expired.c.thread_key == key_text(one.key)).values(due=one.due))
+    for one in clean:
+        same = expired.c.thread_key == key_text(one.key), expired.c.before == one.before, expired.c.due == one.due
+        await connection.execute(delete(expired).where(*same))

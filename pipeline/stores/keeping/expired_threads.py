@@ -1,0 +1,138 @@
+"""Threads whose newest record is older than their tenant's retention, within the caller's transaction.
+
+A thread is deleted as a whole, once all its records have expired. Its row in `expired` then isn't a mark against new
+turns: it says that large values and archived rows may remain, and is deleted once none do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Select, case, func, select
+from sqlalchemy import tuple_ as row_of
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.observability.audit import about, audit
+from pipeline.policies.retention import Retention
+from pipeline.stores.database.keys import key_text, thread_of
+from pipeline.stores.database.schema import threads, turns
+from pipeline.stores.keeping.expired_remnants import Remnant, remember
+from pipeline.stores.outbound.notices import delete_turns
+from pipeline.stores.threads import statements
+from pipeline.stores.threads.erased import erased_of
+from pipeline.stores.threads.holds import held_of
+from pipeline.stores.threads.list_statements import of_tenant
+from pipeline.stores.threads.rows import FACTS
+from pipeline.stores.threads.write import lock
+from pipeline.stores.usage import sums as usage_sums
+from pipeline.turns.times import iso
+from topics.thread_key import ThreadKey
+
+LOOKED_AT: Final = 200  # threads per query
+TURNS_BATCH: Final = 100  # how many turns one transaction deletes at most, unless one thread has more
+
+
+@dataclass(frozen=True, slots=True)
+class Ripe:
+    """A thread that has expired.
+
+    `turns`: how many; `first`, `last`: when its first turn began and its last record ended, epoch ms; `held`: it is not
+    deleted.
+    """
+
+    key: ThreadKey
+    turns: int
+    first: int
+    last: int
+    held: bool = False
+
+
+class RoundPosition(NamedTuple):
+    """The position of a round: the index of a scope (see `scopes`), and the thread after which it continues."""
+
+    tenant: int = 0
+    updated_at: int = 0
+    number: int = 0
+
+
+def scopes(retention: Retention) -> list[str | None]:
+    """Return the tenants with a retention of their own that ends, and None for all others."""
+    own_ones = [name for name, kept in sorted(retention.tenants.items()) if kept is not None]
+    return [*own_ones, *([None] if retention.default is not None else [])]
+
+
+def candidates(tenant: str | None, begin: int, after: RoundPosition) -> Select[Any]:
+    """Return a query of the next threads that were last updated before `begin`, the oldest first.
+
+    Rows are name, id, turns, updated_at; of any tenant where that is None.
+    """
+    order = threads.c.updated_at, threads.c.id
+    query = select(*statements.NAME, *order, threads.c.turns)
+    query = query.where(threads.c.updated_at > 0, threads.c.updated_at < begin, *of_tenant(tenant))
+    return query.where(row_of(*order) > row_of(after.updated_at, after.number)).order_by(*order).limit(LOOKED_AT)
+
+
+async def next_ripe(
+    connection: AsyncConnection, retention: Retention, now: int, after: RoundPosition
+) -> tuple[list[Ripe], RoundPosition | None]:
+    """Return the next expired threads and the next position, None after the last.
+
+    Together they have at most TURNS_BATCH turns, unless it is a single thread.
+    """
+    wanted = scopes(retention)
+    if after.tenant >= len(wanted):
+        return [], None
+    tenant = wanted[after.tenant]
+    begin = retention.begin(tenant, now) if tenant is not None else now - (retention.default or 0)
+    rows = (await connection.execute(candidates(tenant, begin or 0, after))).all()
+    if not rows:
+        return [], RoundPosition(after.tenant + 1)
+    some, count = rows[:1], rows[0].turns
+    for row in rows[1:]:
+        count += row.turns
+        if count > TURNS_BATCH:
+            break
+        some.append(row)
+    keys = [thread_of(row) for row in some]
+    if tenant is None:
+        keys = [key for key in keys if (key.tenant or "") not in retention.tenants]
+    ripe = await ripe_of(connection, keys, retention, now)
+    return ripe, RoundPosition(after.tenant, some[-1].updated_at, some[-1].id)
+
+
+async def ripe_of(
+    connection: AsyncConnection, keys: Collection[ThreadKey], retention: Retention, now: int
+) -> list[Ripe]:
+    """Return those of these threads that have expired and are not being erased."""
+    held, erased = await held_of(connection, keys), await erased_of(connection, keys)
+    found = []
+    for key in keys:
+        real = func.sum(case((turns.c.role != FACTS, 1), else_=0))
+        begun = func.min(case((turns.c.started_at > 0, turns.c.started_at)))
+        query = select(real, begun, func.max(turns.c.ended_at)).where(turns.c.thread == statements.number_of(key))
+        count, first, last = (await connection.execute(query)).one()
+        if last is not None and key not in erased and retention.expired(key.tenant, last, now):
+            found.append(Ripe(key, int(count), last if first is None else first, last, held=key in held))
+    return found
+
+
+async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
+    """Delete the rows of those of these threads that have expired and are not held; return these threads.
+
+    The sums of usage keep their usage.
+    """
+    wanted = sorted(keys, key=key_text)
+    rows = await lock(connection, wanted)  # waits for a writer that is adding a turn, or a caller that holds it
+    gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
+    for one in gone:
+        await usage_sums.keep_expired(connection, one.key)
+        # Logged before the transaction ends: if the process died in between, the deletion would have no line.
+        what = "expired thread %s, %d turns, the last of %s"
+        audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
+        before = retention.begin(one.key.tenant, now) or 0
+        await remember(connection, [Remnant(one.key, before, one.first, one.last, now)])
+    await delete_turns(connection, [one.key for one in gone], "expired")
+    await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
+    return gone

@@ -1,0 +1,1 @@
+"""What waits to be sent: notices, and deliveries of webhooks."""

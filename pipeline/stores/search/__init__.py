@@ -1,0 +1,1 @@
+"""Full-text search: the index of words, and the queries on it."""

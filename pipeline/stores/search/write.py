@@ -1,0 +1,88 @@
+"""The words of turns, written within the caller's transaction.
+
+They are written together with new turns, and in steps for turns that a store role with TURNMILL_SEARCH=off has written.
+A turn whose words are written is marked as `searched`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.database.engine import SEARCH
+from pipeline.stores.database.schema import UNSEARCHED, turn_words, turns
+from pipeline.stores.database.sending import Call, send
+from pipeline.stores.search.rows import search_words, tsvector
+from pipeline.stores.threads.rows import RecordRows, record_of, record_rows
+from pipeline.turns.column_text import column_text
+from pipeline.turns.spoken_text import KINDS, Kind
+from topics import json_text
+
+CHOICES: Final[dict[str, tuple[Kind, ...]]] = {"on": KINDS[:1], "all": KINDS, "off": ()}
+
+UNSEARCHED_TURNS: Final = (
+    select(turns.c.id, turns.c.record).where(UNSEARCHED).order_by(turns.c.id.desc()).with_for_update(skip_locked=True)
+)
+SEARCHED_TURNS: Final = select(turn_words.c.id).order_by(turn_words.c.id)
+_ADD: Final = (  # one statement for all rows: half the work of one per row
+    "INSERT INTO turn_words (id, tenant, words) SELECT id, tenant, CAST(words AS tsvector) "
+    "FROM unnest($1::bigint[], $2::text[], $3::text[]) AS given (id, tenant, words)"
+)
+_ADD_SQLITE: Final = "INSERT INTO turn_words (id, tenant, words) VALUES (?, ?, ?)"
+# In the order of ids: at an id below the previous one, FTS5 begins a new part of its index.
+_INDEX_SQLITE: Final = (
+    "INSERT INTO turn_words_index(rowid, words) "
+    "SELECT id, words FROM turn_words WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+)
+
+
+def kinds_of(connection: AsyncConnection) -> tuple[Kind, ...]:
+    """Return the kinds of text that the words of a turn are taken from."""
+    return CHOICES[connection.sync_connection.get_execution_options().get(SEARCH, "on")]  # type: ignore[union-attr]  # open
+
+
+def words_calls(dialect: str, records: Sequence[tuple[int, RecordRows]], kinds: Sequence[Kind]) -> list[Call]:
+    """Return the calls that add the words of these turns, by their ids; executed after those that add the turns.
+
+    On SQLite no trigger adds new rows to the index: FTS5 writes what it has gathered at each row of a trigger, which
+    costs three times as much as all rows of a transaction at once.
+    """
+    found = [(id_, rows, words) for id_, rows in records if kinds and (words := search_words(rows, kinds))]
+    if not found:
+        return []
+    ids = [id_ for id_, _, _ in found]
+    tenants = [column_text(rows.thread.tenant) or "" for _, rows, _ in found]
+    texts = [words for _, _, words in found]
+    if dialect == "postgresql":
+        return [Call(_ADD, (ids, tenants, [tsvector(some) for some in texts]))]
+    values = list(zip(ids, tenants, map(" ".join, texts), strict=True))
+    return [Call(_ADD_SQLITE, values, many=True), Call(_INDEX_SQLITE, (json_text.dumps(ids),))]
+
+
+async def forget_words(connection: AsyncConnection, ids: Sequence[int]) -> None:
+    """Delete the words of these turns."""
+    await connection.execute(delete(turn_words).where(turn_words.c.id.in_(ids)))
+
+
+async def index_some(connection: AsyncConnection, most: int) -> int:
+    """Write the words of some turns that lack them, newest first; return how many turns.
+
+    If search is off, delete the words of some turns instead.
+    """
+    kinds, dialect = kinds_of(connection), connection.dialect.name
+    if not kinds:
+        ids = list(await connection.scalars(SEARCHED_TURNS.limit(most)))
+        if ids:
+            await forget_words(connection, ids)
+            await connection.execute(update(turns).where(turns.c.id.in_(ids)).values(searched=False))
+        return len(ids)
+    found = (await connection.execute(UNSEARCHED_TURNS.limit(most))).all()
+    if found:
+        ids = [id_ for id_, _ in found]
+        await connection.execute(update(turns).where(turns.c.id.in_(ids)).values(searched=True))
+        records = [(id_, record_rows(record_of(record), record.encode())) for id_, record in found]
+        await send(connection, words_calls(dialect, records, kinds))
+    return len(found)

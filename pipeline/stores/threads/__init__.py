@@ -1,0 +1,1 @@
+"""Threads and turns: writing turn records, reading documents and lists."""

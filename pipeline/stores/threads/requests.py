@@ -1,0 +1,150 @@
+"""The requests to models: each body is stored once for its tenant, and each of its large members once."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from operator import itemgetter
+from typing import Final
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import Insert
+
+from pipeline.stores.database.connections import Connected
+from pipeline.stores.database.keys import id_and_tenant
+from pipeline.stores.database.names import DIGEST_BYTES, INSERT, numbers_of
+from pipeline.stores.database.schema import request_members, request_values, requests
+from pipeline.stores.database.sending import of_rows, send
+from pipeline.stores.threads.rows import RecordRows, Row
+from pipeline.stores.threads.versions import portions
+from pipeline.turns.column_text import column_text
+from topics import json_text
+from topics.json_text import Fields
+
+HASH: Final = re.compile("[0-9a-f]{64}")
+SEPARATE_BYTES: Final = 512  # from which on a member is stored separately
+
+
+class Asked(Connected):
+    """A store that returns requests to models."""
+
+    async def asked(self, names: Collection[str], tenant: str | None = None) -> dict[str, Fields]:
+        """Return the stored bodies with these hashes.
+
+        `tenant`: only this one's, "" for those without one. Raises StoreError.
+        """
+        wanted = sorted({bytes.fromhex(name) for name in names if HASH.fullmatch(name)})
+        found: dict[str, Fields] = {}
+        async with self._reading() as connection:
+            for some in portions(wanted):
+                query = select(requests.c.id, requests.c.sha256, requests.c.body).where(requests.c.sha256.in_(some))
+                if tenant is not None:
+                    query = query.where(requests.c.tenant == (column_text(tenant) or ""))
+                rows = {row.id: row for row in await connection.execute(query)}
+                large = await _large(connection, rows)
+                for id_, row in rows.items():
+                    found[bytes(row.sha256).hex()] = {**json_text.loads(row.body), **large.get(id_, {})}
+        return found
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A tenant's body with its hash."""
+
+    tenant: str
+    name: str
+    body: Fields
+
+    @cached_property
+    def digest(self) -> bytes:
+        return _digest(self.tenant, self.name)
+
+    @cached_property
+    def large(self) -> dict[str, str]:
+        """The JSON texts of its large members, by names that every database can store."""
+        texts = {name: json_text.dumps(value) for name, value in self.body.items() if name.isidentifier()}
+        return {name: text for name, text in texts.items() if len(text) >= SEPARATE_BYTES}
+
+    @property
+    def small(self) -> Fields:
+        """The body without its large members."""
+        return {name: value for name, value in self.body.items() if name not in self.large}
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A tenant's member of any body."""
+
+    tenant: str
+    text: str
+
+    @cached_property
+    def digest(self) -> bytes:
+        return _digest(self.tenant, self.text)
+
+
+def _digest(tenant: str, text: str) -> bytes:
+    return hashlib.sha256(json_text.dumps([tenant, text]).encode()).digest()[:DIGEST_BYTES]
+
+
+async def _large(connection: AsyncConnection, ids: Iterable[int]) -> dict[int, Fields]:
+    """Return the large members of these requests."""
+    members = request_members
+    query = select(members.c.request, members.c.name, request_values.c.value).join(
+        request_values, request_values.c.id == members.c.value
+    )
+    found: dict[int, Fields] = {}
+    for request, name, value in await connection.execute(query.where(members.c.request.in_(list(ids)))):
+        found.setdefault(request, {})[name] = json_text.loads(value)
+    return found
+
+
+async def request_rows(connection: AsyncConnection, placed: Iterable[tuple[int, RecordRows]]) -> list[Row]:
+    """Return the rows of `turn_requests` of these turns, by their integers; missing bodies are stored.
+
+    Existing ones are locked until the transaction ends: see `pipeline.stores.threads.unused_names`.
+    """
+    named: dict[tuple[str, str], _Body] = {}  # by tenant and hash: most turns of a batch refer to the same few
+    uses: list[tuple[int, tuple[str, str]]] = []
+    for id_, rows in placed:
+        tenant = id_and_tenant(rows.thread)[1]
+        for name, body in rows.requests.items():
+            if HASH.fullmatch(name) and isinstance(body, dict):
+                key = tenant, name
+                if key not in named:
+                    named[key] = _Body(tenant, name, body)
+                uses.append((id_, key))
+    bodies = {body.digest: body for body in named.values()}
+    new: dict[bytes, _Body] = {}
+
+    def row(body: _Body) -> Row:
+        new[body.digest] = body
+        return {"sha256": bytes.fromhex(body.name), "tenant": body.tenant, "body": json_text.dumps(body.small)}
+
+    known = await numbers_of(connection, requests, bodies, row)
+    await _add_members(connection, {known[digest]: body for digest, body in new.items()})
+    ids = {key: known[body.digest] for key, body in named.items()}
+    return [{"turn": id_, "request": ids[key]} for id_, key in uses]
+
+
+async def _add_members(connection: AsyncConnection, new: Mapping[int, _Body]) -> None:
+    """Store the large members of new requests, which another writer may have stored at the same time."""
+    uses = [
+        (request, name, _Value(body.tenant, text)) for request, body in new.items() for name, text in body.large.items()
+    ]
+    values = {value.digest: value for _, _, value in uses}
+    known = await numbers_of(connection, request_values, values, lambda one: {"tenant": one.tenant, "value": one.text})
+    rows = [{"request": request, "name": name, "value": known[value.digest]} for request, name, value in uses]
+    if rows:
+        dialect = connection.dialect.name
+        await send(connection, [of_rows(dialect, _add(dialect), sorted(rows, key=itemgetter("request", "name")))])
+
+
+@cache
+def _add(dialect: str) -> Insert:
+    statement: Insert = INSERT[dialect](request_members).on_conflict_do_nothing()
+    return statement

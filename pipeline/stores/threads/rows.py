@@ -1,0 +1,214 @@
+"""Conversion of a turn record to its rows. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from pipeline.policies.prices import NONE, Prices
+from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.keys import Agent, key_of, turn_bytes
+from pipeline.stores.usage.rows import usage_rows
+from pipeline.turns.column_text import column_text, snippet
+from pipeline.turns.event_coverage import Version, ranges_of
+from pipeline.turns.pending import pending
+from pipeline.turns.requests import without_bodies
+from pipeline.turns.thread_document import GIVEN_UP, agent_configs, interruption, outgoing, role, span
+from topics import json_text, turn_record
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
+from turnmill.identity import turn_id
+
+FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
+AGENT: Final = 1
+FACTS: Final = 2  # the role of a record without turn
+BROKEN_OFF, INTERRUPTED, COMPLETE = 0, 1, 2  # statuses: by a worker, by the publisher
+DIGEST_BYTES: Final = 16
+
+Row = dict[str, Any]
+TurnKey = tuple[ThreadKey, bytes]  # a thread, and a turn's id as `keys.turn_bytes`
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRows:
+    """One record as rows: one of `turns`, any number of the other tables, all without the database's integers.
+
+    `usage`: with the names of each row, and the source of its price, as text. `family`: the keys of this turn and of
+    the run's first turns of user and agent. Each version of a run contains at least one of these, so they show what the
+    store has of the run.
+    """
+
+    thread: ThreadKey
+    record: TurnRecord
+    turn: Row
+    agents: tuple[Agent, ...]
+    links: list[Row]
+    usage: list[Row]
+    key: TurnKey  # its thread, and the id of its turn
+    version: Version  # the record's place among the versions of its run
+    requests: Mapping[str, Any]  # what its responses requested: hash -> body
+    family: frozenset[TurnKey]
+
+    @property
+    def started_by(self) -> set[ThreadKey]:
+        """The threads that, according to the record, started its run: the run is a sub-agent's."""
+        return {ThreadKey(thread_id, self.thread.tenant) for thread_id in starters(self.record)}
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """A sort key among a thread's records, as `statements.ORDER`."""
+        turn = self.turn
+        return turn["started_at"], turn["role"], turn["run_id"], turn["ordinal"], turn["turn_id"]
+
+
+def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int, Any]:
+    """Return the rank of a record among those of its turn: the order of pipeline.turns.thread_document.rank."""
+    return events, (status == COMPLETE, revision, status > BROKEN_OFF, digest)
+
+
+def record_rows(record: TurnRecord, value: bytes | None = None, own: Prices = NONE) -> RecordRows:
+    """Return the rows of a turn record. `value`: its original JSON, from callers that have it; `own`: own prices."""
+    requests = cast("dict[str, Any]", record).get("requests")  # of a foreign record: anything
+    if requests is not None:  # requests have rows of their own
+        record, value = without_bodies(record), _without_requests(value, requests)
+    thread = key_of(record)
+    turn = _turn(record, _text(record, value))
+    key = thread, turn["turn_id"]
+    rank = rank_of(turn["events"], turn["status"], turn["revision"], turn["digest"])
+    return RecordRows(
+        thread=thread,
+        record=record,
+        turn=turn,
+        agents=tuple(agents_of(record)),
+        links=[
+            {
+                "position": number,
+                "source": column_text(source),
+                "target": column_text(link["thread_id"]),
+                "relation": column_text(link.get("relation", "referenced")),
+            }
+            for number, (source, link) in enumerate(outgoing(record))
+        ],
+        usage=usage_rows(record, own),
+        key=key,
+        version=Version(ranges_of(record), rank),
+        requests=requests if isinstance(requests, dict) else {},
+        family=frozenset({key, *((thread, first) for first in _first_turns(record))}),
+    )
+
+
+def agents_of(record: TurnRecord) -> list[Agent]:
+    """Return the agents that a record names, each once."""
+    names = _agent_names(record)
+    return [Agent(column_text(agent_id) or "", column_text(name)) for agent_id, name in names.items()]
+
+
+def _agent_names(record: TurnRecord) -> dict[str, str | None]:
+    names: dict[str, str | None] = {one["agent_id"]: one.get("agent_name") for one in agent_configs(record)}
+    if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
+        names.setdefault(record["agent_id"], None)
+    return names
+
+
+def _text(record: TurnRecord, value: bytes | None) -> str:
+    if value is not None:
+        with suppress(UnicodeDecodeError):
+            return value.decode()
+    return turn_record.encode(record).decode()
+
+
+def _without_requests(value: bytes | None, requests: Any) -> bytes | None:
+    """Return a record's JSON without its requests if these are its last member, as we write it; else None."""
+    last = turn_record.last_member(requests)
+    return value[: -len(last)] + b"}" if value is not None and value.endswith(last) else None
+
+
+def _first_turns(record: TurnRecord) -> tuple[bytes, ...]:
+    with suppress(ValueError):  # the thread id of a foreign record may not be a UUID
+        return tuple([turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal)) for ordinal in FIRST])
+    return ()
+
+
+def _turn(record: TurnRecord, text: str) -> Row:
+    if not isinstance(record["status"], str):
+        raise TypeError("the status of a turn record is no text")
+    started_at, ended_at = span(record)
+    thread: Mapping[str, Any] = record.get("thread") or {}
+    by_worker = interruption(record) in GIVEN_UP
+    asked = _asked(record, ended_at)
+    return {
+        "turn_id": turn_bytes(record["turn_id"]),
+        "run_id": column_text(record["run_id"]),
+        "ordinal": record.get("ordinal", 0),
+        "role": role(record),
+        "status": COMPLETE if record["status"] == "complete" else BROKEN_OFF if by_worker else INTERRUPTED,
+        "revision": min(record["revision"], MAX_INTEGER),
+        "events": min(record.get("events", 0), MAX_INTEGER),
+        "digest": hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES],
+        "started_at": started_at,
+        "ended_at": ended_at,
+        "external_id": column_text(thread.get("external_id")),
+        "title": column_text(thread.get("title") or None),
+        "prompt": column_text(prompt(record["turn"])),
+        "asked": None if asked is None else json_text.dumps(asked),
+        "record": text,
+    }
+
+
+def _asked(record: TurnRecord, ended_at: int) -> Row | None:
+    """Return what a turn waits for, with the columns that a list of waiting threads shows.
+
+    See `pipeline.stores.threads.waiting`.
+    """
+    asked = pending(record["turn"])
+    if not asked:
+        return None
+    name = _agent_names(record).get(record["agent_id"])
+    who = {"agent_id": record["agent_id"], "agent_name": name, "dialect": record.get("dialect", "")}
+    identity = {"turn_id": record["turn_id"], "run_id": record["run_id"]}
+    return {**identity, **who, "since": ended_at, "asked": asked}
+
+
+def record_of(text: str) -> TurnRecord:
+    """Return the turn record that a row of `turns` contains."""
+    record: TurnRecord = json_text.loads(text)
+    return record
+
+
+def starters(record: TurnRecord) -> set[str]:
+    """Return the ids of the other threads that a record names as those that started its run."""
+    own, parent = record["thread_id"], record.get("parent")
+    named: list[Any] = [parent.get("thread_id")] if isinstance(parent, dict) else []
+    links = record.get("links")
+    named += [
+        link.get("thread_id")
+        for link in (links if isinstance(links, list) else ())
+        if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", own) == own
+    ]
+    return {thread_id for thread_id in named if isinstance(thread_id, str) and thread_id != own}
+
+
+def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
+    """Return the record without its links to the threads in `to`."""
+    links = record.get("links")
+    if not to or not isinstance(links, list):
+        return record
+    return {
+        **record,
+        "links": [link for link in links if not isinstance(link, dict) or link.get("thread_id") not in to],
+    }
+
+
+def prompt(turn: Mapping[str, Any] | None) -> str | None:
+    """Return the beginning of a user turn's text; None if it has none."""
+    if turn is None or turn.get("turn_type") != "user":
+        return None
+    for part in turn.get("parts") or ():
+        content = part.get("content") if isinstance(part, dict) else None
+        for text in content if isinstance(content, list) else [content]:
+            if isinstance(text, str) and text.strip():
+                return snippet(text)
+    return None

@@ -1,0 +1,233 @@
+"""The SQL of ThreadStore, as SQLAlchemy expressions that both databases take. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Delete,
+    Select,
+    Table,
+    Update,
+    and_,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.sql.dml import Insert, ReturningDelete
+
+from pipeline.stores.database.bounded_sum import BoundedSum
+from pipeline.stores.database.keys import id_and_tenant, key_text
+from pipeline.stores.database.names import INSERT
+from pipeline.stores.database.one_of import RowOneOf, one_of, row_one_of
+from pipeline.stores.database.schema import (
+    erased,
+    expired,
+    links,
+    price_sources,
+    thread_agents,
+    threads,
+    turn_requests,
+    turns,
+    usage,
+    usage_names,
+)
+from pipeline.stores.threads.rows import AGENT, COMPLETE, FACTS
+from pipeline.stores.threads.thread_rows import ROLE_BITS
+from topics.thread_key import ThreadKey
+
+ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)
+NAME: Final = (threads.c.thread_id, threads.c.tenant, threads.c.name)  # what `keys.thread_of` takes
+ADD: Final = {table: insert(table) for table in (links, usage, turn_requests)}
+
+
+def add_erased(dialect: str) -> Insert:
+    """Return an INSERT of rows {"thread_key", "erased_at"}: marks those that are not marked yet."""
+    statement: Insert = INSERT[dialect](erased).on_conflict_do_nothing()
+    return statement
+
+
+def erased_threads(texts: Sequence[str]) -> Select[Any]:
+    """Return a query of the erased ones of these thread_keys."""
+    return select(erased.c.thread_key).where(one_of(erased.c.thread_key, texts))
+
+
+def is_thread(key: ThreadKey) -> ColumnElement[bool]:
+    """Return the condition of a thread's row of `threads`."""
+    thread_id, tenant = id_and_tenant(key)
+    return and_(threads.c.thread_id == thread_id, threads.c.tenant == tenant)
+
+
+def among(keys: Iterable[ThreadKey]) -> RowOneOf:
+    """Return the condition of several threads' rows."""
+    return row_one_of((threads.c.thread_id, threads.c.tenant), sorted(map(id_and_tenant, keys)))
+
+
+def number_of(key: ThreadKey) -> Any:
+    """Return a thread's integer, as a subquery."""
+    return select(threads.c.id).where(is_thread(key)).scalar_subquery()
+
+
+def delete_empty(ids: Collection[int]) -> Delete:
+    """Return a DELETE of those of these threads that have no record."""
+    return delete(threads).where(threads.c.id.in_(sorted(ids)), ~exists().where(turns.c.thread == threads.c.id))
+
+
+def delete_expired(key: ThreadKey) -> Delete:
+    """Return a DELETE of the remnants' row of an expired thread."""
+    return delete(expired).where(expired.c.thread_key == key_text(key))
+
+
+def records_by_id(ids: Sequence[int]) -> Select[Any]:
+    """Return a query of id and record."""
+    return select(turns.c.id, turns.c.record).where(turns.c.id.in_(ids))
+
+
+@cache
+def put_turns(dialect: str) -> Insert:
+    """Return an INSERT of rows of `turns`: an existing turn is replaced."""
+    new = INSERT[dialect](turns)
+    kept = ("id", "thread", "turn_id")
+    values = {column.name: new.excluded[column.name] for column in turns.c if column.name not in kept}
+    statement: Insert = new.on_conflict_do_update(index_elements=[turns.c.id], set_=values)
+    return statement
+
+
+def delete_children(table: Table, ids: Sequence[int]) -> Delete:
+    """Return a DELETE of the rows of `table` that belong to these turns."""
+    return delete(table).where(table.c.turn.in_(ids))
+
+
+def refresh_threads(ids: Collection[int]) -> Update:
+    """Return an UPDATE that derives the rows of `threads` again from their turns and usage."""
+    own, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
+
+    def newest(column: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[Any]:
+        latest = [part.desc() for part in ORDER]
+        return select(column).where(own, *where).order_by(*latest).limit(1).scalar_subquery()
+
+    def over_turns(aggregate: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return the aggregate over turns; over records of facts where a thread has no turn."""
+        value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
+        return select(value).where(own).scalar_subquery()
+
+    first_prompt = select(turns.c.prompt).where(own, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
+
+    def used(column: ColumnElement[Any]) -> Select[Any]:
+        return select(column).select_from(usage.join(turns, usage.c.turn == turns.c.id)).where(own)
+
+    latest_usage = [*(part.desc() for part in ORDER), usage.c.position.desc()]
+    models = select(usage_names.c.model).join(usage, usage.c.names == usage_names.c.id)
+    models = models.join(turns, usage.c.turn == turns.c.id).where(own).order_by(*latest_usage).limit(1)
+    place = turns.c.started_at * (1 << ROLE_BITS) + turns.c.role
+    values = {
+        "external_id": newest(turns.c.external_id, turns.c.external_id.is_not(None)),
+        "title": newest(turns.c.title, turns.c.title.is_not(None)),
+        "prompt": first_prompt.scalar_subquery(),
+        "status": newest(turns.c.status, real),
+        "asked": newest(turns.c.asked, real),
+        "turns": select(func.count()).select_from(turns).where(own, real).scalar_subquery(),
+        "total_tokens": used(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).scalar_subquery(),
+        "cost_nano_usd": used(BoundedSum(usage.c.cost_nano_usd)).scalar_subquery(),
+        "model": models.scalar_subquery(),
+        "duration_ms": newest(turns.c.ended_at - turns.c.started_at, turns.c.role == AGENT),
+        "created_at": over_turns(func.min, turns.c.started_at),
+        "updated_at": over_turns(func.max, turns.c.ended_at),
+        "newest": select(func.max(place)).where(own).scalar_subquery(),
+    }
+    return update(threads).where(threads.c.id.in_(sorted(ids))).values(values)
+
+
+def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
+    """Return a query of the records of these threads' turns, and of other threads' turns that contain their links.
+
+    It may return some of other tenants' threads.
+    """
+    own = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(among(keys))
+    sources = sorted({id_and_tenant(key)[0] for key in keys})
+    linked = select(links.c.turn).where(links.c.source.in_(sources))
+    others = select(turns.c.record).join(threads, turns.c.thread == threads.c.id)
+    return union_all(own, others.where(turns.c.id.in_(linked), ~among(keys)))
+
+
+def turn_usage(key: ThreadKey) -> Select[Any]:
+    """Return a query of a thread's rows of `usage` with turn_id, model and price, in their order."""
+    query = select(turns.c.turn_id, usage, usage_names.c.model, price_sources.c.source)
+    query = query.join(turns, usage.c.turn == turns.c.id)
+    query = query.outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
+    query = query.join(usage_names, usage.c.names == usage_names.c.id).where(turns.c.thread == number_of(key))
+    return query.order_by(usage.c.turn, usage.c.position)
+
+
+def has_turns(key: ThreadKey) -> Select[Any]:
+    """Return a query of the id of any turn of this thread."""
+    return select(turns.c.id).where(turns.c.thread == number_of(key)).limit(1)
+
+
+def run_events(key: ThreadKey) -> Select[Any]:
+    """Return a query of each run of this thread, and the number of its stored events."""
+    return select(turns.c.run_id, func.max(turns.c.events)).where(turns.c.thread == number_of(key)).group_by("run_id")
+
+
+def records_in(key: ThreadKey) -> Select[Any]:
+    """Return a query of each record of this thread."""
+    return select(turns.c.record).where(turns.c.thread == number_of(key))
+
+
+def delete_turns(key: ThreadKey) -> Delete:
+    """Return a DELETE of the turns of this thread."""
+    return delete(turns).where(turns.c.thread == number_of(key))
+
+
+def names_in(key: ThreadKey) -> Select[Any]:
+    """Return a query of the names in this thread's usage."""
+    return names_of(select(turns.c.id).where(turns.c.thread == number_of(key)))
+
+
+def names_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
+    """Return a query of the names in the usage of these turns."""
+    return select(usage.c.names).where(usage.c.turn.in_(ids)).distinct()
+
+
+def requests_in(key: ThreadKey) -> Select[Any]:
+    """Return a query of the requests that this thread's turns refer to."""
+    return requests_of(select(turns.c.id).where(turns.c.thread == number_of(key)))
+
+
+def requests_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
+    """Return a query of the requests that these turns refer to."""
+    return select(turn_requests.c.request).where(turn_requests.c.turn.in_(ids)).distinct()
+
+
+def delete_agents(key: ThreadKey) -> ReturningDelete[Any]:
+    """Return a DELETE of the agents of this thread, which returns them."""
+    return delete(thread_agents).where(thread_agents.c.thread == number_of(key)).returning(thread_agents.c.agent)
+
+
+def delete_silent(ids: Sequence[int]) -> ReturningDelete[Any]:
+    """Return a DELETE of the agents that no longer speak in any turn of these threads, which returns them."""
+    silent = thread_agents.c.thread.in_(ids), thread_agents.c.turns <= 0
+    return delete(thread_agents).where(*silent).returning(thread_agents.c.agent)
+
+
+def run_ids(ids: Sequence[int]) -> Select[Any]:
+    """Return a query of thread and run_id of each run in these threads."""
+    return select(turns.c.thread, turns.c.run_id).where(turns.c.thread.in_(ids)).distinct()
+
+
+def counts() -> Select[Any]:
+    """Return a query of one row: threads, turns, runs, interrupted. It reads all turns, once."""
+    cut = and_(turns.c.role == 1, turns.c.status < COMPLETE)
+    columns = func.count().filter(turns.c.role != FACTS).label("turns"), func.count().filter(cut).label("cut")
+    runs = select(*columns).group_by(turns.c.thread, turns.c.run_id).subquery()
+    sums = func.coalesce(func.sum(runs.c.turns), 0), func.count(), func.coalesce(func.sum(runs.c.cut), 0)
+    return select(select(func.count()).select_from(threads).scalar_subquery(), *sums).select_from(runs)

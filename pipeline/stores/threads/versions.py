@@ -1,0 +1,105 @@
+"""The records of a batch that the store accepts: those that remove no stored event.
+
+A version of a run is compared with the stored turns of that run (`pipeline.turns.event_coverage`): with the turn that
+it would replace, and with the run's first turns, which stand for what the store has of the run. So a version that lacks
+stored events, and has events that the stored turns lack, is late as a whole: that includes turns that would be new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.database.sending import send
+from pipeline.stores.threads import lookups, statements
+from pipeline.stores.threads.rows import RecordRows, TurnKey, rank_of, record_of
+from pipeline.stores.threads.thread_rows import ThreadRow
+from pipeline.turns.event_coverage import Ranges, Verdict, Version, ranges_of
+from topics.thread_key import ThreadKey
+
+KEYS_BATCH: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
+
+Batch = Mapping[int, RecordRows]  # records of a batch by their index in it, ascending
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored turn: its id in the database, and its version, with empty ranges if they are not needed."""
+
+    id: int
+    version: Version
+
+
+def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey, RecordRows], list[int]]:
+    """Return the record to be stored of each turn that changes, and the indexes of late records.
+
+    `known`: the stored turns of the batch's families. Records are processed one after the other, so that it makes no
+    difference how they are cut into batches.
+    """
+    stored, winners, late = dict(known), dict[TurnKey, RecordRows](), list[int]()
+    for place, rows in batch.items():
+        version = rows.version
+        verdict = _verdict(version, stored.get(rows.key), [stored[key] for key in rows.family if key in stored])
+        if verdict is Verdict.REPLACES:
+            stored[rows.key], winners[rows.key] = version, rows
+        elif verdict is Verdict.LATE:
+            late.append(place)
+    return winners, late
+
+
+def _verdict(version: Version, own: Version | None, family: Sequence[Version]) -> Verdict:
+    """Compare a version with `own`, the stored one of its turn, and `family`: that and the run's first turns."""
+    if own is not None and (version.rank == own.rank or version.beside(own) is Verdict.KNOWN):
+        return Verdict.KNOWN
+    if any(version.beside(one) is Verdict.LATE for one in family):
+        return Verdict.LATE
+    if own is None and version.headless and not all(version.contains(one) for one in family):
+        return Verdict.KNOWN  # the end of a stored run, cut into other turns
+    return Verdict.REPLACES
+
+
+async def known_versions(
+    connection: AsyncConnection, batch: Batch, threads: Mapping[ThreadKey, ThreadRow]
+) -> dict[TurnKey, Stored]:
+    """Return the stored turns in the families of a batch; with empty ranges if the batch only repeats stored records.
+
+    `threads`: the rows of the batch's threads; a thread without a record has no turn that could be known.
+    """
+    places = {row.id: key for key, row in threads.items() if row.newest is not None}
+    there = {*places.values()}
+    wanted = {key for rows in batch.values() for key in rows.family if key[0] in there}
+    if not wanted:
+        return {}
+    [found] = await send(connection, [lookups.known_turns(connection.dialect.name, wanted, dict(threads))])
+    known = {
+        (places[thread], bytes(turn_id)): Stored(id_, Version((), rank_of(events, status, revision, bytes(digest))))
+        for thread, turn_id, id_, events, status, revision, digest in found
+    }
+
+    def same(rows: RecordRows) -> bool:
+        return rows.key in known and known[rows.key].version.rank == rows.version.rank
+
+    changing = [rows for rows in batch.values() if not same(rows)]
+    compared = {key for rows in changing for key in rows.family if key in known}
+    ranges = await _ranges(connection, {known[key].id for key in compared})
+    return known | {
+        key: Stored(known[key].id, Version(ranges[known[key].id], known[key].version.rank)) for key in compared
+    }
+
+
+async def _ranges(connection: AsyncConnection, ids: set[int]) -> dict[int, Ranges]:
+    """Return the ranges of events of these turns."""
+    found: dict[int, Ranges] = {}
+    for some in portions(sorted(ids)):
+        for id_, record in await connection.execute(statements.records_by_id(some)):
+            found[id_] = ranges_of(record_of(record))
+    return found
+
+
+def portions(items: Sequence[T], size: int = KEYS_BATCH) -> Iterator[Sequence[T]]:
+    """Yield the items in lists that fit into one statement."""
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,0 +1,80 @@
+"""The threads that wait for an answer: to an approval, for a client-side tool's result, or to a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.database.keys import thread_of
+from pipeline.stores.database.schema import WAITING, threads
+from pipeline.stores.threads.list_statements import of_tenant, speaks
+from pipeline.turns.column_text import column_text
+from topics.thread_key import ThreadKey
+from turnmill.control.claims import answer_id
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One thread, with what its newest turn asks: see `pipeline.turns.pending`. `since`: epoch ms of the turn's end.
+
+    Each question also has its `answer_id`, by which it is answered.
+    """
+
+    thread_id: str
+    external_id: str | None
+    title: str | None
+    tenant: str | None
+    turn_id: str
+    run_id: str
+    agent_id: str
+    agent_name: str | None
+    dialect: str
+    since: int
+    asked: list[dict[str, Any]]
+
+    @property
+    def thread(self) -> ThreadKey:
+        """The thread's key."""
+        return ThreadKey.of(self.thread_id, self.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingWanted:
+    """The wanted threads; None: any.
+
+    `tenant`: "" means threads without one; `thread`: its id, as `thread_uuid` returns it, and the producer's id for it.
+    """
+
+    tenant: str | None = None
+    agent: str | None = None
+    thread: tuple[str, str] | None = None
+
+
+def waiting_threads(wanted: WaitingWanted, limit: int) -> Select[Any]:
+    """Return a query of rows of `threads` that wait, the last updated first."""
+    query = select(threads).where(WAITING, *of_tenant(wanted.tenant))
+    if wanted.agent is not None:
+        query = query.where(speaks(wanted.agent))
+    if wanted.thread is not None:
+        thread_id, external_id = (column_text(text) for text in wanted.thread)
+        query = query.where((threads.c.thread_id == thread_id) | (threads.c.external_id == external_id))
+    return query.order_by(threads.c.updated_at.desc(), threads.c.id.desc()).limit(limit)
+
+
+def with_ids(run_id: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a run's questions with their answer ids, which use a question's index if its wire has no id for it."""
+    return [{"answer_id": answer_id(run_id, one["id"] or str(n)), **one} for n, one in enumerate(asked)]
+
+
+async def waiting(connection: AsyncConnection, wanted: WaitingWanted, limit: int) -> list[Waiting]:
+    """Return the threads, the last updated first."""
+    found = []
+    for row in await connection.execute(waiting_threads(wanted, limit)):
+        thread = thread_of(row)
+        title = row.title or row.prompt
+        known = {**row.asked, "asked": with_ids(row.asked["run_id"], row.asked["asked"])}
+        found.append(Waiting(thread.thread_id, row.external_id, title, thread.tenant, **known))
+    return found

@@ -1,0 +1,1 @@
+"""Tokens, costs and times: rows, sums, reports, prices."""

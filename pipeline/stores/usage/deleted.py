@@ -1,0 +1,86 @@
+"""The usage of deleted threads that counts towards budgets: numbers by budget, window and tenant.
+
+They are deleted when the window is over. They are written in the transaction that deletes the thread, so that all
+processes see the same used amount at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sqlalchemy import case, delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.policies.budgets import Budget
+from pipeline.stores.database.bounded_sum import MAX_INTEGER, BoundedSum
+from pipeline.stores.database.connections import Connected
+from pipeline.stores.database.names import INSERT
+from pipeline.stores.database.schema import deleted_usage, turns, usage, usage_names
+from pipeline.stores.threads.statements import number_of
+from pipeline.turns.column_text import column_text
+from topics.thread_key import ThreadKey
+
+UNITS: Final = {"tokens": usage.c.total_tokens, "nano_usd": usage.c.cost_nano_usd}
+
+
+async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable[Budget], now: int) -> None:
+    """Add a thread's usage in the windows that `now` (epoch ms) is in, and forget windows that are over.
+
+    The thread's rows are deleted in the same transaction.
+    """
+    tenant = column_text(thread.tenant) or ""
+    counting = {one.scope: one for one in budgets if one.tenant in (None, thread.tenant or "")}
+    parts = {window: await _used(connection, thread, *window) for window in {b.window(now) for b in counting.values()}}
+    rows = []
+    for scope, budget in sorted(counting.items()):
+        start, end = budget.window(now)
+        wanted = [(column_text(budget.agent), "agent_id"), (column_text(budget.model), "model")]
+        counted = [row for row in parts[start, end] if all(text in (None, row[name]) for text, name in wanted)]
+        if used := min(sum(row[budget.unit] or 0 for row in counted), MAX_INTEGER):
+            rows.append({"scope": scope, "start": start, "end": end, "tenant": tenant, "used": used})
+    if rows:
+        new, known = INSERT[connection.dialect.name](deleted_usage), deleted_usage.c.used
+        most = MAX_INTEGER - new.excluded.used
+        added = {"used": case((known > most, MAX_INTEGER), else_=known + new.excluded.used)}
+        await connection.execute(new.on_conflict_do_update(index_elements=deleted_usage.primary_key, set_=added), rows)
+    await _forget(connection, now)
+
+
+async def of_scope(connection: AsyncConnection, scope: str, start: int) -> dict[str, int]:
+    """Return the usage of deleted threads by tenant, "" for none, in the window that began at `start`."""
+    columns = deleted_usage.c
+    query = select(columns.tenant, columns.used).where(columns.scope == scope, columns.start == start)
+    return {row.tenant: row.used for row in await connection.execute(query)}
+
+
+async def _used(connection: AsyncConnection, thread: ThreadKey, start: int, end: int) -> list[dict[str, Any]]:
+    mine = select(turns.c.id).where(turns.c.thread == number_of(thread))
+    names = usage_names.c.agent_id, usage_names.c.model
+    sums = (BoundedSum(column).label(unit) for unit, column in UNITS.items())
+    query = select(*names, *sums).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
+    query = query.where(usage.c.turn.in_(mine), usage.c.at >= start, usage.c.at < end, usage_names.c.origin == "")
+    return [dict(row) for row in (await connection.execute(query.group_by(*names))).mappings()]
+
+
+async def _forget(connection: AsyncConnection, now: int) -> None:
+    await connection.execute(delete(deleted_usage).where(deleted_usage.c.end <= now))
+
+
+class DeletedUsage(Connected):
+    """A store that knows the usage of deleted threads. Every method raises StoreError."""
+
+    async def forget_windows(self, now: int) -> None:
+        """Delete the usage of windows that were over at `now` (epoch ms)."""
+        async with self._reading() as connection:  # nearly always there is nothing
+            over = select(deleted_usage.c.scope).where(deleted_usage.c.end <= now).limit(1)
+            if await connection.scalar(over) is None:
+                return
+        async with self._writing() as connection:
+            await _forget(connection, now)
+
+    async def forget_deleted_usage(self, tenant: str) -> None:
+        """Delete the usage of a tenant's deleted threads, "" for threads without a tenant."""
+        async with self._writing() as connection:
+            mine = deleted_usage.c.tenant == (column_text(tenant) or "")
+            await connection.execute(delete(deleted_usage).where(mine))

@@ -1,0 +1,197 @@
+"""Usage reports in SQL: one statement for both databases.
+
+Percentiles are by nearest rank, as in `percentile_disc`: the smallest value that so many per cent do not exceed. They
+are computed with window functions, which both databases have, and which sort on disk if memory does not suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Select,
+    and_,
+    case,
+    func,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.observability.metrics import UNKNOWN
+from pipeline.stores.database.bounded_sum import BoundedSum
+from pipeline.stores.database.keys import NO_TENANT
+from pipeline.stores.database.schema import COUNTED, threads, turns, usage, usage_names
+from pipeline.stores.usage import plan as usage_plan
+from pipeline.stores.usage import sums as usage_sums
+from pipeline.stores.usage import sums_query as usage_sums_query
+from pipeline.stores.usage.feedback import with_feedback
+from pipeline.stores.usage.groups import bucket_of, with_other
+from pipeline.stores.usage.report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
+from pipeline.stores.usage.time_buckets import edges as bucket_edges
+from pipeline.turns.column_text import column_text
+from turnmill.errors import CallerError
+from turnmill.limits import USAGE_ROWS
+
+GROUPS: Final[dict[str, ColumnElement[Any]]] = {
+    "model": usage_names.c.model,
+    "provider": usage_names.c.provider,
+    "agent": usage_names.c.agent_id,
+    "tenant": usage_names.c.tenant,
+    "prompt": usage_names.c.prompt,
+    "origin": usage_names.c.origin,
+    "thread": threads.c.thread_id,
+    "finish_reason": usage.c.finish_reason,
+}
+TIMES: Final = ("ttft_ms", "duration_ms")
+PERCENTS: Final = (50, 95, 99)
+NO_PRICE: Final = and_(usage.c.cost_nano_usd.is_(None), usage.c.total_tokens > 0)
+MAX_UNPRICED: Final = 100  # models without a price that a report lists
+
+
+async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
+    """Return the report of a query, from one snapshot if the connection has one.
+
+    Raises CallerError for too many buckets.
+
+    It is read from sums if they are kept and can answer it, plus the rows at both ends of its period; else from rows.
+    """
+    since = await usage_sums.since(connection) if usage_plan.fits(query) else usage_sums.NONE
+    summed = since != usage_sums.NONE
+    edges: Sequence[int] = ()
+    if query.bucket is not None:
+        first, last = await (
+            usage_sums_query.first_and_last(connection, query, since) if summed else _ends(connection, query)
+        )
+        edges = [] if first is None or last is None else bucket_edges(query.bucket, first, last, query.tz)
+        if len(edges) * (query.limit if query.group_by else 1) > USAGE_ROWS:
+            raise CallerError(f"that might be over {USAGE_ROWS:,} rows: ask for fewer groups, or larger buckets")
+    nothing = query.bucket is not None and not edges
+    models: Iterable[Sequence[Any]]
+    if summed and not nothing and usage_plan.fits(query, edges):
+        found, total = await usage_sums_query.rows_of(connection, query, since, edges)
+        models = await usage_sums_query.unpriced_models(connection, query, since) if total.unpriced else []
+    else:
+        total = (await _rows(connection, replace(query, group_by=(), bucket=None), ()))[0].figures
+        found = [] if nothing else list(await _rows(connection, query, edges))
+        models = (await connection.execute(unpriced_models(query))).all()
+    rows = found if query.group_by or query.bucket is not None else []
+    if query.feedback:
+        groups, conditions = [GROUPS[name] for name in query.group_by], _conditions(query)
+        rows, total = await with_feedback(connection, query, rows, total, edges, groups, conditions)
+    return UsageReport(query, tuple(sorted_rows(rows, query)), total, {model or UNKNOWN: int(n) for model, n in models})
+
+
+async def _ends(connection: AsyncConnection, query: UsageQuery) -> tuple[int | None, int | None]:
+    first, last = (await connection.execute(first_and_last(query))).one()
+    return first, last
+
+
+async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[int]) -> Sequence[UsageRow]:
+    found = await connection.execute(usage_figures(query, edges))
+    return [read_row(row, query) for row in found.mappings()]
+
+
+def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
+    """Return a query of rows for `read_row`.
+
+    `edges`: those of the query's buckets, empty without buckets.
+    """
+    kept = _kept(query, edges)
+    names = [f"group_{number}" for number in range(len(query.group_by))]
+    placed = with_other(kept, names, query) if names else kept
+    keys = [name for name in ("bucket", "other", *names) if name in placed.c]
+    ranked = _ranked(placed, keys)
+    found = [ranked.c[key] for key in keys]
+    sums = [func.coalesce(BoundedSum(ranked.c[name]), 0).label(name) for name in SUMMED]
+    percentiles = [_percentile(ranked, name, percent) for name in TIMES for percent in PERCENTS]
+    return select(*found, *sums, *percentiles).group_by(*found)
+
+
+def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
+    """Return the UsageRow of a row of `usage_figures`."""
+    figures: dict[str, Any] = {name: int(row[name]) for name in SUMMED}
+    figures |= {name: Percentiles(*(row[f"{name}_p{percent}"] for percent in PERCENTS)) for name in TIMES}
+    return UsageRow(
+        bucket=row.get("bucket"),
+        group={name: row[f"group_{number}"] for number, name in enumerate(query.group_by)},
+        other=bool(row.get("other")),
+        figures=Figures(**figures),
+    )
+
+
+def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
+    """Return the rows sorted by time, then the greatest first, `other` last; equal ones by name."""
+    order = "cost_nano_usd" if query.order == "cost_usd" else query.order
+
+    def key(row: UsageRow) -> Any:
+        names = [(name is None, name or "") for name in row.group.values()]
+        return row.bucket or 0, row.other, -getattr(row.figures, order), names
+
+    return sorted(rows, key=key)
+
+
+def first_and_last(query: UsageQuery) -> Select[Any]:
+    """Return a query of one row: the first and the last time that the query includes, null without any."""
+    return select(func.min(usage.c.at), func.max(usage.c.at)).where(*_conditions(query))
+
+
+def unpriced_models(query: UsageQuery) -> Select[Any]:
+    """Return a query of model and the number of its responses without a price."""
+    count = func.count().label("responses")
+    model = usage_names.c.model
+    found = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
+    return found.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(MAX_UNPRICED)
+
+
+def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:
+    wanted: list[ColumnElement[bool]]
+    wanted = [_one_of(name, values) for name, values in query.where.items()]
+    if query.start is not None:
+        wanted.append(usage.c.at >= query.start)
+    if query.end is not None:
+        wanted.append(usage.c.at < query.end)
+    return wanted
+
+
+def _one_of(name: str, values: Sequence[str]) -> ColumnElement[bool]:
+    texts = [column_text(value) for value in values]
+    if name == "thread":  # of any tenant
+        mine = select(turns.c.id).join(threads, turns.c.thread == threads.c.id).where(threads.c.thread_id.in_(texts))
+        return usage.c.turn.in_(mine)
+    if name == "finish_reason":
+        return usage.c.finish_reason.in_(texts)
+    column = func.coalesce(usage_names.c.tenant, "") if NO_TENANT in values and name == "tenant" else GROUPS[name]
+    return usage.c.names.in_(select(usage_names.c.id).where(column.in_(texts)))
+
+
+def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
+    sums = [usage.c[name] for name in (*COUNTED, *TIMES)]
+    unpriced = case((NO_PRICE, 1), else_=0).label("unpriced")
+    groups = [GROUPS[name].label(f"group_{number}") for number, name in enumerate(query.group_by)]
+    bucket = [bucket_of(usage.c.at, edges).label("bucket")] if edges else []
+    source = usage.join(usage_names, usage.c.names == usage_names.c.id)
+    if "thread" in query.group_by:
+        source = source.join(threads, usage.c.thread == threads.c.id)
+    found = select(*bucket, *groups, *sums, unpriced).select_from(source)
+    return found.where(*_conditions(query)).cte("kept")
+
+
+def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
+    """Return the rows with each time's rank in its group, and the group's number of times."""
+    group = [placed.c[key] for key in keys]
+    windows = []
+    for name in TIMES:
+        value = placed.c[name]
+        place = func.row_number().over(partition_by=[*group, value.is_(None)], order_by=value)
+        windows += [place.label(f"{name}_place"), func.count(value).over(partition_by=group).label(f"{name}_count")]
+    return select(*placed.c, *windows).cte("ranked")
+
+
+def _percentile(ranked: CTE, name: str, percent: int) -> ColumnElement[Any]:
+    nearest = (ranked.c[f"{name}_count"] * percent + 99) // 100
+    at_its_place = and_(ranked.c[name].is_not(None), ranked.c[f"{name}_place"] == nearest)
+    return func.max(case((at_its_place, ranked.c[name]))).label(f"{name}_p{percent}")

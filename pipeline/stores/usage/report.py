@@ -1,0 +1,235 @@
+"""Queries of the usage table and their reports: plain, frozen values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, tzinfo
+from typing import Any, Final, Self
+
+from pipeline.stores.usage.time_buckets import STARTS, label, moment, zone
+from pipeline.turns.tokens import NANO
+from turnmill.errors import CallerError
+
+GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "origin", "thread", "finish_reason")
+BUCKETS: Final = tuple(STARTS)
+MAX_GROUPS: Final = 10_000
+MAX_JUDGED: Final = 10  # names of feedback: each needs a look-up of its own
+OTHER: Final = "other"
+# Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'"; some
+# ignore leading spaces.
+FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """`start` (inclusive) and `end` (exclusive) in epoch ms; `where`: group -> the values that count.
+
+    The `limit` groups with most of `order` have rows of their own, over the whole time; the rest is summed as `other`.
+    `feedback`: names of feedback whose mean is wanted, too.
+    Raises CallerError for unknown names, and for limits and times out of range.
+    """
+
+    group_by: tuple[str, ...] = ()
+    bucket: str | None = None
+    tz: tzinfo = UTC
+    start: int | None = None
+    end: int | None = None
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    limit: int = 100
+    order: str = "total_tokens"
+    feedback: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        group_by: Sequence[str],
+        bucket: str | None,
+        tz: str,
+        times: tuple[str | None, str | None],
+        where: Mapping[str, Sequence[str]],
+        limit: int,
+        order: str,
+        now: int,
+        feedback: Sequence[str] = (),
+    ) -> Self:
+        """Return a query from users' text: `group_by` also as `model,agent`, `times` as in `moment`.
+
+        `now`: epoch ms.
+        """
+        groups = tuple(part.strip() for one in group_by for part in one.split(",") if part.strip())
+        within = zone(tz)
+        start, end = (None if text is None else moment(text, within, now) for text in times)
+        given = {name: tuple(values) for name, values in where.items() if values}
+        return cls(groups, bucket, within, start, end, given, limit, order, tuple(dict.fromkeys(feedback)))
+
+    def __post_init__(self) -> None:
+        for name in (*self.group_by, *self.where):
+            _one_of(name, GROUPS, "usage has no group {!r}: there are {}")
+        if self.bucket is not None:
+            _one_of(self.bucket, BUCKETS, "no bucket {!r}: there are {}")
+        _one_of(self.order, ORDERS, "usage can't be ordered by {!r}: there are {}")
+        if len(set(self.group_by)) != len(self.group_by):
+            raise CallerError("usage is grouped twice by the same: name each group once")
+        if not 1 <= self.limit <= MAX_GROUPS:
+            raise CallerError(f"the limit must be from 1 to {MAX_GROUPS:,}")
+        if len(self.feedback) > MAX_JUDGED:
+            raise CallerError(f"a report has at most {MAX_JUDGED} names of feedback")
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise CallerError("the time asked for ends before it begins")
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Nearest-rank percentiles in ms; None without any value.
+
+    Each is a measured value, or within 2 % of it where it comes from sums.
+    """
+
+    p50: int | None
+    p95: int | None
+    p99: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Feedback of one name: how many numbers were given, true as 1 and false as 0, and their sum."""
+
+    count: int = 0
+    total: float = 0.0
+
+    def document(self) -> dict[str, Any]:
+        """Return {"mean", "count"}; the mean of nothing is null."""
+        return {"mean": self.total / self.count if self.count else None, "count": self.count}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Sums over some responses, and percentiles of their times."""
+
+    requests: int  # responses of models
+    turns: int
+    interrupted: int  # of the turns
+    errors: int  # of the interrupted ones, those that an error ended
+    input_tokens: int
+    output_tokens: int
+    thinking_tokens: int  # of the output
+    cache_read_tokens: int  # of the input
+    cache_write_tokens: int  # of the input
+    total_tokens: int
+    cost_nano_usd: int  # of the responses with a known cost
+    estimated_tokens: int  # of responses that broke off before their usage was reported, not in the other figures
+    estimated_nano_usd: int  # what these cost
+    unpriced: int  # responses with tokens and without a known cost
+    ttft_ms: Percentiles
+    duration_ms: Percentiles
+    feedback: Mapping[str, Judged] = field(default_factory=dict)  # of each name in the query
+
+    @property
+    def cost_usd(self) -> float:
+        """The cost in US dollars."""
+        return self.cost_nano_usd / NANO
+
+    @property
+    def estimated_cost_usd(self) -> float:
+        """The estimated cost in US dollars, which is not included in `cost_usd`."""
+        return self.estimated_nano_usd / NANO
+
+
+SUMMED: Final = tuple(one.name for one in fields(Figures) if not one.name.endswith(("_ms", "feedback")))
+SAID_OTHERWISE: Final = ("cost_nano_usd", "estimated_nano_usd", "unpriced")  # in JSON and CSV
+ORDERS: Final = (*SUMMED[:-1], "cost_usd")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """A row of a report.
+
+    `bucket`: its beginning, epoch ms. `group`: its names, None if the turns have none; all None in the row `other`.
+    """
+
+    bucket: int | None
+    group: dict[str, str | None]
+    other: bool
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """Rows in order: by time, then the greatest first, `other` last. `unpriced`: model -> responses without a price."""
+
+    query: UsageQuery
+    rows: tuple[UsageRow, ...]
+    total: Figures
+    unpriced: dict[str, int]
+
+    def document(self) -> dict[str, Any]:
+        """Return the report as JSON: {"from", "to", "tz", "bucket", "group_by", "rows", "total", "unpriced"}."""
+        query = self.query
+        return {
+            "from": None if query.start is None else label(query.start, query.tz),
+            "to": None if query.end is None else label(query.end, query.tz),
+            "tz": str(query.tz),
+            "bucket": query.bucket,
+            "group_by": list(query.group_by),
+            "rows": [
+                ({} if row.bucket is None else {"bucket": label(row.bucket, query.tz)})
+                | row.group
+                | ({"other": row.other} if row.group else {})
+                | _json(row.figures)
+                for row in self.rows
+            ],
+            "total": _json(self.total),
+            "unpriced": self.unpriced,
+        }
+
+    def table(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the lines of a table: the header, then the rows; the `other` groups' row has that as its names."""
+        query = self.query
+        head = () if query.bucket is None else ("bucket",)
+        yield (*head, *query.group_by, *_flat(_json(self.total)))
+        for row in self.rows:
+            start = () if row.bucket is None else (label(row.bucket, query.tz),)
+            names = tuple(OTHER if row.other else row.group[name] for name in query.group_by)
+            yield (*start, *names, *_flat(_json(row.figures)).values())
+
+    def csv(self) -> str:
+        """Return the report as CSV (RFC 4180).
+
+        A text that looks like a formula, or begins with an apostrophe, gets an apostrophe in front: a reader that
+        removes one has the original text.
+        """
+        out = io.StringIO()
+        csv.writer(out).writerows([_plain(cell) for cell in line] for line in self.table())
+        return out.getvalue()
+
+
+def _plain(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(FORMULA) else cell
+
+
+def _json(figures: Figures) -> dict[str, Any]:
+    counts = {name: getattr(figures, name) for name in SUMMED if name not in SAID_OTHERWISE}
+    times = {
+        name: {p: getattr(getattr(figures, name), p) for p in ("p50", "p95", "p99")}
+        for name in ("ttft_ms", "duration_ms")
+    }
+    costs = {name: getattr(figures, name) for name in ("cost_usd", "estimated_cost_usd", "unpriced")}
+    judged = {name: one.document() for name, one in figures.feedback.items()}
+    return {**counts, **costs, **times, **({"feedback": judged} if judged else {})}
+
+
+def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """{"ttft_ms": {"p50": …}} -> {"ttft_ms_p50": …}."""
+    flat: dict[str, Any] = {}
+    for name, value in figures.items():
+        below = _flat(value) if isinstance(value, dict) else None
+        flat |= {name: value} if below is None else {f"{name}_{p}": one for p, one in below.items()}
+    return flat
+
+
+def _one_of(name: str, known: tuple[str, ...], message: str) -> None:
+    if name not in known:
+        raise CallerError(message.format(name[:80], ", ".join(known)))

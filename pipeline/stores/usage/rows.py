@@ -1,0 +1,120 @@
+"""Conversion of a stored turn to its usage rows, one per response: the source of truth for billing. Pure.
+
+Rows are derived from the turn alone and replaced with it, so a replay can't count twice. All figures can be summed over
+any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted on the row of its last response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pipeline.policies.prices import NONE, Prices
+from pipeline.stores.database.keys import key_of
+from pipeline.stores.usage.estimates import estimated
+from pipeline.stores.usage.prices import STREAM, cost_nano_usd
+from pipeline.turns.column_text import column_text
+from pipeline.turns.requests import request_of
+from pipeline.turns.thread_document import agent_configs, interruption, span
+from pipeline.turns.times import bounded, epoch_ms
+from pipeline.turns.tokens import COST, COUNTS, counts
+from topics.turn_record import TurnRecord
+
+ERROR = "error"  # the interruption was caused by the agent's failure, not by the user or the network
+ESTIMATE: Final = "estimate by "  # followed by the source of the price of an estimate
+IMPORT: Final = "import"  # the origin of imported usage
+TIMES: Final = ("ttft_ms", "duration_ms")
+Row = dict[str, Any]
+
+
+def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
+    """Return a row per response in order, and one more for tokens that only the turn's total includes.
+
+    `own`: prices that are used before those of the package.
+
+    Such tokens belong to responses that were cut off and not kept, or to wires that report only a total. Their row has
+    `requests` 0. An agent's turn without a kept response has such a row even without tokens. Such a row also has the
+    estimate for a turn that broke off before its usage was reported.
+    """
+    turn = record["turn"] or {}
+    if turn.get("turn_type") != "agent":
+        return []
+    messages = turn.get("messages")
+    responses = [
+        message
+        for message in (messages if isinstance(messages, list) else [])
+        if isinstance(message, dict) and message.get("message_type") == "response"
+    ]
+    timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
+    rows = [
+        _row(record, number, message, counts(message.get("usage")))
+        | {name: _duration(timing.get(name)) for name in TIMES}
+        for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
+    ]
+    total = counts(turn.get("total_usage"))
+    rest = remainder(total, rows)
+    guessed = None if record["status"] == "complete" or rest or COST in total else estimated(turn)
+    if rest or guessed or not rows:
+        last = responses[-1] if responses else {}
+        at_end = {**last, "timestamp": None, "finish_reason": None}
+        rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
+    _mark_turn(rows[max(len(responses) - 1, 0)], record)
+    if COST not in total:  # otherwise the stream reported the cost of the whole turn
+        _price(rows, own)
+    if guessed is not None:
+        _estimate(rows[-1], guessed, own)
+    return rows
+
+
+def _duration(ms: int | None) -> int | None:
+    return None if ms is None else bounded(ms)
+
+
+def _mark_turn(row: Row, record: TurnRecord) -> None:
+    interrupted = record["status"] != "complete"
+    row |= {"turns": 1, "interrupted": int(interrupted), "errors": int(interrupted and interruption(record) == ERROR)}
+
+
+def _price(rows: Iterable[Row], own: Prices) -> None:
+    for row in rows:
+        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, own)) is not None:
+            row["cost_nano_usd"], row["price_source"] = cost
+
+
+def _estimate(row: Row, guessed: Mapping[str, int], own: Prices) -> None:
+    row["estimated_tokens"] = sum(guessed.values())
+    if (cost := cost_nano_usd({**row, **guessed}, own)) is not None:
+        row["estimated_nano_usd"], row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
+
+
+def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:
+    """Return the counts by which a turn's total exceeds the sum of its responses."""
+    summed = {name: sum(row[name] or 0 for row in rows) for name in total}
+    return {name: value - summed[name] for name, value in total.items() if value > summed[name]}
+
+
+def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Mapping[str, int]) -> Row:
+    config = next((a for a in agent_configs(record) if a["agent_id"] == record["agent_id"]), {})
+    at = epoch_ms(message.get("timestamp"))
+    return {
+        "position": number,
+        "agent_id": column_text(message.get("agent_id") or record["agent_id"]),
+        "tenant": column_text(key_of(record).tenant),
+        "model": column_text(message.get("model_name") or config.get("model_name")),
+        "provider": column_text(message.get("provider_name") or config.get("provider_name")),
+        "finish_reason": column_text(message.get("finish_reason")),
+        "request": request_of(message),
+        "origin": IMPORT if record.get("imported") else "",
+        "at": span(record)[0] if at is None else at,
+        "requests": 1,
+        "turns": 0,
+        "interrupted": 0,
+        "errors": 0,
+        "ttft_ms": None,
+        "duration_ms": None,
+        "cost_nano_usd": known.get(COST),
+        "price_source": STREAM if COST in known else None,
+        "estimated_tokens": None,
+        "estimated_nano_usd": None,
+        **{name: known.get(name) for name in COUNTS},
+    }

@@ -1,0 +1,71 @@
+"""The sums of a store's usage: updating them, and comparing them with the rows."""
+
+from __future__ import annotations
+
+from pipeline.stores.database.connections import Connected, to_the_end
+from pipeline.stores.database.keys import UsageNames
+from pipeline.stores.threads.lookups import certain
+from pipeline.stores.usage import sums as usage_sums
+from pipeline.stores.usage.sums import Compared
+from pipeline.stores.usage.tallies import WEEK, SumKey
+
+
+class SummedUsage(Connected):
+    """A store with sums of its usage (`pipeline.stores.usage.sums`). Every method raises StoreError."""
+
+    async def keep_sums(self, *, wanted: bool) -> None:
+        """Keep sums from now on, or stop keeping them: usage is then read from rows."""
+        async with self._reading() as connection:
+            if await usage_sums.kept(connection) == wanted:
+                return
+
+        async def transaction() -> None:
+            async with self._writing() as connection:
+                await usage_sums.keep(connection, wanted=wanted)
+
+        await to_the_end(transaction())
+
+    async def sum_up(self) -> bool:
+        """Add some changes to the sums, and build some of the missing sums from rows, in one transaction.
+
+        Return whether there is more to do at once. Several processes may call it; one of them works, the others do
+        nothing.
+        """
+        async with self._reading() as connection:
+            if not await usage_sums.unfinished(connection):
+                return False
+
+        async def transaction() -> bool:
+            async with self._writing() as connection:
+                if not await usage_sums.alone(connection):
+                    return False
+                await certain(connection)
+                taken = await usage_sums.take_up(connection)
+                if taken == usage_sums.CHANGES_BATCH:
+                    return True
+                return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
+
+        return await to_the_end(transaction())
+
+    async def compare_sums(self, *, repair: bool = False) -> Compared:
+        """Compare each sum with the rows, one week per transaction; with `repair`, correct wrong ones.
+
+        Sums of expired turns have no rows any more, and are left alone.
+        """
+        looked_at, wrong, begin = 0, list[tuple[SumKey, UsageNames]](), usage_sums.NONE
+        week: int | None = 0
+        while week is not None:
+            async with self._writing() as connection:
+                await certain(connection)
+                await usage_sums.alone(connection, wait=True)
+                begin = await usage_sums.since(connection)
+                week = await usage_sums.next_week(connection, max(week, begin)) if begin < usage_sums.NONE else None
+                if week is not None:
+                    found = await usage_sums.compare(connection, week, begin)
+                    differ = {place: right for place, (right, is_) in found.items() if right.columns() != is_.columns()}
+                    names = await usage_sums.names_of(connection, differ)
+                    wrong += [(place, names[place.names]) for place in differ]
+                    looked_at, week = looked_at + len(found), week + WEEK
+                    if repair:
+                        await usage_sums.correct(connection, differ)
+        return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)

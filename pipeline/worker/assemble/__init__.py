@@ -1,0 +1,1 @@
+"""The role `assemble`: events become turns, with a checkpoint that loses nothing."""

@@ -1,0 +1,1 @@
+"""What hosts a role: stages, their work, Faust, its consumer and transport."""

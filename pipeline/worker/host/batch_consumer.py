@@ -1,0 +1,205 @@
+"""Faust's consumer with batches, and with offsets that the stage owns.
+
+Stock Faust hands out one record at a time, and commits what was acked, past turns in flight. Here a message is all that
+one fetch returned of a partition, and the stage decides what may be committed. Each override avoids one of Faust's
+traps; the comments say which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from aiokafka.structs import TopicPartition
+from faust.transport.consumer import ensure_TP
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage
+
+from pipeline.worker.host.consumer_thread import BatchThread
+from pipeline.worker.host.stage import Stage
+from pipeline.worker.host.work import Batch
+
+log = logging.getLogger(__name__)
+
+QUIESCE_TIMEOUT = 5.0
+COMMIT_TIMEOUT = 10.0
+
+
+class NothingRead(dict[TP, int | None]):
+    """Faust's offsets read so far, always unknown.
+
+    Faust drops batches that end before these offsets: the first of the batches read again, while an old one is still
+    on its way. The stage would see the same hole twice, and skip it.
+    """
+
+    def __getitem__(self, tp: TP) -> None:
+        return None
+
+
+class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no types
+    """One message per (partition, fetch): `message.value` is a Batch."""
+
+    logger = driver.logger
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._read_offset = NothingRead()
+
+    def _new_consumer_thread(self) -> BatchThread:
+        return BatchThread(self, loop=self.loop, beacon=self.beacon)
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of this app."""
+        return self.app.stage  # type: ignore[no-any-return]
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109  # Faust's signature
+        """Fetch from the partitions that may be fetched now."""
+        records, active = await self._wait_next_records(timeout)
+        if not records or self.should_stop:
+            return
+        if not self.flow_active:  # fetched across a rebalance: seek back, as the stock consumer does
+            await self._seek_back()
+            return
+        for raw_tp, found in records.items():
+            tp = ensure_TP(raw_tp)
+            if not self.flow_active:
+                return
+            if found and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
+                batch = found if isinstance(found, Batch) else Batch.of(found)  # fetched while the thread was waiting
+                yield tp, self._to_message(tp, batch)
+
+    def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:
+        return ConsumerMessage(
+            tp.topic,
+            tp.partition,
+            batch.end - 1,
+            batch.records[-1].timestamp / 1000 if batch.records else 0.0,
+            timestamp_type=None,
+            headers=(),
+            key=None,
+            value=batch,
+            checksum=None,
+            tp=tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Do nothing: `Worker.stalled` watches progress. Faust's check fails for a partition without a position."""
+
+    def on_buffer_full(self, tp: TP) -> None:
+        """Do nothing: the queue before the agent is bounded, and its next `put` waits.
+
+        The base class would take the partition out of the fetch under way, which would then wait for the others, up to
+        a second, while it holds this one's records.
+        """
+
+    def on_buffer_drop(self, tp: TP) -> None:
+        """Do nothing: no partition was taken out."""
+
+    async def _seek_back(self) -> None:
+        try:
+            await driver.Consumer.perform_seek(self)
+        except Exception as error:  # the stage reads the resulting hole again
+            log.debug("could not seek back: %r", error)
+
+    # ---- which offset
+
+    def ack(self, message: Any) -> bool:
+        """Keep no offset: the base class would keep every one."""
+        if not message.acked:
+            message.acked = True
+            self._unacked_messages.discard(message)
+        return True
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Do nothing: every batch looks like a gap to the base class."""
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
+        if self._thread._consumer is None:  # noqa: SLF001  # the broker refused us: stopping must not raise again
+            return iter(())
+        return (
+            tp
+            for tp in self.assignment()
+            if tp.topic == self.stage.topic and (topics is None or tp in topics or tp.topic in topics)
+        )
+
+    def _new_offset(self, tp: TP) -> int | None:
+        return self.stage.committable(tp.partition)
+
+    async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002
+        """Commit offsets that were chosen before; first make safe what they depend on."""
+        began = time.monotonic()
+        if not await self.stage.flush():
+            return False
+        done: bool = await super()._commit_offsets(offsets, start_new_transaction)
+        if done:
+            self.stage.committed(time.monotonic() - began)
+        return done
+
+    # ---- rebalance
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Make a last checkpoint, within a timeout; then forget the partitions."""
+        self.stop_flow()
+        self.app.flow_control.suspend()
+        try:
+            await asyncio.wait_for(self._last_checkpoint(), QUIESCE_TIMEOUT + COMMIT_TIMEOUT)
+        except Exception as error:  # uncommitted records are read again
+            log.warning("%s: no checkpoint before the rebalance: %r", self.stage.name, error)
+        self.stage.dropped()
+        await super().on_partitions_revoked(revoked)
+
+    async def _last_checkpoint(self) -> None:
+        await asyncio.wait_for(self.stage.quiesce(), QUIESCE_TIMEOUT)
+        await self.force_commit()
+
+    async def perform_seek(self) -> None:
+        """Have the stage seek and build its state, in its own time.
+
+        Faust would wait for that for `broker_request_timeout`, and then silently never resume the flow.
+        """
+        self.stage.assigned(self, self.app.consumer_generation_id)
+
+    async def seek_to_starts(self) -> dict[int, int]:
+        """See `Source`: seek to the committed offsets, or the beginning."""
+        await super().perform_seek()
+        mine = {tp for tp in self.assignment() if tp.topic == self.stage.topic}
+        starts = {tp: self._committed_offset.get(tp) for tp in mine}
+        fresh = [TopicPartition(tp.topic, tp.partition) for tp, offset in starts.items() if not offset]
+        if fresh:  # the base class skips partitions whose committed offset is None or 0
+            first = await self.earliest_offsets(*fresh)
+            await self._thread.seek_to_beginning(*fresh)
+            starts.update({ensure_TP(tp): offset for tp, offset in first.items()})
+        return {tp.partition: offset or 0 for tp, offset in starts.items()}
+
+    async def read_again(self, partition: int, offset: int) -> None:
+        """See `Source`."""
+        await self._thread.seek_wait({TopicPartition(self.stage.topic, partition): offset})
+
+    def highwater_of(self, partition: int) -> int | None:
+        """See `Source`."""
+        try:
+            return self._thread.highwater(TopicPartition(self.stage.topic, partition))  # type: ignore[no-any-return]
+        except Exception:  # not assigned any more, or not started yet
+            return None
+
+    def last_poll_of(self, partition: int) -> int | None:
+        """See `Source`."""
+        try:
+            consumer = self._thread._ensure_consumer()  # noqa: SLF001  # Faust passes only the highwater on
+            return consumer.last_poll_timestamp(TopicPartition(self.stage.topic, partition))  # type: ignore[no-any-return]
+        except Exception:  # as above
+            return None
+
+    async def on_stop(self) -> None:
+        """Make the last checkpoint."""
+        try:
+            await asyncio.wait_for(self.stage.quiesce(), QUIESCE_TIMEOUT)
+        except TimeoutError:
+            log.warning("%s: stopped in the middle of a batch; it is read again", self.stage.name)
+        await super().on_stop()  # this commits, after a flush

@@ -1,0 +1,116 @@
+"""The consumer's thread: returns records as aiokafka's parser makes them, without a ConsumerRecord around each.
+
+That object costs a third of reading, and what it adds is not needed: a batch is of one topic and partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from functools import partial
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.client import ConnectionGroup
+from aiokafka.consumer.fetcher import FetchResult
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+from pipeline.worker.host.work import Batch
+from turnmill.kafka.unpacking import bounded
+
+# Faust waits 1.5 s at the end of a partition, and a fetch under way blocks all others of the same broker.
+FETCH_WAIT_MS: Final = 200
+
+
+class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust has no types
+    """Faust's consumer thread; `getmany` gives Batches of DefaultRecords: offset, timestamp, key, value, headers."""
+
+    logger = driver.logger
+
+    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001  # Faust has no setting for it
+        return bounded(consumer)
+
+    async def on_thread_stop(self) -> None:
+        """Leave the group at once, even during a rebalance, which may be waiting for a dead member.
+
+        aiokafka would wait for the end of the rebalance, or for a commit that is cancelled with this thread: that ends
+        the thread silently, and whoever stops it waits for ever. The last checkpoint has been made by now.
+        """
+        coordinator = self._consumer._coordinator if self._consumer is not None else None  # noqa: SLF001
+        if coordinator is not None:
+            await _end_rebalance(coordinator)
+        if self._consumer is not None and self._consumer._fetcher is not None:  # noqa: SLF001
+            await end_fetches(self._consumer._fetcher)  # noqa: SLF001
+        await super().on_thread_stop()
+
+    async def _fetch_records(
+        self,
+        consumer: AIOKafkaConsumer,
+        active_partitions: set[TP],
+        timeout: float | None = None,  # noqa: ASYNC109  # Faust's signature
+        max_records: int | None = None,
+    ) -> dict[Any, list[Any]]:
+        fetcher = consumer._fetcher  # noqa: SLF001  # as Faust does
+        _take_as_batches(fetcher)
+        found = await super()._fetch_records(consumer, active_partitions, 0, max_records)
+        if not found and self.consumer.flow_active and await _arrival(fetcher, timeout):
+            _take_as_batches(fetcher)
+            found = await super()._fetch_records(consumer, active_partitions, 0, max_records)
+        return found  # type: ignore[no-any-return]
+
+
+async def _end_rebalance(coordinator: Any) -> None:
+    coordinator._coordination_task.cancel()  # noqa: SLF001
+    await asyncio.wait([coordinator._coordination_task])  # noqa: SLF001
+    if coordinator._performed_join_prepare:  # noqa: SLF001  # it has joined: the broker answers that before the rest
+        connections = coordinator._client._conns  # noqa: SLF001
+        if joining := connections.get((coordinator.coordinator_id, ConnectionGroup.COORDINATION)):
+            joining.close()
+
+
+async def end_fetches(fetcher: Any) -> None:
+    """Cancel the fetches of an aiokafka fetcher before it is closed.
+
+    Closing cancels a fetch, too; but one that waits to retry, since its connection was cut, then ends the thread that
+    closes the fetcher.
+    """
+    under_way = [fetcher._fetch_task, *fetcher._pending_tasks]  # noqa: SLF001
+    for task in under_way:
+        task.cancel()
+    await asyncio.wait(under_way)
+    fetcher._pending_tasks.clear()  # noqa: SLF001
+
+
+def _take_as_batches(fetcher: Any) -> None:
+    for fetched in fetcher._records.values():  # noqa: SLF001
+        if isinstance(fetched, FetchResult) and "getall" not in vars(fetched):
+            fetched.getall = partial(_take, weakref.ref(fetched))  # a cycle would keep megabytes until it is collected
+
+
+def _take(reference: weakref.ref[Any], max_records: int | None = None) -> Batch | None:
+    """As `FetchResult.getall`, but return the new position, too."""
+    fetched: Any = reference()  # the caller holds a reference
+    parsed = fetched._partition_records  # noqa: SLF001  # aiokafka tells neither the position nor what it skips
+    if parsed is None:
+        return None
+    parsed._consumer_record = _as_parsed  # noqa: SLF001  # nor has it a setting for this
+    start = parsed.next_fetch_offset
+    return Batch(FetchResult.getall(fetched, max_records), start, parsed.next_fetch_offset)
+
+
+def _as_parsed(_: Any, record: Any) -> Any:
+    return record
+
+
+async def _arrival(fetcher: Any, timeout: float | None) -> bool:  # noqa: ASYNC109  # returns, raises nothing
+    """Wait until something is fetched. Raises the broker's refusal."""
+    arrival = fetcher._create_fetch_waiter()  # noqa: SLF001
+    await asyncio.wait([arrival], timeout=timeout)
+    if not arrival.done():
+        arrival.cancel()
+        return False
+    arrival.result()
+    return not fetcher._closed  # noqa: SLF001

@@ -1,0 +1,146 @@
+"""A worker: one Faust app for each of its roles, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import faust
+from aiokafka.errors import KafkaError
+from prometheus_client import CollectorRegistry
+
+from pipeline.kafka.admin import check_topics
+from pipeline.kafka.offsets import begin_group
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.faust_app import build_app
+from pipeline.worker.host.roles import Role
+from pipeline.worker.host.stage import Stage
+from turnmill.errors import BrokerError
+
+log = logging.getLogger(__name__)
+
+STALLED_AFTER: Final = 60.0  # seconds with records to read and none applied
+SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
+
+
+async def begin(settings: Settings, roles: Sequence[Role], since: int | None = None) -> None:
+    """Set the offsets of `from_now` roles that have read nothing so far: to the end of their topics, or to a time.
+
+    `since` in epoch ms. Raises BrokerError.
+    """
+    for role in roles:
+        if role.from_now:
+            try:
+                await begin_group(settings, role.group(settings), role.topic, since)
+            except (KafkaError, OSError) as error:
+                raise BrokerError(f"{role.name} can't begin: {error}") from error
+
+
+class Worker:
+    """The roles of one process, its health, and its metrics, which a health server or a parent queries as `Watched`."""
+
+    def __init__(self, settings: Settings, roles: Sequence[Role]) -> None:
+        self.settings = settings
+        self.roles = tuple(roles)
+        self.metrics = Metrics(settings.metric_series)
+        self.apps: list[faust.App] = []
+        self._shown: dict[str, frozenset[int]] = {}  # role -> partitions whose lag is shown
+        self._swept: list[int] = []  # the generation of each role at the last collection
+
+    async def start(self) -> None:
+        """Start all roles.
+
+        Raises BrokerError if Kafka or a topic is missing, StoreError for a store that these roles can't work with. A
+        store that is away is waited for.
+        """
+        await check_topics(self.settings)
+        if any(role.needs_store for role in self.roles):
+            await self._check_store()
+        await begin(self.settings, self.roles)
+        self.apps = [build_app(self.settings, role, self.metrics) for role in self.roles]
+        await asyncio.gather(*(app.start() for app in self.apps))
+
+    async def _check_store(self) -> None:
+        try:
+            await (await ThreadStore.open(self.settings.store_url)).close()
+        except StoreError as error:
+            if not error.transient:
+                raise
+            log.warning("%s", error)
+
+    async def wait(self) -> None:
+        """Wait until a role breaks down, and raise its error."""
+        while True:
+            await asyncio.sleep(0.5)
+            self._observe()
+            self._sweep()
+            for app in self.apps:
+                if app.crashed or app.should_stop:
+                    reason = app.crash_reason
+                    raise BrokerError(f"{app.conf.id} broke down: {reason!r}") from reason
+
+    async def stop(self) -> None:
+        """Make last checkpoints, and leave the groups."""
+        await asyncio.gather(*(app.stop() for app in self.apps), return_exceptions=True)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stage of each role."""
+        return [app.stage for app in self.apps]
+
+    def _observe(self) -> None:
+        now, wall = time.monotonic(), time.time()
+        for stage in self.stages:
+            lags = stage.lags()
+            for partition, lag in lags.items():
+                self.metrics.set(m.LAG, lag or 0, role=stage.name, topic=stage.topic, partition=str(partition))
+            for partition in self._shown.get(stage.name, frozenset()) - lags.keys():  # another worker has it now
+                self.metrics.forget(m.LAG, role=stage.name, topic=stage.topic, partition=str(partition))
+            self._shown[stage.name] = frozenset(lags)
+            self.metrics.set(m.LAST_PROGRESS, wall - (now - stage.last_progress), role=stage.name)
+            self.metrics.set(m.CHECKPOINT_TIME, wall - (now - stage.last_commit), role=stage.name)
+
+    def _sweep(self) -> None:
+        """Free what a rebalance has left: megabytes of partitions and clients in reference cycles.
+
+        The collector would find them very late, since `turnmill worker` slows it down, and memory would only grow.
+        """
+        generations = [stage.generation for stage in self.stages]
+        if generations != self._swept and all(stage.ready for stage in self.stages):
+            self._swept = generations
+            gc.collect()
+
+    async def registry(self) -> CollectorRegistry:
+        """Return its metrics."""
+        return self.metrics.registry
+
+    async def stalled(self) -> list[str]:
+        """Return reasons for a restart: records wait, nothing is away, and yet none are applied."""
+        reasons = []
+        for stage in self.stages:
+            idle = time.monotonic() - stage.last_progress
+            if idle > STALLED_AFTER and stage.work.trouble is None and any(stage.lags().values()):
+                reasons.append(f"{stage.name} has records to read and has applied none for {idle:.0f} s")
+        return reasons
+
+    async def waiting(self) -> list[str]:
+        """Return reasons why this worker does not do its work now."""
+        if not self.apps:
+            return ["starting"]
+        reasons = []
+        for stage in self.stages:
+            if not stage.ready:
+                reasons.append(f"{stage.name} waits for its partitions")
+            elif stage.work.trouble is not None:
+                reasons.append(f"{stage.name} stands still: {stage.work.trouble}")
+            elif (silence := time.monotonic() - stage.last_answer) > SILENT_AFTER:
+                reasons.append(f"{stage.name} has had no answer from the brokers for {silence:.0f} s; see its log")
+        return reasons

@@ -1,0 +1,1 @@
+"""The processes of a worker: parent and children, health, metrics, memory."""

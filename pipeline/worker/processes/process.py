@@ -1,0 +1,112 @@
+"""One process of a worker: its signals, its memory, and its front for health and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+import click
+import uvloop
+
+from pipeline.settings import Settings
+from pipeline.worker.host.roles import Role
+from pipeline.worker.host.worker import Worker
+from pipeline.worker.processes import memory as process_memory
+from pipeline.worker.processes.child import Child
+from pipeline.worker.processes.health import HealthServer
+
+
+def run(settings: Settings, roles: Sequence[Role], stop_within: float, *, child: bool = False) -> None:
+    """Run these roles until a signal comes or one of them fails; then stop them.
+
+    A child leaves health and metrics to its parent, and stops when the parent is dead.
+
+    A stop that takes longer than `stop_within` seconds ends the process with status 75.
+    """
+    process_memory.one_heap()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(Worker(settings, roles), stop_within, child=child))
+
+
+class Front(Protocol):
+    """The interface of a worker's front: health and metrics."""
+
+    async def start(self) -> None:
+        """Start to answer questions; return when the work may start."""
+
+    def started(self) -> None:
+        """Report that the work has started."""
+
+    async def stop(self) -> None:
+        """Stop answering."""
+
+
+class Port:
+    """The front of a worker with one process: its port, and a line on standard error."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._health = HealthServer(worker.settings.host, worker.settings.port, worker)
+        self._port = 0
+
+    async def start(self) -> None:
+        """See `Front`. Raises CallerError if the port is taken."""
+        self._port = await self._health.start()
+
+    def started(self) -> None:
+        """See `Front`."""
+        names = ", ".join(role.name for role in self._worker.roles)
+        click.echo(f"turnmill: {names}; http://{self._worker.settings.host}:{self._port}", err=True)
+
+    async def stop(self) -> None:
+        """See `Front`."""
+        await self._health.stop()
+
+
+async def _run(worker: Worker, stop_within: float, *, child: bool) -> None:
+    stop_asked = asyncio.Event()
+
+    def stop() -> None:
+        _stop_soon(stop_asked, stop_within)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    front = Child(worker, worker.metrics.registry, orphaned=stop) if child else Port(worker)
+    giving_back = asyncio.ensure_future(process_memory.give_back())
+    try:
+        starting = asyncio.ensure_future(_serve(worker, front))
+        stopping = asyncio.ensure_future(stop_asked.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        else:
+            starting.cancel()
+    finally:
+        giving_back.cancel()
+        await worker.stop()
+        await front.stop()
+
+
+async def _serve(worker: Worker, front: Front) -> None:
+    await front.start()
+    await worker.start()
+    process_memory.relax_collector()
+    front.started()
+    await worker.wait()
+
+
+def _stop_soon(stop_asked: asyncio.Event, within: float) -> None:
+    """Request a stop, and exit with status 75 if it takes too long: a dead broker would delay it for ever.
+
+    The unclean exit is safe, since records that are not committed are read again.
+    """
+    if not stop_asked.is_set():  # a child gets Ctrl-C twice: from the terminal, and from its parent
+        deadline = threading.Timer(within, os._exit, [75])
+        deadline.daemon = True
+        deadline.start()
+        stop_asked.set()

@@ -1,0 +1,1 @@
+"""What is read outside the roles: replays, the loss ledger, open runs."""

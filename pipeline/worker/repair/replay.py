@@ -1,0 +1,245 @@
+"""Assembles a time range of the events topic again, with the same core as a worker, without group and state.
+
+A run is in the range if any of its records is. So reading begins earlier than the range by a run's longest time, and
+goes on after it for the same time at most, until the last of its runs is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Final
+
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.results import Out
+from pipeline.dialects import DIALECTS
+from pipeline.kafka.reading import bounds_of, offsets_at, read, reader
+from pipeline.settings import Settings
+from pipeline.turns.event_coverage import lacks_beginning
+from pipeline.turns.redaction import Redaction
+from pipeline.worker.assemble.limits import limits_of
+from topics.catalog import EVENTS
+from topics.state import RunKey
+from topics.turn_record import TurnRecord
+from turnmill.clock import now_ms
+from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import decode
+
+BATCH_SIZE: Final = 2000  # records
+TICK_MS: Final = 1000  # of the broker's time between two checks of deadlines, as in a worker
+MAX_NAMED: Final = 20  # runs of which the names are kept
+# A late event finds its run, however late it is; but the limit of bytes of interrupted runs applies.
+FOR_EVER: Final = 2**53  # ms
+REMEMBERED: Final = 1_000_000  # closed runs of a partition, 150 bytes each
+
+Records = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The range to replay: broker times in epoch ms, `since` included, `until` not; None: unlimited.
+
+    Several tenants may have threads with the same `thread_id`; without `tenant`, all of them are replayed. An empty
+    `tenant` means threads without one.
+    """
+
+    since: int | None = None
+    until: int | None = None
+    thread_id: str | None = None
+    tenant: str | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """The numbers of a replay.
+
+    `cut` and `open` name some of the runs that were left out, as `run of thread` (`of tenant`).
+    """
+
+    records: int = 0
+    refused: int = 0
+    cut_runs: int = 0
+    open_runs: int = 0
+    cut: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    removed: int = 0  # partitions whose records at the range's beginning were removed by retention
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets of one partition: read from `first`; the range is from `begin` to `end`; the topic ends at `last`."""
+
+    first: int
+    begin: int
+    end: int
+    last: int
+
+
+async def replayed(
+    settings: Settings,
+    stretch: Stretch,
+    redaction: Redaction | None,
+    seen: Seen,
+    progress: Callable[[int, int], object],
+    fits: Callable[[TurnRecord], bool],
+) -> AsyncGenerator[list[TurnRecord]]:
+    """Yield turn records as a worker would produce them, a few at a time. Raises BrokerError and CallerError.
+
+    `progress` is called with the number of records done, and the total, which may grow. `fits`: whether the turns topic
+    takes a record, in the form in which a worker sends it.
+    """
+    async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
+        spans = await _spans(settings, stretch, consumer, seen)
+        total, done = sum(span.end - span.first for span in spans.values()), 0
+        for place, span in spans.items():
+            core = Replay(settings, stretch, redaction, span, seen, fits)
+            async with aclosing(read(consumer, {place: (span.first, span.last)})) as batches:
+                async for _, records in batches:
+                    if turns := core.feed(records):
+                        yield turns
+                    progress(done + min(core.next, span.end) - span.first, total)
+                    if core.over:
+                        break
+            if turns := core.finish():
+                yield turns
+            done += span.end - span.first
+            progress(done, total)
+
+
+class Replay:
+    """The replay of one partition: takes records, and returns the turns of the range."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        stretch: Stretch,
+        redaction: Redaction | None,
+        span: Span,
+        seen: Seen,
+        fits: Callable[[TurnRecord], bool],
+    ) -> None:
+        self.limits = replace(limits_of(settings), reopen_ms=FOR_EVER, dedupe_ms=FOR_EVER, closed_runs=REMEMBERED)
+        polish, redacted = (None, str) if redaction is None else (redaction.record, redaction.words)
+        self.core = Partition(DIALECTS, self.limits, span.first, polish, fits=fits, redacted=redacted)
+        self.stretch = stretch
+        self.span = span
+        self.seen = seen
+        self.next = span.first
+        self.until: int | None = None  # broker ms, after the range; no run of it lasts longer
+
+    @property
+    def over(self) -> bool:
+        """True if no later record matters."""
+        waiting = self.core.runs.open or self.core.runs.reopenable
+        return self.next >= self.span.end and (not waiting or (self.until is not None and self.core.now > self.until))
+
+    def feed(self, records: Records) -> list[TurnRecord]:
+        """Feed records of ascending offsets, by the second, so that deadlines pass in between as they did then."""
+        turns: list[TurnRecord] = []
+        for _, some in groupby(records, key=self._slice):
+            wanted = [record for record in some if self._wanted(record)]
+            self.seen.records += len(wanted)
+            self.core.feed(wanted)
+            turns += self._taken()
+            if wanted:
+                self.core.tick(max(self.core.now, wanted[-1].timestamp))
+                turns += self._taken()
+        self.next = records[-1].offset + 1
+        if self.next >= self.span.end and self.until is None:
+            self.until = records[-1].timestamp + self.limits.run_ms
+        return turns
+
+    def finish(self) -> list[TurnRecord]:
+        """End the reading: at the topic's end, deadlines run by the clock. Runs that are still open are left out."""
+        if self.next >= self.span.last:
+            self.core.tick(max(self.core.now, now_ms()))
+        turns = self._taken()
+        for key, run in self.core.runs.open.items():
+            if run.last_offset >= self.span.begin:
+                self.seen.open_runs += 1
+                _name(self.seen.open, key)
+        return turns
+
+    def _slice(self, record: Any) -> tuple[int, bool]:
+        return record.timestamp // TICK_MS, record.offset >= self.span.end
+
+    def _wanted(self, record: Any) -> bool:
+        stretch, behind = self.stretch, record.offset >= self.span.end
+        if stretch.thread_id is None and stretch.tenant is None and not behind:
+            return True
+        try:
+            envelope = decode(record.value)
+        except InvalidRecord:
+            return False
+        key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
+        return (
+            (stretch.thread_id is None or key.thread_id == stretch.thread_id)
+            and (stretch.tenant is None or key.tenant == (stretch.tenant or None))
+            and (not behind or key in self.core.runs.open or key in self.core.runs.reopenable)
+        )
+
+    def _runs(self, turns: Iterable[TurnRecord]) -> Iterator[tuple[RunKey, list[TurnRecord]]]:
+        """Yield the records of each run, with those of its sub-agents' threads, since they share the run's mark."""
+        found: list[list[TurnRecord]] = []
+        for record in turns:
+            if found and _is_within(record, found[-1]):
+                found[-1].append(record)
+            else:
+                found.append([record])
+        return ((_key(records[0]), records) for records in found)
+
+    def _taken(self) -> list[TurnRecord]:
+        """Return the finished turns, without runs that ended before the range or lack their beginning."""
+        out, self.core.out = self.core.out, Out()
+        for oversized in out.oversized:
+            out.add(self.core.finishing.cut_off(oversized, []))
+        self.seen.refused += sum(refused.record.offset >= self.span.begin for refused in out.dead)
+        turns: list[TurnRecord] = []
+        for key, records in self._runs(out.turns):
+            closed = self.core.runs.marks.get(key)
+            if closed is not None and closed.offset < self.span.begin:
+                continue
+            # The missing events may be before the first offset read: a reopened run takes longer than any other.
+            if self.span.first > 0 and any(map(lacks_beginning, records)):
+                self.seen.cut_runs += 1
+                _name(self.seen.cut, key)
+                continue
+            turns += records
+        return turns
+
+
+def _key(record: TurnRecord) -> RunKey:
+    return RunKey(record.get("tenant"), record["thread_id"], record["run_id"])
+
+
+def _is_within(record: TurnRecord, run: Sequence[TurnRecord]) -> bool:
+    """Return True if a record is of this run: its own, or of a sub-agent in its stream."""
+    parent = record.get("parent", {}).get("thread_id")
+    key, own = _key(record), _key(run[0])
+    return key == own or (
+        key._replace(thread_id=own.thread_id) == own and any(one["thread_id"] == parent for one in run)
+    )
+
+
+def _name(names: list[str], key: RunKey) -> None:
+    if len(names) < MAX_NAMED:
+        names.append(f"{key.run_id} of thread {key.thread_id}" + (f" of {key.tenant}" if key.tenant else ""))
+
+
+async def _spans(settings: Settings, stretch: Stretch, consumer: Any, seen: Seen) -> dict[Any, Span]:
+    """Return, by partition, the span to read, if there is any."""
+    held = {place: bound for place, bound in (await bounds_of(settings, EVENTS)).items() if bound[0] < bound[1]}
+    firsts = {place: first for place, (first, _) in held.items()}
+    lasts = {place: last for place, (_, last) in held.items()}
+    reach = None if stretch.since is None else max(0, stretch.since - int(settings.run_timeout * 1000))
+    reads = firsts if reach is None else await offsets_at(consumer, reach, lasts)
+    begins = firsts if stretch.since is None else await offsets_at(consumer, stretch.since, lasts)
+    ends = lasts if stretch.until is None else await offsets_at(consumer, stretch.until, lasts)
+    spans = {}
+    for place, first in firsts.items():
+        if begins[place] < ends[place]:
+            seen.removed += begins[place] == first > 0
+            spans[place] = Span(reads[place], begins[place], ends[place], lasts[place])
+    return spans

@@ -1,0 +1,53 @@
+"""Makes dead letters of records that a role can't store, before offsets past them are committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from aiokafka import ConsumerRecord
+
+from pipeline.assembly.records import Refused
+from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
+from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from turnmill.errors import Reason
+from turnmill.wire.envelope import batch_refusal
+
+RETRY_DELAY: Final = 0.5  # seconds before dead letters that were not delivered are sent again
+
+
+def refusal(record: ConsumerRecord, reason: Reason, detail: str) -> Refused:
+    """Return a record with the reason of its refusal; if it stands for a whole batch, with that of the batch."""
+    batch = batch_refusal(record.headers)
+    return Refused(record, reason, detail) if batch is None else Refused(record, Reason.TOO_LARGE, batch)
+
+
+class Burying:
+    """Sends the dead letters of one topic."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox, topic: str) -> None:
+        self._prefix = settings.topic_prefix
+        self._metrics = metrics
+        self._outbox = outbox
+        self._topic = topic
+        self._log = DeadLetterLog(topic)
+
+    async def bury(self, found: Sequence[tuple[int, Refused]]) -> None:
+        """Send dead letters, each given with its partition; return once they are delivered."""
+        if not found:
+            return
+        letters: deque[Outgoing] = deque()
+        for partition, refused in found:
+            self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
+            self._log(partition, refused)
+            letters.append(outgoing_letter(self._prefix, self._topic, partition, refused))
+        await self._outbox.send(letters)
+        while True:
+            if await self._outbox.flush():
+                return
+            await asyncio.sleep(RETRY_DELAY)

@@ -1,0 +1,181 @@
+"""The store role's background work, in steps: sums of usage, words for searches, audit entries, costs, budgets.
+
+Several workers may do the same at once, unless a class says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.archive.audit import HOUR_MS, AuditArchive
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.usage.budgeting import states
+from pipeline.turns.tokens import NANO
+from pipeline.worker.host.steps import Steps
+from turnmill.clock import now_ms
+
+# Seconds between two steps.
+SUM_INTERVAL: Final = 5.0  # changes of the same sums in between are added together
+SUM_MORE_INTERVAL: Final = 0.1  # if there is more to do
+SUM_RETRY_DELAY: Final = 10.0  # after a failure
+INDEX_INTERVAL: Final = 60.0  # if nothing was left; other store roles may have the other setting
+INDEX_MORE_INTERVAL: Final = 0.6
+INDEX_STEP_SECONDS: Final = 0.2  # the length of a step, some transactions; others write in the pause after it
+AUDIT_INTERVAL: Final = 3600.0
+AUDIT_MORE_INTERVAL: Final = 0.6
+SPENT_INTERVAL: Final = 30.0
+BUDGETS_INTERVAL: Final = 10.0
+NO_BUDGETS_INTERVAL: Final = 600.0  # without budgets; data of earlier ones may be left
+
+KNOWN_MS: Final = 86_400_000  # for which a notice stays known after its window
+
+log = logging.getLogger(__name__)
+
+OpenStore = Callable[[], Awaitable[ThreadStore]]
+
+
+class Summing:
+    """Keeps the sums of usage up to date: adds noted changes, and builds missing sums.
+
+    `wanted`: whether there should be sums.
+    """
+
+    def __init__(self, store: OpenStore, *, wanted: bool) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._decided = False
+        # No harm: readers add the waiting changes themselves.
+        self.steps = Steps(self._step, SUM_RETRY_DELAY, log, "the sums of usage wait to be kept up")
+
+    def step(self) -> None:
+        """Begin to add some changes, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        store = await self._store()
+        if not self._decided:
+            await store.keep_sums(wanted=self._wanted)
+            self._decided = True
+        return SUM_MORE_INTERVAL if await store.sum_up() else SUM_INTERVAL
+
+
+class SearchBackfill:
+    """Adds the words of turns that were stored with TURNMILL_SEARCH=off; with that setting, deletes all words."""
+
+    def __init__(self, store: OpenStore) -> None:
+        self._store = store
+        self.steps = Steps(self._step, INDEX_INTERVAL, log, "turns wait for their words to be searched")
+
+    def step(self) -> None:
+        """Begin with some turns, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        loop = asyncio.get_running_loop()
+        end, done = loop.time() + INDEX_STEP_SECONDS, 1
+        store = await self._store()
+        while done and loop.time() < end:
+            done = await store.index_some()
+        return INDEX_MORE_INTERVAL if done else INDEX_INTERVAL
+
+
+class AuditKeeping:
+    """Copies audit entries to the archive, and deletes those older than TURNMILL_AUDIT_RETENTION; 0: all."""
+
+    def __init__(self, settings: Settings, store: OpenStore) -> None:
+        self._store = store
+        self._archive = AuditArchive.of(settings)
+        self._since: int | None = None  # entries from this time on (epoch ms) may not be in the archive yet
+        self._ms = int(settings.audit_retention * 1000)
+        self.steps = Steps(
+            self._step, AUDIT_INTERVAL, log, "the audit log waits to be archived, and old entries to be deleted"
+        )
+
+    def step(self) -> None:
+        """Begin with some entries, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        store, now = await self._store(), now_ms()
+        if self._archive is not None:
+            await self._copy(self._archive, store, now)
+        if await store.expire_audit(now - self._ms):
+            return AUDIT_MORE_INTERVAL
+        if self._archive is not None:
+            await self._archive.expire(now - self._ms)
+        return AUDIT_INTERVAL
+
+    async def _copy(self, archive: AuditArchive, store: ThreadStore, now: int) -> None:
+        since = await archive.newest() if self._since is None else self._since
+        while (at := await store.audit_from(since)) is not None:
+            hour = at - at % HOUR_MS
+            await archive.write(hour, store.audit_between)
+            since = self._since = hour + HOUR_MS
+        self._since = now - now % HOUR_MS - HOUR_MS  # one hour back, since entries may have waited for the store
+
+
+class Spending:
+    """Sets the metric of the last hour's cost, read from the store, which has all costs, also those before a restart.
+
+    Each worker with a partition does so, and all read the same.
+    """
+
+    def __init__(self, store: OpenStore, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self.steps = self._begin()
+
+    def _begin(self) -> Steps:
+        return Steps(self._step, SPENT_INTERVAL, log, "what the last hour has cost is not known")
+
+    def step(self) -> None:
+        """Look, if it is time to."""
+        self.steps.begin()
+
+    def stop(self) -> None:
+        """Reset the metric, since without calls of `step` it would become wrong; the next `step` reads it again."""
+        self.steps = self._begin()
+        self._metrics.set(m.COST_LAST_HOUR, 0)
+
+    async def _step(self) -> float:
+        mine = self.steps
+        cost = await (await self._store()).spent(now_ms() - HOUR_MS)
+        if self.steps is mine:
+            self._metrics.set(m.COST_LAST_HOUR, cost / NANO)
+        return SPENT_INTERVAL
+
+
+class BudgetWatch:
+    """Adds a notice when a budget is reached: one for each budget, window and level, from any worker.
+
+    Each worker with a partition checks; the store accepts a notice's id only once.
+    """
+
+    def __init__(self, settings: Settings, store: OpenStore, metrics: Metrics) -> None:
+        self._budgets = settings.budget_list
+        self._store = store
+        self._metrics = metrics
+        self._notified: set[str] = set()
+        self.steps = Steps(self._step, BUDGETS_INTERVAL, log, "what is used of the budgets is not known")
+
+    def step(self) -> None:
+        """Look, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        now = now_ms()
+        store = await self._store()
+        for state in await states(store, self._budgets, now):
+            self._metrics.set(m.BUDGET_USED, state.ratio, budget=state.budget.name)
+            new = [one for one in state.notices(now) if one["id"] not in self._notified]
+            if new:
+                await store.add_notices(new, keep_until=state.end + KNOWN_MS)
+                self._notified |= {one["id"] for one in new}
+        await store.forget_windows(now)
+        return BUDGETS_INTERVAL if self._budgets else NO_BUDGETS_INTERVAL

@@ -1,0 +1,138 @@
+"""The store role: writes turns to the thread store, one transaction for all that came during the previous one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from aiokafka import ConsumerRecord
+
+from pipeline.assembly.records import Refused
+from pipeline.kafka.dead_letters import without_value
+from pipeline.kafka.outbox import Outbox, Producer
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.errors import StoreError, UnstorableData
+from pipeline.stores.database.opened import Opened
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.group_work import Group, GroupWork
+from pipeline.worker.sinks.burying import Burying, refusal
+from pipeline.worker.sinks.expiring import Expiring
+from pipeline.worker.sinks.housekeeping import AuditKeeping, BudgetWatch, SearchBackfill, Spending, Summing
+from pipeline.worker.sinks.notifying import Notifying
+from topics import catalog, turn_record
+from turnmill.clock import now_ms
+from turnmill.errors import InvalidRecord, Reason
+
+Placed = tuple[int, ConsumerRecord]  # (partition, record)
+
+
+class TurnWriter:
+    """Writes batches; the store is opened at the first one, or by a housekeeper, and stays open."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.topic = catalog.TURNS.full_name(settings.topic_prefix)
+        self.burying = Burying(settings, metrics, outbox, self.topic)
+        self.retention = settings.kept_for
+        self.contents = ContentStore.of(settings)
+        self.store = Opened(
+            lambda: ThreadStore.open(settings.store_url, search=settings.search, prices=settings.price_list)
+        )
+
+    async def apply(self, group: Group) -> None:
+        """Store a group. A record that can't be stored becomes a dead letter, so that it does not block the rest."""
+        store = await self.store.get()
+        records = [(partition, record) for partition, some in group for record in some]
+        refused = await self._write(store, records)
+        await self.burying.bury(refused)
+        self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
+        self.metrics.add(m.STORE_ROWS, len(records) - len(refused))
+
+    async def _write(self, store: ThreadStore, records: Sequence[Placed]) -> list[tuple[int, Refused]]:
+        """Write in one transaction; return the records that can't be stored, and those that come too late.
+
+        If a record makes it fail, each half gets its own, until that record is alone. Raises StoreError for a failure
+        not caused by a record.
+        """
+        try:
+            decoded = [turn_record.decode(record.value) for _, record in records]
+            values = [record.value for _, record in records]
+            result = await store.write(decoded, self.retention, now_ms(), values)
+        except Exception as error:
+            if isinstance(error, StoreError) and not isinstance(error, UnstorableData):
+                self.metrics.add(m.STORE_FAILURES)
+                raise
+            if len(records) == 1:
+                partition, record = records[0]
+                return [(partition, _unstorable(record, error))]
+            middle = len(records) // 2
+            return [*await self._write(store, records[:middle]), *await self._write(store, records[middle:])]
+        self.metrics.add(m.STORE_BATCHES)
+        for key in result.erased:  # large values that assembly has stored since, perhaps in a replay
+            await self.contents.delete_thread(key)
+        self.metrics.add(m.STORE_ERASED, len(result.erased))
+        self.metrics.add(m.STORE_EXPIRED, len(result.expired), role="store")
+        return [(records[place][0], _late(records[place][1])) for place in result.late]
+
+
+def _late(record: ConsumerRecord) -> Refused:
+    """Return the refusal of a record whose run is stored without its events, but with others that it lacks."""
+    thread_id = (record.key or b"").decode("utf-8", "replace")
+    detail = (
+        "the store has other events of this run, which the record lacks, and they may not shrink: "
+        f"`turnmill replay --thread {thread_id}` joins both as long as the events topic has both"
+    )
+    return Refused(record, Reason.LATE_EVENT, detail)
+
+
+def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
+    if isinstance(error, InvalidRecord):
+        return refusal(record, error.reason, f"not a turn record: {error.detail}")
+    detail = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+    return refusal(record, Reason.UNPROCESSABLE, f"can't be stored: {detail}")
+
+
+class Housekeeper(Protocol):
+    """The interface of background work in steps."""
+
+    def step(self) -> None:
+        """Begin a step, if it is time to."""
+
+
+class StoreWork(GroupWork):
+    """Writes turns; in between, its housekeepers do one step each. `spending` is one of them."""
+
+    def __init__(self, writer: TurnWriter, housekeepers: Sequence[Housekeeper], spending: Spending) -> None:
+        super().__init__("store", writer.apply, writer.metrics)
+        self.housekeepers = housekeepers
+        self.spending = spending
+
+    def drop(self) -> None:
+        """Stop reporting costs, which other workers report now, as this one has no partition any more."""
+        super().drop()
+        self.spending.stop()
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        """Begin a step of each housekeeper; the partition does not matter."""
+        for one in self.housekeepers:
+            one.step()
+
+
+def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> StoreWork:
+    """Return the work of this role."""
+    writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
+    spending = Spending(writer.store.get, metrics)
+    housekeepers = (
+        Summing(writer.store.get, wanted=settings.usage_sums),
+        Expiring(settings, writer.store.get, metrics),
+        SearchBackfill(writer.store.get),
+        AuditKeeping(settings, writer.store.get),
+        spending,
+        Notifying(settings, writer.store.get, metrics),
+        BudgetWatch(settings, writer.store.get, metrics),
+    )
+    return StoreWork(writer, housekeepers, spending)

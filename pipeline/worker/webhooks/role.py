@@ -1,0 +1,148 @@
+"""The roles of webhooks: records become deliveries in the store, which are sent from there.
+
+The offsets of a batch are committed once the store has its deliveries. Sending is separate: a receiver that is slow or
+away delays no topic, no other receiver, and none of its own threads except the one that waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiokafka import ConsumerRecord
+
+from pipeline.kafka.dead_letters import without_value
+from pipeline.kafka.outbox import Outbox, Producer
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.policies.webhooks import Event, Webhook
+from pipeline.settings import Settings
+from pipeline.stores.database.opened import Opened
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.host.group_work import Group, GroupWork
+from pipeline.worker.webhooks.delivery import Deliverer
+from pipeline.worker.webhooks.events import feedback_event, notice_event, turn_event
+from topics import catalog, feedback, notice, turn_record
+from turnmill.clock import now_ms
+from turnmill.errors import InvalidRecord
+
+WEBHOOKS_TTL = 5.0  # seconds for which the list of webhooks is reused for deliveries
+
+MALFORMED: Final = (InvalidRecord, KeyError, TypeError, ValueError, AttributeError)  # for records of other programs
+
+log = logging.getLogger(__name__)
+
+Read = Callable[[ConsumerRecord, tuple[str, int, int]], Event | None]
+
+
+class Webhooks:
+    """The webhooks of the settings, and those set up by the API."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._fixed = settings.webhook_list
+        self._known: tuple[Webhook, ...] = ()
+        self._until = 0.0
+        self.store = Opened(lambda: ThreadStore.open(settings.store_url))
+
+    async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
+        """Return all webhooks; with `now`, the present ones of the store. Raises StoreError."""
+        if now or time.monotonic() >= self._until:
+            found = await (await self.store.get()).webhooks(now_ms())
+            self._known = (*self._fixed, *found)
+            self._until = time.monotonic() + WEBHOOKS_TTL
+        return self._known
+
+
+class Taking:
+    """Puts the events of a group into the queue."""
+
+    def __init__(self, webhooks: Webhooks, topic: str, read: Read, metrics: Metrics) -> None:
+        self._webhooks = webhooks
+        self._topic = topic
+        self._read = read
+        self._metrics = metrics
+        self._warn = RepeatedWarning(log)
+
+    async def apply(self, group: Group) -> None:
+        """Add the deliveries of a group to the store, and count its records. Raises StoreError."""
+        await self.tell(group)
+        self._metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self._topic)
+
+    async def tell(self, group: Group) -> None:
+        """Add the deliveries of a group to the store. Raises StoreError."""
+        known = await self._webhooks.known(now=True)  # so that a new webhook gets all events from now on
+        wanted: list[tuple[str, Event]] = []
+        for partition, records in group:
+            for record in records if known else ():
+                event = self._event(record, (self._topic, partition, record.offset))
+                wanted += [(one.id, event) for one in known if event is not None and one.hears(event)]
+        await (await self._webhooks.store.get()).enqueue(wanted, now_ms())
+
+    def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+        try:
+            return self._read(record, place)
+        except MALFORMED as error:  # for malformed turns, the store role makes a dead letter
+            self._warn("unreadable", "%s/%d@%d is told to no webhook: %r", *place, error)
+            return None
+
+
+class DeliveringWork(GroupWork):
+    """Takes turns, and sends the waiting deliveries of all topics."""
+
+    def __init__(
+        self, name: str, apply: Callable[[Group], Awaitable[None]], metrics: Metrics, deliverer: Deliverer
+    ) -> None:
+        super().__init__(name, apply, metrics)
+        self._deliverer = deliverer
+        self._delivering: asyncio.Task[None] | None = None
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        """Deliver while the worker has a partition."""
+        if self._delivering is None or self._delivering.done():
+            self._delivering = asyncio.create_task(self._deliverer.run())
+
+    def drop(self) -> None:
+        """Stop: deliveries under way may end; claimed ones that have not begun are free for others in a minute."""
+        super().drop()
+        if self._delivering is not None:
+            self._deliverer.stop()
+            self._delivering = None
+
+
+def turns_work(settings: Settings, metrics: Metrics, producer: Producer) -> DeliveringWork:
+    """Return the work of the role `webhooks`."""
+    webhooks = Webhooks(settings)
+    topic = catalog.TURNS.full_name(settings.topic_prefix)
+    taking = Taking(webhooks, topic, _turn, metrics)
+    deliverer = Deliverer(settings, webhooks.store.get, webhooks.known, Outbox(producer, without_value), metrics)
+    return DeliveringWork("webhooks", taking.apply, metrics, deliverer)
+
+
+def notices_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:
+    """Return the work of the role `notices`."""
+    topic = catalog.NOTICES.full_name(settings.topic_prefix)
+    taking = Taking(Webhooks(settings), topic, _notice, metrics)
+    return GroupWork("notices", taking.apply, metrics)
+
+
+def feedback_taking(settings: Settings, metrics: Metrics) -> Taking:
+    """Return the part that queues events of feedback, used by the role that stores feedback."""
+    within, topic = settings.webhooks_within * 1000, catalog.FEEDBACK.full_name(settings.topic_prefix)
+
+    def event(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+        late = now_ms() - record.timestamp > within  # records of a topic that is read again are not sent
+        return None if late else feedback_event(feedback.decode(record.value), place, record.timestamp)
+
+    return Taking(Webhooks(settings), topic, event, metrics)
+
+
+def _turn(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+    return turn_event(turn_record.decode(record.value), place, record.timestamp)
+
+
+def _notice(record: ConsumerRecord, place: tuple[str, int, int]) -> Event:
+    return notice_event(notice.decode(record.value), place, record.timestamp)

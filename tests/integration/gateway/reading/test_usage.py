@@ -1,0 +1,94 @@
+"""GET /v1/usage: the report of the store, bounded to the caller's tenant."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import httpx
+import pytest
+
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.usage.report import UsageQuery
+from tests.support.gateways import Running, Tokens, client
+from tests.support.turn_records import make_record
+
+
+@pytest.fixture
+async def filled(gateway_settings: Any) -> UsageQuery:
+    """Turns of two tenants and of nobody."""
+    async with await ThreadStore.open(gateway_settings.store_url) as store:
+        await store.write(
+            [
+                make_record(f"chat{n}", f"r{n}", seconds=n * 900, tokens=n, model=f"m{n % 3}", **tenant)
+                for n in range(30)
+                for tenant in ([{"tenant": f"t{n % 2}"}] if n % 5 else [{}])
+            ]
+        )
+    return UsageQuery(("model", "tenant"), "day")
+
+
+async def test_json_and_csv(filled: UsageQuery, gateway_settings: Any, http: httpx.AsyncClient) -> None:
+    async with await ThreadStore.open(gateway_settings.store_url) as store:
+        expected = (await store.usage(filled)).document()
+    asked = {"group_by": "model,tenant", "bucket": "day"}
+    answer = await http.get("/v1/usage", params=asked)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == expected
+    assert answer.json()["total"]["turns"] == 30
+    repeated = await http.get("/v1/usage", params=[("group_by", "model"), ("group_by", "tenant"), ("bucket", "day")])
+    assert repeated.json() == expected
+    printed = await http.get("/v1/usage", params={**asked, "format": "csv", "limit": 2})
+    lines = list(csv.DictReader(io.StringIO(printed.text)))
+    assert printed.headers["content-type"].startswith("text/csv")
+    assert sum(int(line["requests"]) for line in lines) == 30
+    assert lines[-1]["model"] == "other"
+
+
+async def test_filters_and_times(filled: UsageQuery, http: httpx.AsyncClient) -> None:
+    asked = [("model", "m1"), ("model", "m2"), ("tenant", "t1"), ("from", "2026-01-20T14:00"), ("tz", "Europe/Berlin")]
+    answer = (await http.get("/v1/usage", params=asked)).json()
+    numbers = [n for n in range(30) if n % 5 and n % 3 and n % 2 and n * 900 >= 3 * 3600]
+    assert answer["total"]["input_tokens"] == sum(numbers)
+    assert answer["from"] == "2026-01-20T14:00:00+01:00"
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({"group_by": "colour"}, 400),
+        ({"bucket": "year"}, 422),
+        ({"tz": "Mars/Base"}, 400),
+        ({"from": "soon"}, 400),
+        ({"from": "2026-01-02", "to": "2026-01-01"}, 400),
+        ({"limit": "0"}, 422),
+        ({"order": "colour"}, 422),
+        ({"format": "xml"}, 422),
+        ({"bucket": "minute", "group_by": "thread", "limit": "1000"}, 400),
+    ],
+)
+async def test_what_can_not_be_asked(
+    filled: UsageQuery, http: httpx.AsyncClient, asked: dict[str, str], status: int
+) -> None:
+    answer = await http.get("/v1/usage", params=asked)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.json()["detail"]
+
+
+async def test_a_tenant_sees_its_own_usage_only(filled: UsageQuery, guarded: Running, tokens: Tokens) -> None:
+    async with await ThreadStore.open(guarded.settings.store_url) as store:
+        await store.write([make_record("acme's", "x", tokens=777, tenant="acme", model="secret-model")])
+        await store.write([make_record("globex's", "y", tokens=555, tenant="globex")])
+    async with client(guarded.url, tokens.acme) as http:
+        assert (await http.get("/v1/usage")).json()["total"]["input_tokens"] == 777
+        assert (await http.get("/v1/usage", params={"tenant": "acme"})).json()["total"]["input_tokens"] == 777
+        assert (await http.get("/v1/usage", params={"tenant": "globex"})).status_code == 403
+    async with client(guarded.url, tokens.globex) as http:
+        asked = {"group_by": "tenant,model,thread,agent", "model": "secret-model"}
+        answer = await http.get("/v1/usage", params=asked)
+        assert (answer.json()["rows"], answer.json()["unpriced"]) == ([], {})
+    async with client(guarded.url, tokens.operator) as http:
+        assert (await http.get("/v1/usage")).json()["total"]["turns"] == 32
+    async with client(guarded.url) as http:
+        assert (await http.get("/v1/usage")).status_code == 401

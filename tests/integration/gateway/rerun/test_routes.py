@@ -1,0 +1,115 @@
+"""Asking a model again over HTTP: with the caller's key, where the operator allows it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from pipeline.kafka.reading import records_of
+from pipeline.settings import Settings
+from pipeline.stores.threads.store import ThreadStore
+from tests.integration.stores.test_rerun import ASKED, KEY, answer
+from tests.support.gateways import Tokens, client, running
+from tests.support.upstream import Answering, Asked, Upstream, chat_answer, playing
+from topics.catalog import EVENTS
+from turnmill.identity import thread_uuid
+
+HEADERS = {"Turnmill-Provider-Key": KEY}
+
+
+@pytest.fixture
+async def upstream(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Upstream]:
+    async def speaks(asked: Asked, answering: Answering) -> None:
+        if asked.json["model"] == "gpt-none":
+            await answering.whole({"error": {"message": f"no such model for {KEY}"}}, 401)
+        else:
+            await answering.whole({**chat_answer("It rains."), "model": asked.json["model"]})
+
+    async with playing(speaks) as found:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{found.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-gateway-itself")
+        yield found
+
+
+@pytest.fixture
+async def settings(applied_settings: Settings) -> Settings:
+    async with await ThreadStore.open(applied_settings.store_url, migrate=True) as store:
+        await store.write([*answer("chat", "acme"), *answer("chat", "globex")])
+    return applied_settings.model_copy(update={"gateway_port": 0, "gateway_rerun": True})
+
+
+async def published(settings: Settings) -> list[dict[str, Any]]:
+    return [json.loads(record.value) async for record in records_of(settings, EVENTS)]
+
+
+async def test_both_answers_come_back_and_the_new_one_is_published(
+    settings: Settings, upstream: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    tokens = Tokens()
+    guarded = settings.model_copy(update={"gateway_tokens": SecretStr(tokens.setting)})
+    async with running(guarded) as gateway, client(gateway.url, tokens.acme) as http:
+        body = {"model": "gpt-5-mini", "system": "Be exact.", "values": {"temperature": None, "seed": 7}}
+        answered = await http.post("/v1/threads/chat/rerun", json=body, headers=HEADERS)
+        assert answered.status_code == 200, answered.text
+        pair = answered.json()
+        assert (pair["before"]["text"], pair["after"]["text"]) == ("Sunny.", "It rains.")
+        assert (pair["after"]["model"], pair["after"]["problem"]) == ("gpt-5-mini", None)
+        (asked,) = upstream.asked
+        assert asked.headers["authorization"] == f"Bearer {KEY}", "not the gateway's own"
+        system = {"role": "system", "content": "Be exact."}
+        assert asked.json == {"model": "gpt-5-mini", "seed": 7, "messages": [system, ASKED["messages"][1]]}  # type: ignore[index]
+        alone = await http.post("/v1/threads/chat/rerun", json={"turn": "r1", "publish": False}, headers=HEADERS)
+        assert (alone.status_code, alone.json()["run_id"]) == (200, None)
+        refused = await http.post("/v1/threads/chat/rerun", json={"model": "gpt-none"}, headers=HEADERS)
+        assert refused.status_code == 200
+        assert refused.json()["after"]["status"] == "interrupted"
+        assert refused.json()["run_id"] is None, "what failed is no version"
+        assert "no such model for ***" in refused.json()["after"]["problem"]
+        assert KEY not in answered.text + alone.text + refused.text
+    records = await published(settings)
+    assert {(one["run_id"], one["tenant"], one["thread_id"]) for one in records} == {
+        (pair["run_id"], "acme", thread_uuid("chat", "acme")[0])
+    }
+    assert records[0]["run"]["replaces"] == "r1"
+    assert KEY not in json.dumps(records) + caplog.text
+
+
+async def test_who_may_and_what_is_refused(settings: Settings, upstream: Upstream) -> None:
+    tokens = Tokens()
+    guarded = settings.model_copy(update={"gateway_tokens": SecretStr(tokens.setting)})
+    async with running(guarded) as gateway:
+        for token, status in ((tokens.reader, 403), (tokens.sender, 403), (None, 401)):
+            async with client(gateway.url, token) as http:
+                found = await http.post("/v1/threads/chat/rerun", json={"publish": False}, headers=HEADERS)
+                assert found.status_code == status, found.text
+                assert KEY not in found.text
+        async with client(gateway.url, tokens.globex) as http:
+            uuid = thread_uuid("chat", "acme")[0]
+            assert (await http.post(f"/v1/threads/{uuid}/rerun", json={}, headers=HEADERS)).status_code == 404
+            for body, headers, said in (
+                ({}, {}, "Turnmill-Provider-Key"),
+                ({"base_url": "http://169.254.169.254"}, HEADERS, "base_url"),
+                ({"values": {"model.name": 1}}, HEADERS, "model is no object"),
+                ({"turn": "nothing"}, HEADERS, "no such answer"),
+                ({}, {"Turnmill-Provider-Key": KEY * 100}, "Turnmill-Provider-Key"),
+            ):
+                found = await http.post("/v1/threads/chat/rerun", json=body, headers=headers)
+                assert found.status_code in (400, 422), found.text
+                assert said.lower() in found.text.lower(), found.text
+                assert KEY not in found.text
+    assert upstream.asked == []
+
+
+async def test_by_default_nobody_may(settings: Settings) -> None:
+    async with running(settings.model_copy(update={"gateway_rerun": False})) as gateway, client(gateway.url) as http:
+        assert (await http.post("/v1/threads/chat/rerun?tenant=acme", json={}, headers=HEADERS)).status_code in (
+            404,
+            405,
+        )
+        assert (await http.get("/static/features.json")).json() == {"rerun": False}

@@ -1,0 +1,85 @@
+"""SQLite's write-ahead log is emptied while several workers write, and while somebody reads for long."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from pipeline.stores.database import engine
+from pipeline.stores.threads.store import ThreadStore
+
+LIMIT: Final = 400_000
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(engine, "LOG_BYTES", LIMIT)
+    return tmp_path / "threads.db"
+
+
+def log_bytes(database: Path) -> int:
+    return database.with_name("threads.db-wal").stat().st_size
+
+
+def batch(record: Any, name: str) -> list[Any]:
+    return [record(run=f"{name}-{n}", seconds=n, text="x" * 2_000) for n in range(20)]
+
+
+async def write(database: Path, record: Any, name: str, rounds: int) -> list[int]:
+    """Transactions of 20 turns, without a rest -> bytes of the log after each."""
+    sizes = []
+    async with await ThreadStore.open(f"sqlite:///{database}") as store:
+        for number in range(rounds):
+            await store.write(batch(record, f"{name}-{number}"))
+            sizes.append(log_bytes(database))
+    return sizes
+
+
+async def stored(database: Path) -> int:
+    async with await ThreadStore.open(f"sqlite:///{database}") as store:
+        return (await store.counts()).turns
+
+
+async def test_a_reader_that_stays_holds_nobody_up(database: Path, record: Any) -> None:
+    await write(database, record, "before", 1)
+    reader = sqlite3.connect(database, isolation_level=None)
+    try:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM turns").fetchone()
+        beside = await write(database, record, "beside", 12)
+        assert beside[-1] > 2 * LIMIT, "what the reader sees must stay"
+    finally:
+        reader.close()
+    after = await write(database, record, "after", 12)
+    assert after[-1] < 2 * LIMIT
+    assert await stored(database) == 500
+
+
+async def test_behind_a_writer_in_the_way_the_next_transaction_empties_it(database: Path, record: Any) -> None:
+    async with await ThreadStore.open(f"sqlite:///{database}") as store:
+        number = 0
+        while log_bytes(database) < LIMIT:
+            await store.write(batch(record, f"before-{number}"))
+            number += 1
+        other = sqlite3.connect(database, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        writing = asyncio.create_task(store.write(batch(record, "beside")))
+        await asyncio.sleep(3 * engine.EMPTY_MS / 1000)
+        other.execute("COMMIT")
+        other.close()
+        await writing
+        assert log_bytes(database) >= LIMIT
+        await store.write(batch(record, "after"))
+        assert log_bytes(database) < LIMIT
+
+
+async def test_writers_that_never_rest(database: Path, record: Any) -> None:
+    sizes, _ = await asyncio.gather(write(database, record, "one", 60), write(database, record, "two", 60))
+    emptied = [before for before, after in pairwise(sizes) if after < before]
+    assert len(emptied) >= 3, sizes
+    assert await stored(database) == 2_400

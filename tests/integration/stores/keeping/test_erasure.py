@@ -1,0 +1,254 @@
+"""A thread that was erased is gone, with all that belongs to it, and nothing brings it back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.__main__ import cli
+from pipeline.kafka.outbox import Outbox
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings, load
+from pipeline.stores.content.store import ContentStore
+from pipeline.stores.keeping.erasure import Erasure, erase
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.summaries import WriteResult
+from pipeline.worker.sinks.store import TurnWriter
+from topics import turn_record
+from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
+
+GONE, KEPT = thread_uuid("gone")[0], thread_uuid("kept")[0]
+
+
+@pytest.fixture
+def local_settings(store_url: str, tmp_path: Path) -> Settings:
+    return load({}, home=tmp_path, store=store_url, content=(tmp_path / "content").as_uri())
+
+
+async def test_nothing_of_it_is_left_and_a_replay_brings_nothing_back(
+    store: ThreadStore, local_settings: Settings, record: Any, tables: Any
+) -> None:
+    await store.write([record("kept")])
+    contents = ContentStore.of(local_settings)
+    await contents.put(ThreadKey(KEPT), b"of another", "text/plain")
+    before = await tables()
+    records = [record("gone", f"r{n}", revision=n) for n in range(3)]
+    await store.write(records)
+    await contents.put(ThreadKey(GONE), b"large", "text/plain")
+    assert await erase(local_settings, store, ThreadKey(GONE), "a test") == Erasure(stored=True, objects=1, segments=0)
+    for _ in range(2):  # as they were, newer, and in a batch with others
+        newer = record("gone", "r0", revision=99)
+        assert await store.write([*records, newer, record("kept")]) == WriteResult(
+            unchanged=5, erased=(ThreadKey(GONE),)
+        )
+    after = await tables()
+    assert [row["thread_key"] for row in after.pop("erased")] == [GONE]
+    assert before.pop("erased") == []
+    [notice] = await store.due_notices(time.time_ns() // 1_000_000)  # its id and that it went, until the topic knows
+    assert (notice["thread_id"], notice["data"]) == (GONE, {"reason": "deleted"})
+    await store.notices_sent([notice["id"]], 1)
+    assert await store.due_notices(time.time_ns() // 1_000_000) == []
+    assert after == before
+    assert await store.find("gone") == ()
+    assert await store.erased([ThreadKey(GONE), ThreadKey(KEPT)]) == {ThreadKey(GONE)}
+    assert await erase(local_settings, store, ThreadKey(GONE), "a test") == Erasure(stored=False, objects=0, segments=0)
+
+
+async def test_links_of_other_threads_to_it_are_not_shown(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    to_gone = {"thread_id": GONE, "relation": "spawned_from", "metadata": {"about": "somebody"}}
+    to_kept = {"thread_id": KEPT, "relation": "referenced"}
+    await store.write([record("child", links=[to_gone, to_kept]), record("kept"), record("gone")])
+    await store.write([record("child", "of its own")])
+    child = thread_uuid("child")[0]
+    assert len((await store.thread(ThreadKey(child)) or {})["relationships"]["links"]) == 2
+    assert [one.thread_id for one in await store.spawned(ThreadKey(GONE))] == [child]
+    await erase(local_settings, store, ThreadKey(GONE), "a test")
+    assert (await store.thread(ThreadKey(child)) or {})["relationships"] == {"links": [to_kept]}
+    assert [one async for _, one in store.documents()] == [
+        await store.thread(ThreadKey(id_)) for id_ in sorted([child, KEPT])
+    ]
+    await store.write([record("child", links=[to_gone], revision=1)])
+    assert "relationships" not in (await store.thread(ThreadKey(child)) or {})
+
+
+def by(chat: str) -> dict[str, Any]:
+    """What a record of a sub-agent says that a run of this conversation has started."""
+    return {"parent": {"thread_id": thread_uuid(chat)[0]}, "links": [link(chat)]}
+
+
+def link(chat: str, **fields: Any) -> dict[str, Any]:
+    return {"thread_id": thread_uuid(chat)[0], "relation": "spawned_from", **fields}
+
+
+def ids(*chats: str) -> list[ThreadKey]:
+    return [ThreadKey(thread_uuid(chat)[0]) for chat in chats]
+
+
+async def stored(store: ThreadStore) -> set[ThreadKey]:
+    return {key async for key in store.thread_keys()}
+
+
+async def test_threads_of_its_sub_agents_alone_go_with_it(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    """`spoken`: a user went on in the sub-agent's thread; `shared`: another thread has started a run in it, too.
+    `told`: the thread says that it has spawned it, but its own runs don't.
+    """
+    await store.write(
+        [
+            record("gone", links=[link("gone", **{"from": thread_uuid("told")[0]})]),
+            record("told"),
+            record("child", "r", "user", role="user", parent={"thread_id": GONE}),
+            record("child", **by("gone")),
+            record("older", "r", "user", role="user"),
+            record("older", links=[link("gone")]),
+            record("below", **by("child")),
+            record("spoken", **by("gone")),
+            record("spoken", "r2"),
+            record("shared", **by("gone")),
+            record("shared", "r2", **by("kept")),
+            record("kept"),
+            record("beside", **by("kept")),
+        ]
+    )
+    contents = ContentStore.of(local_settings)
+    for key in ids("child", "below", "spoken"):
+        await contents.put(key, b"large", "text/plain")
+    erased = await erase(local_settings, store, ThreadKey(GONE), "a test")
+    assert (erased.stored, erased.objects) == (True, 2)
+    assert set(erased.sub_agents) == set(ids("child", "older", "below"))
+    assert await stored(store) == set(ids("told", "spoken", "shared", "kept", "beside"))
+    assert (await store.thread(ids("spoken")[0]) or {}).get("relationships") is None
+    assert set((await erase(local_settings, store, ThreadKey(KEPT), "a test")).sub_agents) == set(
+        ids("beside", "shared")
+    )
+    assert await stored(store) == set(ids("told", "spoken"))
+
+
+async def test_sub_agents_of_another_tenants_thread_with_its_id_stay(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    acme, evil = ({"tenant": tenant} for tenant in ("acme", "evil"))
+    for who in (acme, evil):
+        await store.write([record("gone", **who), record("c", **by("gone"), **who)])
+    erased = await erase(local_settings, store, ThreadKey(GONE, "acme"), "a test")
+    assert erased.sub_agents == (ThreadKey(thread_uuid("c")[0], "acme"),)
+    assert await stored(store) == {ThreadKey(thread_uuid(chat)[0], "evil") for chat in ("gone", "c")}
+
+
+async def test_what_a_run_under_way_brings_of_sub_agents_is_dropped(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    await store.write([record("gone"), record("spoken")])
+    await erase(local_settings, store, ThreadKey(GONE), "a test")
+    late = [record("late", **by("gone")), record("below", **by("late")), record("spoken", "r2", **by("gone"))]
+    assert (await store.compare(late[:1])).erased == tuple(ids("late"))
+    assert (await store.write(late[:1])).erased == tuple(ids("late"))
+    assert (await store.write(late)).erased == tuple(sorted(ids("late", "below"), key=lambda key: key.text))
+    assert await stored(store) == set(ids("spoken"))
+
+
+async def test_an_erasure_in_the_middle_of_a_run_leaves_nothing_of_its_sub_agents(
+    store: ThreadStore, store_url: str, local_settings: Settings, record: Any
+) -> None:
+    """Writers of sub-agents' turns, and the erasures of their parents, all at once."""
+    chats = [f"chat{n}" for n in range(6)]
+
+    async def write(seed: int) -> None:
+        async with await ThreadStore.open(store_url) as own:
+            for n in range(6):
+                made = [record(f"{chat}-sub{seed}", f"r{n}", **by(chat)) for chat in chats]
+                await own.write([*made, *(record(chat, f"r{seed}-{n}") for chat in chats)])
+
+    async def erase_all() -> None:
+        for key in ids(*chats):
+            await erase(local_settings, store, key, "a test")
+
+    await asyncio.gather(erase_all(), *map(write, range(3)))
+    assert await stored(store) == set()
+
+
+async def test_a_writer_that_is_in_the_middle_does_not_bring_it_back(
+    store: ThreadStore, store_url: str, local_settings: Settings, record: Any
+) -> None:
+    """Writers and erasures of the same threads, all at once: no erased thread is there in the end."""
+    others = [await ThreadStore.open(store_url) for _ in range(3)]
+    chats = [f"chat{n}" for n in range(12)]
+
+    async def write(one: ThreadStore, seed: int) -> None:
+        for n in range(8):
+            await one.write([record(chat, f"r{seed}-{n}") for chat in chats])
+
+    async def erase_all() -> None:
+        for chat in chats[:8]:
+            await erase(local_settings, store, ThreadKey(thread_uuid(chat)[0]), "a test")
+
+    try:
+        await asyncio.gather(erase_all(), *(write(one, seed) for seed, one in enumerate(others)))
+    finally:
+        for one in others:
+            await one.close()
+    left = {key.thread_id async for key in store.thread_keys()}
+    assert left == {thread_uuid(chat)[0] for chat in chats[8:]}
+    assert {summary.turns for summary in (await store.threads()).threads} == {24}
+
+
+async def test_the_store_role_drops_it_with_the_values_that_a_replay_has_kept_again(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    await store.write([record("gone")])
+    await erase(local_settings, store, ThreadKey(GONE), "a test")
+    contents = ContentStore.of(local_settings)
+    await contents.put(ThreadKey(GONE), b"kept again by the assembly of a replay", "text/plain")
+    kept = await contents.put(ThreadKey(KEPT), b"of another", "text/plain")
+    metrics = Metrics()
+    work = TurnWriter(local_settings, metrics, Outbox(SimpleNamespace(send_batch=deque)))
+    batch = [record("gone"), record("kept")]
+    await work.apply([(0, [SimpleNamespace(offset=n, value=turn_record.encode(one)) for n, one in enumerate(batch)])])
+    await (await work.store.get()).close()
+    assert await store.thread(ThreadKey(GONE)) is None
+    assert await store.thread(ThreadKey(KEPT)) is not None
+    assert await contents.delete_thread(ThreadKey(GONE)) == 0
+    assert await contents.get(ThreadKey(KEPT), kept) == b"of another"
+    assert metrics.registry.get_sample_value(m.STORE_ERASED.name) == 1
+
+
+def test_the_command_erases_and_can_be_given_again(
+    store_url: str, tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive fails in the middle: the thread is still found, and the second time it goes."""
+    for name, value in {"STORE": store_url, "HOME": str(tmp_path), "ARCHIVE": (tmp_path / "archive").as_uri()}.items():
+        monkeypatch.setenv(f"TURNMILL_{name}", value)
+    (tmp_path / "archive").mkdir()
+    broken = tmp_path / "archive" / "broken.parquet"
+    broken.write_text("no parquet")
+
+    async def fill() -> None:
+        async with await ThreadStore.open(store_url, migrate=True) as store:
+            await store.write([record("gone", thread={"external_id": "ticket 7"}), record("kept")])
+
+    async def bring_back() -> WriteResult:
+        async with await ThreadStore.open(store_url) as store:
+            return await store.write([record("gone")])
+
+    def run(*args: str) -> Any:
+        return CliRunner().invoke(cli, args, standalone_mode=False)
+
+    asyncio.run(fill())
+    refused = run("threads", "delete", "--yes", "ticket 7")
+    assert "broken.parquet" in str(refused.exception)
+    assert asyncio.run(bring_back()).erased == (ThreadKey(GONE),)
+    broken.unlink()
+    assert run("threads", "delete", "--yes", "ticket 7").stdout == f"deleted {GONE}\n"
+    assert [line.split()[0] for line in run("threads", "list").output.splitlines()] == ["thread", KEPT]

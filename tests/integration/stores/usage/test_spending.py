@@ -1,0 +1,84 @@
+"""What the last hour has cost: said by the store role, read from the store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.stores.threads.store import ThreadStore
+from pipeline.worker.sinks import housekeeping
+from pipeline.worker.sinks.housekeeping import HOUR_MS, Spending
+
+
+def cost(metrics: Metrics) -> float | None:
+    return metrics.registry.get_sample_value(m.COST_LAST_HOUR.name)
+
+
+def costing(record: Any, run: str, minutes_ago: int, usd: float | None) -> Any:
+    one = record(run=run)
+    at = datetime.now(UTC) - timedelta(minutes=minutes_ago)
+    (response,) = one["turn"]["messages"]
+    response["timestamp"] = at.isoformat()
+    response["usage"] = {"input_tokens": 1_000_000} | ({} if usd is None else {"cost": usd})
+    response |= {"model_name": "claude-sonnet-4-6", "provider_name": "anthropic"}
+    return one
+
+
+async def looked(spent: Spending) -> None:
+    spent.step()
+    assert spent.steps.under_way is not None
+    await spent.steps.under_way
+
+
+async def test_it_is_that_of_the_store_whoever_looks(
+    store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def opened() -> ThreadStore:
+        return store
+
+    monkeypatch.setattr(housekeeping, "SPENT_INTERVAL", 0.0)
+    await store.write([costing(record, "r0", 5, 1.5), costing(record, "r1", 50, None), costing(record, "r2", 70, 9.0)])
+    first, again = Metrics(), Metrics()
+    one = Spending(opened, first)
+    await looked(one)
+    assert cost(first) == 1.5 + 3.0, "what the stream says, and what the price list says; nothing older than an hour"
+    while await store.sum_up():
+        pass
+    await looked(one)
+    await looked(Spending(opened, again))
+    assert cost(first) == cost(again) == 4.5, "from sums, and after a restart"
+    await store.write([costing(record, "r3", 1, 0.25)])
+    await looked(one)
+    assert cost(first) == 4.75
+    assert await store.spent(time.time_ns() // 1_000_000 - 2 * HOUR_MS) == 13_750_000_000
+
+
+async def test_a_worker_without_partitions_says_nothing(store: ThreadStore, record: Any) -> None:
+    await store.write([costing(record, "r0", 5, 1.5)])
+    held, went_on = asyncio.Event(), asyncio.Event()
+
+    async def opened() -> ThreadStore:
+        held.set()
+        await went_on.wait()
+        return store
+
+    metrics = Metrics()
+    one = Spending(opened, metrics)
+    one.step()
+    before = one.steps.under_way
+    assert before is not None
+    await held.wait()
+    one.stop()
+    went_on.set()
+    await before
+    assert cost(metrics) == 0, "it had begun to look before"
+    await looked(one)
+    assert cost(metrics) == 1.5
+    one.stop()
+    assert cost(metrics) == 0

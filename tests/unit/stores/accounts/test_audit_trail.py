@@ -1,0 +1,87 @@
+"""Entries on their way to the store: while it is away they wait, what is lost is counted, repeated ones count once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.observability.audit import Actor, Entry, acting, audit, of
+from pipeline.stores.accounts import audit_trail
+from pipeline.stores.accounts.audit_trail import AuditTrail
+from pipeline.stores.database.errors import StoreError
+
+ENTRY = Entry(1, "ann", "tk_1", "10.0.0.1", "token.make", "tk_2", "acme", "done")
+
+
+class Store:
+    """Takes entries, unless it is away."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.entries: list[Entry] = []
+        self.written, self.answering = asyncio.Event(), asyncio.Event()
+        self.answering.set()
+
+    async def __call__(self) -> Any:
+        if self.away:
+            raise StoreError("it is away", transient=True)
+        return self
+
+    async def add_audit(self, entries: Sequence[Entry], *, notify: bool) -> None:
+        assert notify
+        assert len(entries) <= audit_trail.BATCH_SIZE
+        self.entries += entries
+        self.written.set()
+        await self.answering.wait()
+
+
+async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> None:
+    store, lost = Store(), list[int]()
+    trail = AuditTrail(store, lost.append, notify=True)
+    store.away = True
+    for _ in range(audit_trail.MAX_BUFFERED + 3):
+        trail.keep(ENTRY)
+    await trail.close()
+    assert lost == [1, 1, 1, audit_trail.MAX_BUFFERED]
+    store.away = False
+    await trail.close()
+    assert len(store.entries) == audit_trail.MAX_BUFFERED
+
+
+async def test_a_write_that_runs_when_it_closes_is_not_repeated() -> None:
+    store = Store()
+    store.answering.clear()
+    trail = AuditTrail(store, list[int]().append, notify=True)
+    trail.keep(ENTRY)
+    trail.start()
+    await store.written.wait()  # it is committed, and the trail does not know
+    closing = asyncio.create_task(trail.close())
+    await asyncio.sleep(0)
+    trail.keep(ENTRY)
+    store.answering.set()
+    await closing
+    assert store.entries == [ENTRY, ENTRY]
+
+
+def test_the_same_counts_once_a_minute_and_a_thousand_at_most() -> None:
+    lost = list[int]()
+    trail = AuditTrail(Store(), lost.append, notify=True)
+    assert [trail.is_new(at, "x") for at in (0, 59_999, 60_000, 60_001)] == [True, False, True, False]
+    assert sum(trail.is_new(120_000, number) for number in range(5_000)) == audit_trail.MAX_COUNTED
+    assert sum(lost) == 5_000 - audit_trail.MAX_COUNTED
+
+
+def test_a_line_that_names_an_action_is_an_entry_of_who_acts() -> None:
+    kept = list[Entry]()
+    before = acting.set(Actor("ann", "tk_1", "10.0.0.1", "acme", kept.append))
+    try:
+        audit.info("made %s", "x", extra=of("token.make", "tk_2", "acme"))
+        audit.info("of no action", extra={"tenant": "acme"})
+        logging.getLogger("pipeline.other").warning("another log", extra=of("token.make", "tk_2"))
+    finally:
+        acting.reset(before)
+    audit.info("of nobody", extra=of("token.make", "tk_2"))
+    [entry] = kept
+    assert entry == Entry(entry.at, "ann", "tk_1", "10.0.0.1", "token.make", "tk_2", "acme", "done")

@@ -1,0 +1,1 @@
+"""Reading finished turns and notices from their topics."""

@@ -1,0 +1,1 @@
+"""Commands to runs: stop, steer, answer."""

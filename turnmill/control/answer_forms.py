@@ -1,0 +1,212 @@
+"""A person's answers in the form that each wire's SDK expects when a run is resumed. Pure: plain JSON values.
+
+| wire | what `resumption` returns |
+|---|---|
+| ag-ui | `RunAgentInput.resume`: a list of {interruptId, status, payload} |
+| agents-sdk, openai-agents | call id -> {approve, rejection_message}, for `state.approve` and `state.reject` |
+| anthropic | a user's message with `tool_result` blocks |
+| claude-code | call id -> the permission result of `can_use_tool` |
+| gemini, google-adk | a user's Content with `functionResponse` parts |
+| langgraph | the argument of `Command(resume=…)` |
+| openai-chat | messages of the role `tool` |
+| openai-responses | items of `input` |
+| pi-agent, pi-proxy | messages of the role `toolResult` |
+| pydantic-ai | `approvals` and `calls` of `DeferredToolResults` |
+| vercel-ai | a ModelMessage of the role `tool` |
+
+Only `true` and {"approved": true} approve a call; every other value denies it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from turnmill.control.claims import Answer
+from turnmill.errors import CallerError
+
+DENIED: Final = "denied"  # the reason that is sent if the person gave none
+
+
+def resumption(answers: Sequence[Answer]) -> Any:
+    """Return the answers to one run's questions in the form that its SDK expects.
+
+    Raises CallerError for no answers, for answers of several wires, and for a wire whose runs can't be resumed.
+    """
+    wires = {answer.dialect for answer in answers}
+    if len(wires) != 1 or (form := FORMS.get(str(*wires))) is None:
+        raise CallerError(f"answers of one wire are expected, of {', '.join(FORMS)}: got {sorted(map(str, wires))}")
+    return form(answers)
+
+
+def approves(value: Any) -> bool:
+    """Return True if an answer's value gives an approval."""
+    return value is True or (isinstance(value, dict) and value.get("approved") is True)
+
+
+def _approved(answer: Answer) -> bool:
+    return approves(answer.value)
+
+
+def _reason(answer: Answer) -> str | None:
+    found = answer.value.get("reason") if isinstance(answer.value, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _edited(answer: Answer) -> Any:
+    """Return the arguments as the person changed them; None if they are unchanged."""
+    return answer.value.get("args") if isinstance(answer.value, dict) else None
+
+
+def _is_approval(answer: Answer) -> bool:
+    return answer.asked.get("kind") == "approval"
+
+
+def _call_id(answer: Answer) -> str:
+    return str(answer.asked.get("tool_call_id") or answer.asked.get("id") or "")
+
+
+def _own_id(answer: Answer) -> str:
+    return str(answer.asked.get("id") or answer.asked.get("tool_call_id") or "")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _ag_ui(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    return [
+        {"interruptId": _own_id(one), "status": "cancelled"}
+        if one.value is None
+        else {"interruptId": _own_id(one), "status": "resolved", "payload": one.value}
+        for one in answers
+    ]
+
+
+def _agents(answers: Sequence[Answer]) -> dict[str, dict[str, Any]]:
+    return {
+        _call_id(one): {"approve": True}
+        if _approved(one)
+        else {"approve": False, "rejection_message": _reason(one) or DENIED}
+        for one in answers
+    }
+
+
+def _anthropic(answers: Sequence[Answer]) -> dict[str, Any]:
+    blocks = [{"type": "tool_result", "tool_use_id": _call_id(one), "content": _text(one.value)} for one in answers]
+    return {"role": "user", "content": blocks}
+
+
+def _claude(answers: Sequence[Answer]) -> dict[str, dict[str, Any]]:
+    return {
+        _call_id(one): {"behavior": "allow", "updatedInput": _edited(one) or one.asked.get("args") or {}}
+        if _approved(one)
+        else {"behavior": "deny", "message": _reason(one) or DENIED}
+        for one in answers
+    }
+
+
+def _google(answers: Sequence[Answer]) -> dict[str, Any]:
+    parts = []
+    for one in answers:
+        name, response = one.asked.get("tool_name"), one.value
+        if _is_approval(one):
+            name, response = "adk_request_confirmation", {"confirmed": _approved(one)}
+        elif not isinstance(response, dict):
+            response = {"result": response}
+        parts.append({"functionResponse": {"id": _call_id(one), "name": name, "response": response}})
+    return {"role": "user", "parts": parts}
+
+
+def _langgraph(answers: Sequence[Answer]) -> Any:
+    """Return the value or the decisions for one interrupt; for several interrupts, a dict by interrupt id."""
+    by_interrupt: dict[str, list[Answer]] = {}
+    for one in answers:
+        by_interrupt.setdefault(str(one.asked.get("id") or "").partition("#")[0], []).append(one)
+    values = {name: _resumed(some) for name, some in by_interrupt.items()}
+    return values if len(values) > 1 else next(iter(values.values()))
+
+
+def _resumed(answers: Sequence[Answer]) -> Any:
+    return {"decisions": [_decision(one) for one in answers]} if _is_approval(answers[0]) else answers[0].value
+
+
+def _decision(answer: Answer) -> dict[str, Any]:
+    if not _approved(answer):
+        return {"type": "reject", "message": _reason(answer) or DENIED}
+    if (args := _edited(answer)) is None:
+        return {"type": "approve"}
+    return {"type": "edit", "edited_action": {"name": answer.asked.get("tool_name"), "args": args}}
+
+
+def _chat(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    return [{"role": "tool", "tool_call_id": _call_id(one), "content": _text(one.value)} for one in answers]
+
+
+def _responses(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    return [
+        {"type": "mcp_approval_response", "approval_request_id": _call_id(one), "approve": _approved(one)}
+        | ({} if (why := _reason(one)) is None else {"reason": why})
+        if _is_approval(one)
+        else {"type": "function_call_output", "call_id": _call_id(one), "output": _text(one.value)}
+        for one in answers
+    ]
+
+
+def _pi(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    return [
+        {
+            "role": "toolResult",
+            "toolCallId": _call_id(one),
+            "toolName": one.asked.get("tool_name"),
+            "content": [{"type": "text", "text": _text(one.value)}],
+            "isError": False,
+        }
+        for one in answers
+    ]
+
+
+def _pydantic(answers: Sequence[Answer]) -> dict[str, dict[str, Any]]:
+    approvals, calls = {}, {}
+    for one in answers:
+        if not (_is_approval(one) or isinstance(one.value, bool)):
+            calls[_call_id(one)] = one.value
+        elif not _approved(one):
+            approvals[_call_id(one)] = {"kind": "tool-denied", "message": _reason(one) or DENIED}
+        else:
+            edited = _edited(one)
+            approved = {"kind": "tool-approved"} | ({} if edited is None else {"override_args": edited})
+            approvals[_call_id(one)] = approved
+    return {"approvals": approvals, "calls": calls}
+
+
+def _vercel(answers: Sequence[Answer]) -> dict[str, Any]:
+    return {"role": "tool", "content": [_vercel_part(one) for one in answers]}
+
+
+def _vercel_part(one: Answer) -> dict[str, Any]:
+    if _is_approval(one):
+        part = {"type": "tool-approval-response", "approvalId": _own_id(one), "approved": _approved(one)}
+        return part | ({} if (why := _reason(one)) is None else {"reason": why})
+    output = {"type": "text" if isinstance(one.value, str) else "json", "value": one.value}
+    name = one.asked.get("tool_name")
+    return {"type": "tool-result", "toolCallId": _call_id(one), "toolName": name, "output": output}
+
+
+FORMS: Final[Mapping[str, Callable[[Sequence[Answer]], Any]]] = {
+    "ag-ui": _ag_ui,
+    "agents-sdk": _agents,
+    "anthropic": _anthropic,
+    "claude-code": _claude,
+    "gemini": _google,
+    "google-adk": _google,
+    "langgraph": _langgraph,
+    "openai-agents": _agents,
+    "openai-chat": _chat,
+    "openai-responses": _responses,
+    "pi-agent": _pi,
+    "pi-proxy": _pi,
+    "pydantic-ai": _pydantic,
+    "vercel-ai": _vercel,
+}

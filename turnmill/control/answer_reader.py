@@ -1,0 +1,85 @@
+"""Read the answers that wait until an agent resumes its run: from the control topic, or from a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from turnmill.clock import now_ms
+from turnmill.control.claims import Answer, answer_of, open_answers
+from turnmill.control.record import TOPIC, command_of, record_of
+from turnmill.errors import BrokerError, InvalidRecord
+from turnmill.gateway_call import call
+from turnmill.identity import thread_uuid
+
+if TYPE_CHECKING:
+    from turnmill.settings import ClientSettings
+
+BROKER_TIMEOUT: Final = 15.0  # seconds to wait for the broker
+
+
+def answers(thread_id: str, *, tenant: str | None = None, settings: ClientSettings | None = None) -> list[Answer]:
+    """Return a thread's answers of the last 14 days that no run has taken up, oldest first.
+
+    The run that uses an answer acknowledges it with `await run.acknowledge(answer)`. Until then it is returned again.
+
+    Args:
+        thread_id: The conversation, by the name that its producer gave it, or its UUID.
+        tenant: The tenant; over HTTP, that of the token.
+        settings: By default read from the environment.
+
+    Raises:
+        CallerError: The environment is wrong.
+        BrokerError: The broker or the gateway can't be read.
+    """
+    with ThreadPoolExecutor(1) as pool:  # the caller may have an event loop of its own
+        return pool.submit(asyncio.run, _answers(thread_id, tenant, settings)).result()
+
+
+async def _answers(name: str, tenant: str | None, settings: ClientSettings | None) -> list[Answer]:
+    from turnmill.environment import load_settings  # noqa: PLC0415  # it loads pydantic
+
+    settings = settings or load_settings()
+    if settings.publish_url is not None:
+        body = await call(settings, "GET", "/v1/threads/{}/answers", name)
+        commands = [command_of(one) for one in body["answers"]]
+        return [answer_of(one) for one in commands if one is not None]
+    records = [record async for record in _records(settings)]
+    return open_answers(records, tenant, thread_uuid(name, tenant)[0], now_ms())
+
+
+async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
+    """Yield the records of the control topic up to its current end, each partition in order."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415  # as above
+    from aiokafka.errors import KafkaError  # noqa: PLC0415
+
+    from turnmill.kafka.client import client_options  # noqa: PLC0415
+    from turnmill.kafka.unpacking import bounded  # noqa: PLC0415
+
+    topic = f"{settings.topic_prefix}.{TOPIC}"
+    consumer = bounded(AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False))
+    try:
+        async with asyncio.timeout(BROKER_TIMEOUT):
+            await consumer.start()
+            numbers = (await consumer._client.fetch_all_metadata()).partitions_for_topic(topic)  # noqa: SLF001
+            places = [TopicPartition(topic, number) for number in numbers or ()]
+            begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+        unread = {place for place in places if begins[place] < ends[place]}
+        consumer.assign(list(unread))
+        for place in unread:
+            consumer.seek(place, begins[place])
+        while unread:
+            async with asyncio.timeout(BROKER_TIMEOUT):
+                found = await consumer.getmany(*unread, timeout_ms=500)
+            for record in (one for records in found.values() for one in records):
+                try:
+                    yield record_of(record.value)
+                except InvalidRecord:
+                    continue
+            unread = {place for place in unread if await consumer.position(place) < ends[place]}
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise BrokerError(f"Kafka at {settings.brokers} does not say which answers there are: {error!r}") from error
+    finally:
+        await consumer.stop()

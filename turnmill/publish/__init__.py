@@ -1,0 +1,1 @@
+"""Publishing runs: the publisher, its delivery to the broker, and its spool on disk."""

@@ -1,0 +1,1 @@
+"""What travels: the envelope, the wires, and how bytes become JSON objects."""

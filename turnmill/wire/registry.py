@@ -1,0 +1,82 @@
+"""The registry of the wires that agents speak, with the facts that an agent's process needs, one line each.
+
+All other code for a wire is in its folder, `pipeline/dialects/NAME` with `-` as `_`; its `DIALECT` is found by this
+name. The `dialect` in the envelope is the name of a wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from turnmill.wire.sdk_objects import (
+    LEFT_OUT,
+    anthropic_event,
+    claude_code_event,
+    gemini_event,
+    langgraph_event,
+    model,
+    openai_agents_event,
+    openai_chat_event,
+    openai_responses_event,
+    pydantic_ai_event,
+)
+
+Framing = Literal["sse", "named-sse", "data-lines", "sse-or-array"]  # as `turnmill.wire.framing` describes them
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The framing of one wire's events, and how to recognize their types.
+
+    `kind`: the key of an event's type. `untyped`: the type may also be missing or null. `framing`: see
+    `wire.framing`. `done_marker`: SSE data that ends a stream and is no event. `boxed`: an event may be any JSON
+    value; one that is no object is published as {"event": null, "data": VALUE}. So is the done marker, which has a
+    meaning on such a wire. `as_event`: converts an SDK's event object to a dict, or on a boxed wire to any JSON value.
+    It returns LEFT_OUT for an event that repeats others, and unknown values unchanged, which readers then refuse. It
+    may raise InvalidRecord. `holds_objects`: a dict may contain such objects, too.
+    """
+
+    kind: str = "type"
+    framing: Framing = "sse"
+    done_marker: str | None = None
+    as_event: Callable[[Any], Any] = model
+    untyped: bool = False
+    boxed: bool = False
+    holds_objects: bool = False
+
+    def event_of(self, event: Any) -> Any:
+        """Return an event in its published form, or LEFT_OUT. Raises InvalidRecord."""
+        found = event if type(event) is dict and not self.holds_objects else self.as_event(event)
+        return box(found) if self.boxed and found is not LEFT_OUT and not isinstance(found, dict) else found
+
+    def takes(self, kind: Any) -> bool:
+        """Return True if an event of this wire may hold `kind` as its type; None: it has no type."""
+        return isinstance(kind, str) or (kind is None and (self.untyped or self.boxed))
+
+
+def box(value: Any) -> dict[str, Any]:
+    """Return an event that contains a JSON value which is no object."""
+    return {"event": None, "data": value}
+
+
+WIRES: Final[dict[str, Wire]] = {
+    "ag-ui": Wire(),
+    "agents-sdk": Wire(kind="event", framing="named-sse"),
+    "anthropic": Wire(done_marker="[DONE]", untyped=True, as_event=anthropic_event),
+    "claude-code": Wire(as_event=claude_code_event),
+    "gemini": Wire(untyped=True, boxed=True, framing="sse-or-array", as_event=gemini_event),
+    "google-adk": Wire(untyped=True, boxed=True),
+    "langgraph": Wire(
+        kind="event", framing="named-sse", untyped=True, boxed=True, as_event=langgraph_event, holds_objects=True
+    ),
+    "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
+    "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True, as_event=openai_chat_event),
+    "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),
+    "pi-agent": Wire(),
+    "pi-proxy": Wire(framing="data-lines"),
+    "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),
+    "thread-protocol": Wire(),
+    "vercel-ai": Wire(done_marker="[DONE]"),
+}
