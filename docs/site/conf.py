@@ -56,7 +56,8 @@ BELOW: Final = {
     "docs/operations/README": "*",
     "docs/operations/chart": "../../helm/turnmill/README",
     "docs/start/README": "*",
-    "docs/performance": "\n".join(f"../results/{name}" for name in ("benchmark", "growing", "reports")),
+    "docs/control": "../results/stops",
+    "docs/performance": "\n".join(f"../results/{name}" for name in ("benchmark", "growing", "reports", "more")),
     "docs/reliability": "\n".join(
         f"../results/{name}" for name in ("simulation", "chaos", "restarts", "neighbours", "soak")
     ),
