@@ -25,7 +25,7 @@ from pipeline.extras import EXTRAS
 from pipeline.gateway.problems import KINDS
 from pipeline.gateway.serving.app import create_app
 from pipeline.observability import metrics
-from pipeline.policies.pools import POOLS
+from pipeline.policies.pools import LEFT_FREE, OLDEST_OF_MOST, POOLS
 from pipeline.settings import Settings, table
 from pipeline.stores.keeping import places
 from pipeline.worker.host.roles import ROLES, Role
@@ -156,7 +156,8 @@ def places_table() -> str:
         ]
         for one in places.TABLES
     ]
-    rows += [[f"topic `{one.name}`", "records", one.erased, one.checked, one.stays] for one in places.TOPICS]
+    for same, topics in groupby(places.TOPICS, key=lambda topic: [topic.erased, topic.checked, topic.stays]):
+        rows.append([f"topics {', '.join(f'`{topic.name}`' for topic in topics)}", "records", *same])
     rows += [[one.name, "", one.erased, one.checked, one.stays] for one in places.OTHERS]
     return markdown(["place", "holds", "how it is erased", "how that is checked", "what stays, how long"], rows)
 
@@ -262,12 +263,15 @@ def _package_of(module: str, names: Sequence[str]) -> str | None:
 
 
 def run_states_table() -> str:
-    """Every state of a run, and where each event takes it from there."""
+    """Every state of a run, and where each event takes it; states from which it leads to the same one share a row."""
     states = markdown(("state", "meaning"), ((f"**{state.name.lower()}**", state) for state in State))
+    origins: dict[tuple[str, State], list[str]] = {}
+    for (start, event), end in TRANSITIONS.items():
+        origins.setdefault((event, end), []).append(f"**{start.name.lower()}**")
     rows = []
-    for start, moves in groupby(TRANSITIONS.items(), key=lambda move: move[0][0]):
-        for number, ((_, event), end) in enumerate(moves):
-            rows.append(("" if number else f"**{start.name.lower()}**", event, f"**{end.name.lower()}**"))
+    for names, moves in groupby(origins.items(), key=lambda move: ", ".join(move[1])):
+        for number, ((event, end), _) in enumerate(moves):
+            rows.append(("" if number else names, event, f"**{end.name.lower()}**"))
     return states + "\n" + markdown(("from", "when", "to"), rows)
 
 
@@ -289,11 +293,14 @@ pip install './turnmill[demo]' {SERVER} && turnmill demo
 """
 
 
+SHARES: Final = {LEFT_FREE: "", OLDEST_OF_MOST: OLDEST_OF_MOST}  # the page says the first one above the table
+
+
 def pools_table() -> str:
     """Every pool that tenants share."""
     header = ("pool", "of a", "size", "share of a tenant", "a tenant that has its share")
     sizes = ((one, f"{one.size:,} {one.unit}") for one in POOLS)
-    return markdown(header, ((one.name, one.process, size, one.share, one.full) for one, size in sizes))
+    return markdown(header, ((one.name, one.process, size, SHARES[one.share], one.full) for one, size in sizes))
 
 
 def install_note() -> str:

@@ -39,6 +39,7 @@ include_patterns = [
     "docs/**/*.md",
     "examples/*/README.md",
     "helm/turnmill/README.md",
+    "results/*.md",
     "tests/corpus/README.md",
 ]
 exclude_patterns = [".*", "dist", "**/node_modules"]
@@ -55,6 +56,11 @@ BELOW: Final = {
     "docs/operations/README": "*",
     "docs/operations/chart": "../../helm/turnmill/README",
     "docs/start/README": "*",
+    "docs/control": "../results/stops",
+    "docs/performance": "\n".join(f"../results/{name}" for name in ("benchmark", "growing", "reports", "more")),
+    "docs/reliability": "\n".join(
+        f"../results/{name}" for name in ("simulation", "chaos", "restarts", "neighbours", "soak")
+    ),
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

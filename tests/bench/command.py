@@ -40,7 +40,7 @@ PLACES: Final = ", ".join([*suite.MEASUREMENTS, *CONTENDERS])
 @click.option(
     "--into",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Write the tables as Markdown between the marks of this page, too.",
+    help="Write the tables as Markdown between the marks of this page, too: results/benchmark.md.",
 )
 def bench(
     *,

@@ -22,7 +22,7 @@ from tests.chaos.cluster import three_brokers
 from tests.chaos.neighbours import neighbours
 from tests.chaos.outcomes import keep, kept, line_of
 from tests.chaos.play import Played, Stage, play_all
-from tests.chaos.report import chaos_part, write_part
+from tests.chaos.report import chaos_part, write_results
 from tests.chaos.restarts import restarts
 from tests.chaos.scenarios import BY_NAME, SCENARIOS, Scenario
 from tests.chaos.soak import soak
@@ -39,14 +39,14 @@ WHOLE = list(ON)
 @click.option("--only", multiple=True, type=click.Choice(list(BY_NAME)), help="Scenarios; all by default.")
 @click.option("--store", type=click.Choice(["sqlite", "postgres"]), help="The store of every seed.")
 @click.option("--beside", metavar="COMMIT", help="The other version of `versions`; by default one made of this tree.")
-@click.option("--again", is_flag=True, help="Put what is played in its place in the table of docs/reliability.md.")
+@click.option("--again", is_flag=True, help="Put what is played in its place in the table of results/chaos.md.")
 @click.pass_context
 def chaos(
     context: click.Context, seeds: str, only: tuple[str, ...], store: str | None, beside: str | None, *, again: bool
 ) -> None:
     """Play scenarios on three brokers and three workers. Exit status 1 where one failed.
 
-    Where all are played, docs/reliability.md is written.
+    Where all are played, results/chaos.md is written.
     """
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())  # brokers are meant to be away now and then
     if context.invoked_subcommand is not None:
@@ -72,7 +72,7 @@ def chaos(
 
     played = asyncio.run(_play(plan, beside, tell))
     if whole or again:
-        write_part("chaos", chaos_part(kept(OUTCOMES), "make chaos"))
+        write_results("chaos", chaos_part(kept(OUTCOMES), "make chaos"))
     failed = [one for one in played if one.outcome.problems]
     click.echo(f"{len(played) - len(failed)} of {len(played)} passed in {(time.monotonic() - began) / 60:.0f} min")
     sys.exit(1 if failed else 0)

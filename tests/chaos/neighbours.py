@@ -16,7 +16,7 @@ from tests.chaos.cluster import Brokers, three_brokers
 from tests.chaos.large_runs import THREAD, in_turn, records, results
 from tests.chaos.load import load_of
 from tests.chaos.memory import rss
-from tests.chaos.report import circumstances, table, write_part
+from tests.chaos.report import circumstances, table, write_results
 from tests.chaos.restarts import DEFAULTS, watch
 from tests.chaos.scene import Scene
 from tests.chaos.stores import Sqlite
@@ -37,7 +37,7 @@ Figures = tuple[float, float, float]  # seconds, the median and 99 of 100; the l
 
 
 @click.command()
-@click.option("--write/--no-write", default=True, show_default=True, help="Write docs/reliability.md.")
+@click.option("--write/--no-write", default=True, show_default=True, help="Write results/neighbours.md.")
 def neighbours(*, write: bool) -> None:
     """Measure how long turns take until they are stored, alone and beside runs that weigh more than a worker holds."""
     rows = asyncio.run(_measure())
@@ -46,7 +46,7 @@ def neighbours(*, write: bool) -> None:
     )
     click.echo(text)
     if write:
-        write_part("neighbours", circumstances("python -m tests.chaos neighbours") + "\n" + text)
+        write_results("neighbours", circumstances("python -m tests.chaos neighbours") + "\n" + text)
 
 
 async def _measure() -> list[tuple[str, str, str, str]]:

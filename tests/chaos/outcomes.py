@@ -1,4 +1,4 @@
-"""What came of each play, as a file: of these the table of docs/reliability.md is made, whoever played them."""
+"""What came of each play, as a file: of these the table of results/chaos.md is made, whoever played them."""
 
 from __future__ import annotations
 

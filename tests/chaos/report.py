@@ -1,4 +1,4 @@
-"""docs/reliability.md: each part between its own marks is written by the command that measures it."""
+"""Results of the long commands, as pages under `results/`: each is written by the command that measures it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ from itertools import groupby
 from typing import Final
 
 from tests.bench.conditions import cpu
+from tests.bench.report import put_into
 from tests.chaos.outcomes import Line
 from tests.chaos.scenarios import BY_NAME
 from tests.support.places import ROOT
 from topics import CORE
 
-PAGE: Final = ROOT / "docs" / "reliability.md"
+RESULTS: Final = ROOT / "results"
 POM: Final = ROOT / "pipeline" / "devbroker" / "pom.xml"
 STORES: Final = {"sqlite": "SQLite", "postgres": "Postgres"}
 COUNTED: Final = ("runs", "stored", "dead", "open", "turns", "twice", "truncated", "different")
 
 
-def write_part(name: str, text: str) -> None:
-    """Put `text` between `<!-- measured: NAME -->` and `<!-- end -->`."""
-    page = PAGE.read_text(encoding="utf-8")
-    block = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-    if not block.search(page):
-        raise LookupError(f"{PAGE.name} has no place for {name}")
-    PAGE.write_text(block.sub(lambda found: found[1] + text.rstrip("\n") + "\n" + found[2], page), encoding="utf-8")
+def write_results(name: str, text: str) -> None:
+    """Put `text` between the marks of results/NAME.md, which stays as it is around them."""
+    page = RESULTS / f"{name}.md"
+    page.write_text(put_into(page.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -27,7 +27,7 @@ from pipeline.worker.host.roles import ROLES
 from tests.chaos.bad_data import many_open
 from tests.chaos.cluster import Brokers, three_brokers
 from tests.chaos.load import load_of, mixed
-from tests.chaos.report import circumstances, table, write_part
+from tests.chaos.report import circumstances, table, write_results
 from tests.chaos.scene import Scene
 from tests.chaos.stores import Postgres, PostgresServer, Sqlite
 from tests.support.fleet import interleaved
@@ -49,14 +49,14 @@ DEFAULTS: Final[Mapping[str, object]] = {"partitions": 12, **{t: Settings.model_
 
 
 @click.command()
-@click.option("--write/--no-write", default=True, show_default=True, help="Write docs/reliability.md.")
+@click.option("--write/--no-write", default=True, show_default=True, help="Write results/restarts.md.")
 def restarts(*, write: bool) -> None:
     """Measure stops and starts. Exit status 1 where one takes longer than it may."""
     rows = asyncio.run(_measure())
     text = table(("what", "may take", "took, at worst", "how often"), [row[:4] for row in rows])
     click.echo(text)
     if write:
-        write_part("restarts", circumstances("python -m tests.chaos restarts") + "\n" + text)
+        write_results("restarts", circumstances("python -m tests.chaos restarts") + "\n" + text)
     sys.exit(0 if all(row[4] for row in rows) else 1)
 
 

@@ -1,4 +1,4 @@
-"""Every scenario: what is done, with which load and settings. The order is that of docs/reliability.md."""
+"""Every scenario: what is done, with which load and settings. The order is that of results/chaos.md."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from pipeline.worker.repair.ledger import take_stock
 from tests.chaos.cluster import three_brokers
 from tests.chaos.load import Answer, Load
 from tests.chaos.memory import rss, slope
-from tests.chaos.report import circumstances, table, write_part
+from tests.chaos.report import circumstances, table, write_results
 from tests.chaos.scene import Scene
 from tests.chaos.source import SCRIPTS, Source
 from tests.chaos.stores import Sqlite
@@ -93,7 +93,7 @@ class Watch:
 @click.command()
 @click.option("--minutes", default=30.0, show_default=True, help="How long, after the warm-up.")
 @click.option("--warm-up", default=10.0, show_default=True, help="Minutes, with a kill every 20 seconds.")
-@click.option("--write/--no-write", default=True, show_default=True, help="Write docs/reliability.md.")
+@click.option("--write/--no-write", default=True, show_default=True, help="Write results/soak.md.")
 def soak(minutes: float, warm_up: float, *, write: bool) -> None:
     """Half of the peak, with a kill every two minutes. Exit status 1 where something was lost or grows."""
     rows, good = asyncio.run(_soak(minutes * 60, warm_up * 60))
@@ -102,7 +102,7 @@ def soak(minutes: float, warm_up: float, *, write: bool) -> None:
     if write:
         allocator = f"PYTHONMALLOC={os.environ['PYTHONMALLOC']} " if "PYTHONMALLOC" in os.environ else ""
         command = f"{allocator}python -m tests.chaos soak --minutes {minutes:g} --warm-up {warm_up:g}"
-        write_part("soak", circumstances(command) + "\n" + text)
+        write_results("soak", circumstances(command) + "\n" + text)
     sys.exit(0 if good else 1)
 
 

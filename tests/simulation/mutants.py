@@ -14,7 +14,7 @@ from typing import Final
 import click
 import pytest
 
-from tests.chaos.report import table, write_part
+from tests.chaos.report import table, write_results
 from tests.simulation import taken_out
 from tests.simulation.schedule import Played, play
 
@@ -96,7 +96,7 @@ def main(only: str | None, name: str | None) -> int:
             lines.append(line)
     if only is None and name is None:
         header = ("taken out", "scenario", "first seed that finds it", "how it shows")
-        write_part("simulation", table(header, lines))
+        write_results("simulation", table(header, lines))
     return int(any(seed == NONE for _, _, seed, _ in lines))
 
 

@@ -23,7 +23,7 @@ def test_ctrl_c_leaves_what_was_measured(tmp_path: Path, monkeypatch: pytest.Mon
         return InProcess(load.name, dialect, 1_000_000, 250_000)
 
     monkeypatch.setattr(in_process, "measure", measure)
-    page = tmp_path / "performance.md"
+    page = tmp_path / "benchmark.md"
     page.write_text("Before.\n\n<!-- measured -->\n\nold\n\n<!-- end -->\n\nAfter.\n")
     done = CliRunner().invoke(bench, ["--only", "assembly", "--into", str(page)])
     assert done.exit_code == 1
