@@ -37,6 +37,7 @@ from turnmill.credentials import variable
 from turnmill.extras import CLIENT
 
 DOCS: Final = Path(__file__).parent
+PRODUCT: Final = ("turnmill", "topics", "pipeline")
 SCHEMAS: Final = DOCS.parent / "topics" / "schemas"
 BLOCK: Final = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 AT_A_GLANCE: Final = (
@@ -303,6 +304,20 @@ def pools_table() -> str:
     return markdown(header, ((one.name, one.process, size, SHARES[one.share], one.full) for one, size in sizes))
 
 
+def rooms_table() -> str:
+    """Every folder of the product's code, with the sentences of its `__init__`; the wires in one row."""
+    inits = (path for top in PRODUCT for path in sorted((DOCS.parent / top).rglob("__init__.py")))
+    rooms = ((path.parent.relative_to(DOCS.parent), ast.get_docstring(ast.parse(path.read_text()))) for path in inits)
+    return markdown(
+        ("folder", "what belongs there"),
+        (
+            (f"`{folder}/`", " ".join((text or "").partition("\n\n")[0].split()))
+            for folder, text in rooms
+            if folder.parent.name != "dialects"
+        ),
+    )
+
+
 def install_note() -> str:
     """Return the commands that install the demo, and before the first release where from."""
     return BY_NAME if RELEASED else FROM_A_CHECKOUT
@@ -320,6 +335,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "places": places_table,
     "roles": roles_table,
     "rights": rights_table,
+    "rooms": rooms_table,
     "run-states": run_states_table,
     "settings": settings_table,
     "shared-hash": shared_hash_table,
@@ -345,7 +361,7 @@ def main() -> int:
     """Write the pages, or compare; -> exit status."""
     check = "--check" in sys.argv[1:]
     stale = []
-    for page in sorted([*DOCS.rglob("*.md"), DOCS.parent / "README.md"]):
+    for page in sorted([*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]):
         text = page.read_text(encoding="utf-8")
         if (fresh := generated(text)) != text:
             stale.append(page.name)
