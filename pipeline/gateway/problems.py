@@ -52,7 +52,7 @@ KINDS: Final[dict[str, Kind]] = {
     "unknown-upstream": Kind(404, "No such upstream", "TURNMILL_GATEWAY_PROXY lists those that there are."),
     "unknown-turn": Kind(404, "No such turn", "`meta:turn_id` of the thread's turns names them."),
     "method-not-allowed": Kind(405, "Another method is needed", "The header `Allow` lists them."),
-    "too-slow": Kind(408, "The body stood still for too long", "Send it again; what is there already is not doubled."),
+    "too-slow": Kind(408, "The body was idle for too long", "Send it again; no event is stored twice."),
     "conflict": Kind(409, "The thread's state does not allow this", "See `detail`."),
     "too-large": Kind(413, "Too large", "Send large content by reference, or the rest in another request."),
     "unsupported-media-type": Kind(415, "A body of another type is needed", "Send SSE or JSON lines, not encoded."),

@@ -149,7 +149,7 @@ def test_an_operator_sees_who_did_what_and_saves_a_view(addresses: tuple[str, st
     sign_in(page, gateway, "operators", "#/audit?what=sign-in")
     expect(page.get_by_text("by operators@acme.example").first).to_be_visible()
     page.get_by_label("Who").fill("nobody of this name")
-    expect(page.get_by_text("There is nothing of that")).to_be_visible()
+    expect(page.get_by_text("No entries match these filters")).to_be_visible()
     page.goto(f"{gateway}/#/threads?status=interrupted")
     page.get_by_text("Views", exact=True).click()
     expect(page.get_by_text("None is saved yet")).to_be_visible()

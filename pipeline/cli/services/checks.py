@@ -220,5 +220,6 @@ def ledger_finding(settings: Settings, ledger: Ledger, waiting: int, now: int) -
     if lost and not waiting:
         named = ", ".join(lost[:5])
         advice = "this is a bug: keep the events topic, and report it"
-        return Finding("error", "balance", f"{seen}; nothing has become of {len(lost):,}: {named}", advice)
+        lacking = f"{len(lost):,} are neither stored, dead-lettered nor open: {named}"
+        return Finding("error", "balance", f"{seen}; {lacking}", advice)
     return Finding("ok", "balance", seen)

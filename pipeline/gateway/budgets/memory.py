@@ -134,7 +134,7 @@ class Budgets:
             try:
                 await self.renew()
             except StoreError as error:
-                self._warn("store", "what is used of the budgets is as it was: %s", error)
+                self._warn("store", "the usage of budgets is that of the last query: %s", error)
             except Exception:
                 log.exception("budgets: looking at the store failed")
             await asyncio.sleep(QUERY_INTERVAL)

@@ -55,7 +55,7 @@ def request(
     own = OF_DIALECT[dialect]
     name = provider if provider in SERVERS else own if provider is None or base else None
     if name is None:
-        raise CallerError(f"where the provider {provider!r:.60} is, is not known: say it by --base-url")
+        raise CallerError(f"no address is known for the provider {provider!r:.60}: give it by --base-url")
     server = SERVERS[name]
     address = (base or variables.get(server.variable) or server.base).rstrip("/")
     key = next((variables[one] for one in server.keys if variables.get(one)), None)

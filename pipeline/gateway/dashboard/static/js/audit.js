@@ -34,7 +34,7 @@ export function audit(main, signal, query) {
       list.append(...page.records.map(row));
       next = page.next;
       more.hidden = next === null;
-      message.textContent = list.children.length ? "" : "There is nothing of that";
+      message.textContent = list.children.length ? "" : "No entries match these filters";
       message.classList.remove("problem");
     } catch (error) {
       if (signal.aborted) return;

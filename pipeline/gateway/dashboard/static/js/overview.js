@@ -83,7 +83,7 @@ export function overview(main, signal, query, state) {
       && `The live figures are behind: ${exact(figures.skipped)} records were passed over. Totals from the store are whole.`;
     warn("live", figures.trouble && figures.trouble !== "connecting" ? `No live figures: ${figures.trouble}` : behind);
     if (live && unknown(figures)) {
-      for (const one of [charts.tokens, charts.cost, charts.turns, charts.errors]) one.failed("Not known just now");
+      for (const one of [charts.tokens, charts.cost, charts.turns, charts.errors]) one.failed("Can't load these figures right now");
     } else if (live && figures.now !== drawnAt) {
       drawnAt = figures.now;
       showLive();

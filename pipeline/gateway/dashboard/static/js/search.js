@@ -49,7 +49,7 @@ export function search(main, signal, query) {
     if (!wanted.q) {
       list.replaceChildren();
       more.hidden = true;
-      message.textContent = "Type some words: all of them are to be in a turn";
+      message.textContent = "Type one or more words. A turn matches if it contains all of them.";
       return;
     }
     more.disabled = true;

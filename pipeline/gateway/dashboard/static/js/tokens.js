@@ -24,7 +24,7 @@ export function tokens(main, signal) {
   fill(
     main,
     h("div.controls", h("h1", "Tokens")),
-    h("section.card", { "aria-label": "New token" }, h("header", h("h2", "New token"), h("span.note", "it gives at most what you have")), form(made), fresh),
+    h("section.card", { "aria-label": "New token" }, h("header", h("h2", "New token"), h("span.note", "it can't grant more than your own token does")), form(made), fresh),
     h("section.card", { "aria-label": "Tokens" }, h("header", h("p.muted", "Tokens that were made here, by the API, or by ", h("code", "turnmill tokens"), ". Those of the gateway's settings are not listed.")), list, message),
   );
   load();
