@@ -39,9 +39,9 @@ GROUPS: Final[dict[str, str]] = {
         "parking partition parts records refused_events restored_state results run run_ends "
         "sequence_window spilled_run telemetry weight"
     ),
+    "pipeline/stores/costs": "rows",
     "pipeline/stores/database": "keys",
     "pipeline/stores/threads": "rows thread_rows",
-    "pipeline/stores/usage": "rows",
     "pipeline/dialects": "model_calls notes responses_progress tp_events",
     "pipeline/dialects/ag_ui": "content events request side_events snapshot stream text turn",
     "pipeline/dialects/agents_sdk": "events messages request",

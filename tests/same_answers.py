@@ -25,7 +25,9 @@ import orjson
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.summing import sum_up
 from tests.same_bytes import CORPUS, START, streams
 from tests.support.gateways import client, running
 from topics.turn_record import TurnRecord
@@ -93,8 +95,8 @@ async def written(url: str, out: Path) -> str:
             threads.append((thread_id, tenant))
             half = len(records) // 2
             for some in (records[:half], records[half:], records):
-                await store.write(some)
-        while await store.sum_up():
+                await write_turns(store, some)
+        while await sum_up(store):
             pass
     settings = Settings(store=url, gateway_port=0, gateway_rate=0.0, brokers="127.0.0.1:1")
     with out.open("wb") as lines:

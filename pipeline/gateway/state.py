@@ -42,7 +42,9 @@ from pipeline.stores.accounts.audit_trail import AuditTrail
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.opened import Opened
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.outbound.notices import add_notices
+from pipeline.stores.threads.reading import erased_among, find_threads
 from topics.notice import NoticeRecord
 from topics.thread_key import ThreadKey
 from turnmill.control.record import TOPIC as CONTROL
@@ -90,7 +92,7 @@ class Erased:
                 self._known[one].asked = now
                 self._known.move_to_end(one)
             with suppress(StoreError):
-                found = await (await self._store()).erased(unsure)
+                found = await erased_among(await self._store(), unsure)
                 for one in found:
                     self._known.setdefault(one, Erasure(now, now)).erased = True
         erased = {one for one in threads if one in self._known and self._known[one].erased}
@@ -172,7 +174,7 @@ class Gateway:
 
     async def notify(self, notice: NoticeRecord) -> None:
         """Add a notice to the store, unless it has it already. Raises StoreError."""
-        await (await self.store()).add_notices([notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
+        await add_notices(await self.store(), [notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
 
     @contextmanager
     def coming_in(self) -> Iterator[None]:
@@ -232,7 +234,7 @@ class Gateway:
 
     async def stored(self, conversation_id: str, tenant: str | None) -> set[ThreadKey]:
         """Return the stored threads of this name; `tenant` None: of all tenants. Raises StoreError."""
-        return set(await (await self.store()).find(conversation_id, tenant))
+        return set(await find_threads(await self.store(), conversation_id, tenant))
 
 
 def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | None:

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.threads.summaries import Counts
 
 PATIENCE: Final = 1.0  # seconds that a caller waits for a count
@@ -42,7 +43,7 @@ class StoreCounts:
     async def _count(self) -> None:
         begun = time.monotonic()
         try:
-            self._found, self._failed = await (await self._store()).counts(), None
+            self._found, self._failed = await count_rows(await self._store()), None
             ended = time.monotonic()
             self._rested = ended + REST * (ended - begun)
         except StoreError as error:

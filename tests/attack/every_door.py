@@ -10,8 +10,8 @@ from pydantic import SecretStr
 
 from pipeline.gateway.access.token_table import made_token, new_secret
 from pipeline.policies.sign_in import SCOPES
-from pipeline.stores.accounts.tokens import Session
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.accounts.tokens import Session, begin_session
+from pipeline.stores.database.store import ThreadStore
 from tests.attack.attack import Attack
 from tests.attack.stage import Stage
 from tests.support.endpoints import let_in, operations
@@ -29,7 +29,7 @@ async def every_door(stage: Stage) -> None:
     made = made_token(secret, "eve", SCOPES["viewer"], "acme", by="an attack", expires_at=now_ms() + HOUR_MS)
     session = Session("provider", "eve", None, "viewer", HOUR_MS)
     async with await ThreadStore.open(stage.settings.store_url) as store:
-        await store.begin_session(replace(made, session=session), None, now_ms())
+        await begin_session(store, replace(made, session=session), None, now_ms())
     rules = [{"role": "viewer", "claim": "sub", "value": "eve", "tenant": "acme"}]
     signing_in = {
         "gateway_url": ORIGIN,

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from pipeline.turns.requests import digest
 from tests.bench.searched_store import BEGIN, Speech, record
 from topics import turn_record
@@ -60,7 +61,7 @@ async def measure(folder: Path, progress: Callable[[str], None], batches: int = 
                 values = [turn_record.encode(asking(one, SIZES[place])) for one in records]
                 gc.collect()
                 began = time.process_time()
-                await stores[place].write([turn_record.decode(value) for value in values], values=values)
+                await write_turns(stores[place], [turn_record.decode(value) for value in values], values=values)
                 costs[place].append((time.process_time() - began) / TURNS * 1_000_000)
     finally:
         for store in stores:

@@ -21,7 +21,7 @@ from aiokafka import AIOKafkaProducer
 from pipeline.devbroker.ports import free_ports
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from tests.bench.load_topics import until
 from tests.bench.streams import STREAMS
 from tests.bench.worker import Worker, gateway, worker

@@ -15,7 +15,11 @@ import asyncpg
 import orjson
 from sqlalchemy import text
 
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.search.write import index_some
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.summing import keep_sums, sum_up
 from pipeline.stores.usage.tallies import DAY
 from pipeline.turns.times import iso
 from tests.bench import postgres
@@ -83,7 +87,7 @@ async def measure(url: str, indexes: str, turns: int, progress: Callable[[str], 
     async with AsyncExitStack() as stack:
         search = "on" if indexes == INDEXED else "off"
         store = await stack.enter_async_context(await ThreadStore.open(url, migrate=True, search=search))
-        await store.keep_sums(wanted=indexes == INDEXED)
+        await keep_sums(store, wanted=indexes == INDEXED)
         name, empty = await _state(store)
         postmaster = await _postmaster(url) if name != "sqlite" else None
         for begin, end in pairwise((0, min(SMALL, turns), turns)):
@@ -94,7 +98,7 @@ async def measure(url: str, indexes: str, turns: int, progress: Callable[[str], 
                 client, server = time.process_time() - client - made, _cpu(postmaster) - server
             held = max(begin, end - MEASURED)
             counted = time.monotonic()
-            await store.counts()
+            await count_rows(store)
             counted = time.monotonic() - counted
             _, size = await _state(store)
             spent = None if name != "sqlite" and postmaster is None else server / MEASURED * 1e6
@@ -111,12 +115,12 @@ async def _write(store: ThreadStore, speech: Speech, first: int, indexes: str) -
         values = [orjson.dumps(_record(start + n, speech)) for n in range(BATCH)]
         records = [cast("TurnRecord", orjson.loads(value)) for value in values]
         made += time.process_time() - began
-        await store.write(records, values=values)
+        await write_turns(store, records, values=values)
         if indexes == INDEXED:
-            while await store.index_some():
+            while await index_some(store):
                 pass
             if (start + BATCH) % SUMMED == 0:
-                await store.sum_up()
+                await sum_up(store)
     return made
 
 
@@ -153,7 +157,7 @@ def _record(number: int, speech: Speech) -> dict[str, Any]:
 
 async def _state(store: ThreadStore) -> tuple[str, int]:
     """Return the database's name, and its size in bytes."""
-    async with store._reading() as connection:  # a benchmark's way to the database itself
+    async with store.reading() as connection:  # a benchmark's way to the database itself
         name = connection.dialect.name
         return name, int((await connection.execute(text(SIZE[name]))).scalar_one())
 

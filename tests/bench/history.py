@@ -13,11 +13,13 @@ from sqlalchemy import and_, bindparam, select, text, update
 from pipeline.stores.database.keys import UsageNames
 from pipeline.stores.database.names import ids_of
 from pipeline.stores.database.schema import SUMMED, usage, usage_names, usage_state, usage_sums
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.database.turn_ids import NUMBER_BITS
 from pipeline.stores.database.turn_ids import NUMBERS as NUMBERS_OF_TURNS
-from pipeline.stores.threads.store import ThreadStore
 from pipeline.stores.usage.histogram import added, text_of
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.summing import keep_sums, sum_up
 from pipeline.stores.usage.tallies import DAY, QUARTER, SPANS, TIMES
 from pipeline.stores.usage.time_buckets import HOUR, MINUTE, zone
 from tests.bench import postgres
@@ -104,19 +106,19 @@ def remove(file: Path) -> None:
 async def measure(url: str, turns: int, progress: Callable[[str], None], *, rows: bool) -> History:
     """Fill an empty store, sum it up and ask. `rows`: also for the same without sums, which takes long."""
     async with await ThreadStore.open(url, migrate=True) as store:
-        await store.keep_sums(wanted=False)
+        await keep_sums(store, wanted=False)
         name = await fill(store, turns, progress)
         progress(f"{turns:,} turns on {name}: sums")
-        await store.keep_sums(wanted=True)
+        await keep_sums(store, wanted=True)
         began = time.perf_counter()
-        while await store.sum_up():
+        while await sum_up(store):
             pass
         summed = time.perf_counter() - began
         await _analyze(store)
         progress(f"{turns:,} turns on {name}: questions")
         queries = {what: await _asked(store, query, ASKED) for what, query in _questions()}
         if rows:
-            await store.keep_sums(wanted=False)
+            await keep_sums(store, wanted=False)
             queries[f"{BY_MODEL}, from rows"] = await _asked(store, dict(_questions())[BY_MODEL], SLOWLY)
         else:
             progress(f"{turns:,} turns on {name}: the sums of {GROWN} times as many")
@@ -142,10 +144,10 @@ def _questions() -> Iterator[tuple[str, UsageQuery]]:
 
 async def _asked(store: ThreadStore, query: UsageQuery, times: int) -> list[float]:
     found = []
-    await store.usage(query)
+    await usage_report(store, query)
     for _ in range(times):
         began = time.perf_counter()
-        await store.usage(query)
+        await usage_report(store, query)
         found.append((time.perf_counter() - began) * 1000)
     return sorted(found)
 
@@ -153,7 +155,7 @@ async def _asked(store: ThreadStore, query: UsageQuery, times: int) -> list[floa
 async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) -> str:
     """Add turns that are over since END at the latest -> the database's name."""
     for first in range(0, turns, AT_ONCE):
-        async with store._writing() as connection:  # a benchmark's way to a month of turns
+        async with store.writing() as connection:  # a benchmark's way to a month of turns
             name = connection.dialect.name
             progress(f"{turns:,} turns on {name}: {first:,} made")
             await ids_of(connection, UsageNames, NAMES)
@@ -173,7 +175,7 @@ async def _grow(store: ThreadStore) -> None:
     times = {name: getattr(columns, name) for name in TIMES}
     its_own = and_(*(column == bindparam(f"its_{column.name}") for column in usage_sums.primary_key))
     larger = {name: columns[name] * GROWN for name in SUMMED} | {name: bindparam(f"new_{name}") for name in TIMES}
-    async with store._writing() as connection:  # as above
+    async with store.writing() as connection:  # as above
         await connection.execute(update(usage_state).values(kept=False))  # nothing is noted
         for copy in range(1, GROWN):
             await connection.execute(text(COPIED), {"copy": copy, "first": MONTH, "last": MONTH + QUARTER})
@@ -193,5 +195,5 @@ async def _grow(store: ThreadStore) -> None:
 
 async def _analyze(store: ThreadStore) -> None:
     """As the database does by itself after a while."""
-    async with store._writing() as connection:  # as above
+    async with store.writing() as connection:  # as above
         await connection.execute(text("ANALYZE"))

@@ -12,7 +12,7 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from tests.bench.arrivals import arrivals
 from tests.bench.load_topics import Site
 from tests.bench.turnmill_runs import processes

@@ -11,7 +11,9 @@ from typing import Any, Final, cast
 
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.turns import write_turns
 from pipeline.turns.times import iso
 from pipeline.worker.sinks.expiring import Expiring
 from tests.bench import postgres
@@ -60,9 +62,9 @@ async def _measure(url: str, home: Path, turns: int, progress: Callable[[str], N
         for number, (what, retention) in enumerate(PARTS):
             progress(f"transactions of {BATCH} turns, {name}: {what}")
             settings = load({}, home=home, store=url, content="inline", store_retention=retention)
-            before = await store.counts()
+            before = await count_rows(store)
             taken = await _written(store, settings, number)
-            expired = before.turns + len(taken) * BATCH - (await store.counts()).turns
+            expired = before.turns + len(taken) * BATCH - (await count_rows(store)).turns
             found.append(Waited(what, name, turns, taken, expired))
     return found
 
@@ -78,7 +80,7 @@ async def _written(store: ThreadStore, settings: Settings, part: int) -> list[fl
             ticked = now
         records = [_record(f"{part}-{len(taken)}-{n}") for n in range(BATCH)]
         began = time.perf_counter()
-        await store.write(records, settings.kept_for, now_ms())
+        await write_turns(store, records, settings.kept_for, now_ms())
         taken.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(PAUSE)
     if expiring.steps.under_way is not None:

@@ -13,11 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.engine import create_engine
 from pipeline.stores.database.sending import of_rows, send
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.database.turn_ids import new_ids
 from pipeline.stores.search.write import kinds_of, words_calls
 from pipeline.stores.threads.rows import RecordRows, record_rows
 from pipeline.stores.threads.statements import put_turns
-from pipeline.stores.threads.store import ThreadStore
 from pipeline.stores.threads.write import lock
 from pipeline.stores.usage.tallies import DAY
 from pipeline.turns.times import iso
@@ -82,7 +82,7 @@ async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) 
             progress(f"a store to search in: {first:,} of {turns:,} turns")
         some = range(first, min(first + AT_ONCE, turns))
         records = [record(number, BEGIN + number * DAYS * DAY // turns, speech) for number in some]
-        async with store._writing() as connection:  # a benchmark's way to a year of turns
+        async with store.writing() as connection:  # a benchmark's way to a year of turns
             await _add(connection, list(map(record_rows, records)))
     progress("a store to search in: the index of words")
     await _run(
@@ -97,7 +97,7 @@ async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) 
 
 async def _run(store: ThreadStore, dialect: str, *statements: str) -> None:
     """Run these where the store is of this kind, without a time limit: an index of many turns takes minutes."""
-    unlimited = create_engine(store._url, command_seconds=None)  # a benchmark's way to a year of turns
+    unlimited = create_engine(store.url, command_seconds=None)  # a benchmark's way to a year of turns
     try:
         if unlimited.dialect.name == dialect:
             async with unlimited.begin() as connection:

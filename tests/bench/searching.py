@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
-from pipeline.stores.search.hits import SearchQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.search.hits import SearchQuery, find_turns
+from pipeline.stores.turns import write_turns
 from tests.bench import postgres
 from tests.bench.searched_store import BEGIN, RARE, Speech, fill, order, rare, record
 from turnmill.errors import CallerError
@@ -79,11 +80,11 @@ async def _write(into: Searches, url: str, choice: str, progress: Callable[[str]
         [record(n, BEGIN + n * 1000, speech) for n in range(first, first + AT_ONCE)] for first in _firsts(WRITTEN + 1)
     ]
     async with await ThreadStore.open(url, migrate=True, search=choice) as store:
-        await store.write(batches[0])  # statements are compiled with the first one
+        await write_turns(store, batches[0])  # statements are compiled with the first one
         size = await _one(store, SIZE)
         began = time.process_time() + await _of_the_server(store)
         for batch in batches[1:]:
-            await store.write(batch)
+            await write_turns(store, batch)
         used = time.process_time() + await _of_the_server(store) - began
         written = WRITTEN * AT_ONCE
         into.cost.setdefault(choice, []).append(used / written * 1e6)
@@ -95,13 +96,13 @@ def _firsts(batches: int) -> range:
 
 
 async def _one(store: ThreadStore, statements: Mapping[str, str]) -> int:
-    async with store._reading() as connection:  # a benchmark's look into it
+    async with store.reading() as connection:  # a benchmark's look into it
         return int((await connection.scalar(text(statements[connection.dialect.name]))) or 0)
 
 
 async def _of_the_server(store: ThreadStore) -> float:
     """CPU seconds of the processes of Postgres that serve this store, as far as this machine has them."""
-    async with store._reading() as connection:  # as above
+    async with store.reading() as connection:  # as above
         if connection.dialect.name != "postgresql":
             return 0.0
         pids = await connection.scalars(text(SERVING))
@@ -131,7 +132,7 @@ async def answers(store: ThreadStore, turns: int) -> dict[str, list[float]]:
         for number in range(ASKED + 1):
             query, began = question(chosen), time.perf_counter()
             with suppress(CallerError):
-                await store.search(query)
+                await find_turns(store, query)
             if number:  # the first one compiles the statement
                 found.setdefault(what, []).append((time.perf_counter() - began) * 1000)
         found[what].sort()

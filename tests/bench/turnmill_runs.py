@@ -19,7 +19,9 @@ from pipeline.settings import Settings
 from pipeline.stores.database.engine import create_engine
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.schema import turns
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.usage.summing import keep_sums
 from pipeline.worker.host.roles import ROLES
 from tests.bench.load_topics import Observer, Site, until
 from tests.bench.result import Measured
@@ -99,7 +101,7 @@ async def _to_store(site: Site, started: Sequence[tuple[Settings, str]], each: i
     await site.reset()
     settings = started[0][0]
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
-        await store.keep_sums(wanted=settings.usage_sums)  # from the first turn on
+        await keep_sums(store, wanted=settings.usage_sums)  # from the first turn on
         engine = create_engine(settings.store_url)
         async with site.observed() as observer, AsyncExitStack() as stack:
             stack.push_async_callback(engine.dispose)
@@ -109,7 +111,7 @@ async def _to_store(site: Site, started: Sequence[tuple[Settings, str]], each: i
             end = await until(stored, TURNS_WITHIN, "all turns were in the store")
             spent = sum([await running.cpu() for running in workers])
             await _committed(observer)
-        runs = (await store.counts()).runs
+        runs = (await count_rows(store)).runs
     if runs != site.load.runs:
         raise StoreError(f"{runs} runs are stored of {site.load.runs}: the figures would mean nothing")
     return Measured(site.load.events, end - workers[-1].began, spent - before if spent else None)

@@ -27,7 +27,7 @@ import turnmill
 from pipeline.devbroker.ports import free_ports
 from pipeline.gateway.control.commands import new_command
 from pipeline.kafka.offsets import group_lag
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.roles import ROLES
 from pipeline.worker.repair.ledger import take_stock
 from tests.chaos.commanded_program import THREADS

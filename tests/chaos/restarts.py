@@ -22,7 +22,7 @@ from sqlalchemy import select
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
 from pipeline.stores.database.schema import threads, turns
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.roles import ROLES
 from tests.chaos.bad_data import many_open
 from tests.chaos.cluster import Brokers, three_brokers
@@ -229,7 +229,7 @@ async def watch(
     """When each run was first seen in the store; `every`: seconds between two looks."""
     async with ThreadStore(store_url) as store:
         while not enough.is_set():
-            async with store._reading() as connection:
+            async with store.reading() as connection:
                 rows = (await connection.execute(select(threads.c.thread_id, turns.c.run_id).join(threads))).all()
             now = time.monotonic()
             for thread_id, run_id in rows:

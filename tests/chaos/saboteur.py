@@ -15,8 +15,10 @@ from typing import Any
 
 from pipeline.__main__ import main
 from pipeline.kafka.outbox import Outbox
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores import turns
+from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.assemble.work import AssembleWork
+from pipeline.worker.sinks import store as sinks_store
 
 
 def die() -> None:
@@ -36,14 +38,14 @@ def countdown(count: int) -> Callable[[], None]:
 
 def stored(count: int) -> None:
     """The transaction is done, its offsets are not committed."""
-    write, down = ThreadStore.write, countdown(count)
+    write, down = turns.write_turns, countdown(count)
 
-    async def wrapped(self: ThreadStore, *batch: Any) -> Any:
-        result = await write(self, *batch)
+    async def wrapped(store: ThreadStore, *batch: Any) -> Any:
+        result = await write(store, *batch)
         down()
         return result
 
-    ThreadStore.write = wrapped  # type: ignore[method-assign]
+    sinks_store.write_turns = wrapped
 
 
 def produced(count: int, *, wait: float = 0.0) -> None:

@@ -20,7 +20,7 @@ from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
 from pipeline.stores.content.store import ContentStore
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from pipeline.worker.host.roles import ROLES
 from pipeline.worker.repair.ledger import Ledger, take_stock

@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.reading import records_of
 from pipeline.stores.database.schema import turns
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.roles import ROLES
 from pipeline.worker.repair.ledger import take_stock
 from tests.chaos.cluster import three_brokers
@@ -176,7 +176,7 @@ async def _until_stored(scene: Scene, runs: int, within: float) -> None:
     deadline = time.monotonic() + within
     async with ThreadStore(scene.settings.store_url) as store:
         while time.monotonic() < deadline:
-            async with store._reading() as connection:
+            async with store.reading() as connection:
                 if (await connection.execute(select(func.count()).select_from(turns))).scalar_one() >= runs:
                     return
             await asyncio.sleep(0.2)

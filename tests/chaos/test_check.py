@@ -7,7 +7,8 @@ from pathlib import Path
 from pipeline.assembly.offline import assemble
 from pipeline.devbroker.local import Cluster
 from pipeline.dialects import DIALECTS
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from tests.chaos.cluster import Brokers
 from tests.chaos.load import cut, load_of
 from tests.chaos.scene import Scene
@@ -36,7 +37,7 @@ async def test_every_kind_of_loss_is_found(broker: Cluster, tmp_path: Path) -> N
         assert doubled["turn"] is not None
         doubled["turn"]["messages"] *= 2
         async with ThreadStore(scene.settings.store_url) as store:
-            await store.write([*written, wrong, doubled])
+            await write_turns(store, [*written, wrong, doubled])
         scene.mended()
         outcome = await scene.outcome(within=1)
     found = "\n".join(outcome.problems)

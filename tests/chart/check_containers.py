@@ -21,7 +21,8 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.gateway.access.token_table import new_token
 from pipeline.kafka.admin import check_topics
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
 from tests.chaos.stores import PostgresServer
 from tests.chart.container import Container, Pod
 from tests.chart.render import Manifest, manifests, of_kind
@@ -127,7 +128,7 @@ async def until_stored(settings: Settings, turns: int, container: Container) -> 
 
     async def all_of_them() -> bool:
         async with await ThreadStore.open(settings.store_url) as store:
-            return (await store.counts()).turns >= turns
+            return (await count_rows(store)).turns >= turns
 
     await until(all_of_them, container.text, 300)
     return await stored(settings)

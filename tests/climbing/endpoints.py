@@ -18,7 +18,9 @@ from pydantic import SecretStr
 from pipeline.gateway.serving.app import create_app
 from pipeline.policies.webhooks import Webhook
 from pipeline.stores.database.schema import metadata
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.outbound.deliveries import add_webhook
+from pipeline.stores.turns import write_turns
 from tests.climbing.cost import Target
 from tests.climbing.topics import THREAD_ID, turns_of
 from tests.property.test_hostile_events import FILES
@@ -95,10 +97,10 @@ class Called:
 
     async def _fill(self, url: str) -> None:
         async with await ThreadStore.open(url, migrate=True) as store:
-            await store.add_webhook(Webhook(NAMES["webhook_id"], NAMES["url"], ("turn.completed",), None, ("secret",)))
+            await add_webhook(store, Webhook(NAMES["webhook_id"], NAMES["url"], ("turn.completed",), None, ("secret",)))
             for dialect in FILES:
                 values = [json_text.dumps(record).encode() for records in turns_of(dialect) for record in records]
-                await store.write([turn_record.decode(value) for value in values])
+                await write_turns(store, [turn_record.decode(value) for value in values])
 
     def count(self) -> int:
         """Rows of the store, and records that were published."""

@@ -29,7 +29,8 @@ from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.observability.turn_spans import turn_span
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.schema import metadata
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from pipeline.turns.thread_document import thread_document
 from pipeline.worker.webhooks.events import notice_event, turn_event
 from pipeline.worker.webhooks.role import MALFORMED
@@ -164,7 +165,7 @@ class Store:
 
     async def _write(self, taken: list[Any]) -> None:
         with suppress(StoreError, *MALFORMED):  # the role writes such a batch one by one
-            await self.store.write(taken)
+            await write_turns(self.store, taken)
         for thread in {ThreadKey.of(record["thread_id"], record.get("tenant")) for record in taken}:
             own = [one for one in taken if one["thread_id"] == thread.thread_id]
             with suppress(*MALFORMED):
@@ -233,7 +234,7 @@ def targets(store: Store) -> Iterator[Target]:
         yield of_records(f"{EVENTS.name}: {dialect}", recorded(dialect), take=assemble)
     yield of_records(f"{EVENTS.name}: in a gateway", [recorded(dialect)[0] for dialect in FILES], take=watch)
     for dialect in FILES:
-        yield of_records(f"{TURNS.name}: {dialect}", turns_of(dialect), take=store.write)
+        yield of_records(f"{TURNS.name}: {dialect}", turns_of(dialect), take=partial(write_turns, store))
     of_telemetry = [[one] for dialect in FILES for one in results(dialect).out.telemetry[:2]]
     yield of_records(TELEMETRY.name, json.loads(json_text.dumps(of_telemetry)), take=measure_telemetry)
     yield of_records(DEAD_LETTERS.name, [recorded(dialect)[0] for dialect in FILES], take=bury)

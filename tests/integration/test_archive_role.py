@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents
 from tests.support.archived import archive, turns_of
 from tests.support.fleet import expected, fleet, interleaved
 from tests.support.topic_records import publish, set_back
@@ -48,7 +49,7 @@ async def wait_until_archived(folder: Path, turns: int, worker: WorkerProcess) -
 
 async def equals_the_store(settings: Settings, folder: Path) -> None:
     async with await ThreadStore.open(settings.store_url) as store:
-        documents = {document["thread_id"]: document["turns"] async for _, document in store.documents()}
+        documents = {document["thread_id"]: document["turns"] async for _, document in all_documents(store)}
     with archive(folder) as connection:
         assert turns_of(connection) == documents
 

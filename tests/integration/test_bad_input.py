@@ -11,7 +11,8 @@ from aiokafka import AIOKafkaProducer
 
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_thread
 from tests.support.fleet import START, expected, fleet, interleaved
 from tests.support.topic_records import read_all
 from tests.support.waiting import until
@@ -167,7 +168,7 @@ async def test_bad_input_in_the_middle_of_good_runs(applied_settings: Settings) 
         assert letter.redriven == 0
         assert abs(letter.time - time.time() * 1000) < 600_000
     async with await ThreadStore.open(settings.store_url) as store:
-        document = await store.thread(ThreadKey(THREAD))
+        document = await read_thread(store, ThreadKey(THREAD))
     assert document is not None
     (turn,) = document["turns"]
     assert turn["completion_status"] == "complete"

@@ -10,7 +10,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import mark_erased
 from tests.support.commands import turnmill
 from tests.support.topic_records import publish, read_all
 from tests.support.workers import WorkerProcess, wait_until_stored
@@ -156,8 +157,8 @@ async def test_what_is_of_an_erased_thread_is_left_out(applied_settings: Setting
     """Sent again it would be on the topics for another retention, and only dropped behind them."""
     origin = EVENTS.full_name(applied_settings.topic_prefix)
     async with await ThreadStore.open(applied_settings.store_url, migrate=True) as store:
-        await store.mark_erased(ThreadKey(THREAD, "acme"))
-        await store.mark_erased(ThreadKey(THREAD))
+        await mark_erased(store, ThreadKey(THREAD, "acme"))
+        await mark_erased(store, ThreadKey(THREAD))
     values = [json.dumps({"thread_id": THREAD, "tenant": tenant}).encode() for tenant in ("acme", "globex")]
     builder = DefaultRecordBatchBuilder(2, 1, 0, -1, -1, -1, 1000)
     builder.append(0, 1, None, b"{}", [])

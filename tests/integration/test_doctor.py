@@ -14,7 +14,7 @@ from pipeline.cli.services.doctor import examine
 from pipeline.settings import Settings
 from pipeline.stores.archive.configured import lake_of
 from pipeline.stores.archive.records import Entry
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.roles import ROLES
 from tests.support.commands import turnmill
 from tests.support.places import ROOT

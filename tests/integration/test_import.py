@@ -10,7 +10,8 @@ from typing import Any
 
 from pipeline.dialects import FORMATS
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_thread
 from pipeline.turns.canonical import turn_hash
 from tests.support.places import ROOT
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
@@ -43,7 +44,7 @@ async def test_a_published_history_is_stored_once(applied_settings: Settings, tm
         assert await import_history(applied_settings, HISTORY, "--publish") == "published 4 turns of 1 threads\n"
         await wait_until_stored(applied_settings, 4, [worker])
         async with await ThreadStore.open(applied_settings.store_url) as store:
-            document = await store.thread(ThreadKey(printed["thread_id"]))
+            document = await read_thread(store, ThreadKey(printed["thread_id"]))
     finally:
         worker.end()
     assert document is not None

@@ -15,7 +15,8 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from pipeline.stores.content.store import ContentStore
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents
 from pipeline.turns.canonical import turn_hash
 from tests.support.fleet import AgentRun, expected, run_of
 from tests.support.topic_records import publish, read_all
@@ -57,7 +58,7 @@ def records(runs: list[AgentRun]) -> list[tuple[bytes, bytes]]:
 
 async def documents(settings: Settings) -> dict[str, dict[str, Any]]:
     async with await ThreadStore.open(settings.store_url) as store:
-        return {document["thread_id"]: document async for _, document in store.documents()}
+        return {document["thread_id"]: document async for _, document in all_documents(store)}
 
 
 def results(document: dict[str, Any]) -> list[dict[str, Any]]:

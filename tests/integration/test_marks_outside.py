@@ -18,8 +18,10 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.gateway.access.token_table import new_token
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.scrubbing import scrub
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.usage.summing import sum_up
 from pipeline.worker.host.roles import ROLES
 from pipeline.worker.host.worker import begin
 from tests.support.gateways import ALL, client, running, sse
@@ -184,9 +186,9 @@ async def test_what_was_said_is_nowhere_behind_erasure_and_retention(
     async with await ThreadStore.open(settings.store_url) as store:
         await erase_tenant(settings, store, TENANT, "a test", lambda _: None)
         left = await what_is_left(settings, store, TENANT)
-        while await store.sum_up():
+        while await sum_up(store):
             pass
-        await store.scrub()
+        await scrub(store)
     assert left.nothing, left
 
     # Of a compacted topic, a key and its tombstone go by retention as well.

@@ -9,8 +9,10 @@ import pytest
 from pipeline.devbroker.ports import free_ports
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
 from pipeline.stores.outbound.notices import CLAIMED_MS
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from pipeline.worker.sinks import notifying
 from pipeline.worker.sinks.notifying import Notifying
 from tests.support.turn_records import make_record
@@ -26,9 +28,9 @@ async def test_a_notice_whose_sender_died_comes_again_with_its_id(
     records = [make_record(f"chat {n}") for n in range(3)]
     heard: list[str] = []
     async with await ThreadStore.open(settings.store_url) as store:
-        await store.write(records)
+        await write_turns(store, records)
         for record in records:
-            await store.delete_thread(ThreadKey.of(record["thread_id"], None))
+            await delete_thread(store, ThreadKey.of(record["thread_id"], None))
 
         async def opened() -> ThreadStore:
             return store
@@ -37,7 +39,7 @@ async def test_a_notice_whose_sender_died_comes_again_with_its_id(
             raise BrokerError("killed behind the send")
 
         with monkeypatch.context() as patched:
-            patched.setattr(store, "notices_sent", dies)
+            patched.setattr(notifying, "notices_sent", dies)
             with pytest.raises(BrokerError):
                 await Notifying(settings, opened, Metrics())._step()
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**50 + CLAIMED_MS) * 1_000_000)

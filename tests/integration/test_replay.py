@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import mark_erased
+from pipeline.stores.threads.reading import all_documents
 from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, fleet, interleaved, run_of
 from tests.support.topic_records import publish
@@ -29,7 +31,7 @@ async def replay(settings: Settings, *arguments: str, **variables: str) -> dict[
 
 async def documents(url: str) -> Documents:
     async with await ThreadStore.open(url) as store:
-        return {document["thread_id"]: document async for _, document in store.documents()}
+        return {document["thread_id"]: document async for _, document in all_documents(store)}
 
 
 async def assembled(settings: Settings, records: Sequence[tuple[bytes, bytes]], turns: int) -> Documents:
@@ -133,7 +135,7 @@ async def test_what_was_erased_stays_erased(applied_settings: Settings) -> None:
     runs = fleet(25, 4)
     await publish(applied_settings, EVENTS, interleaved(runs, 25))
     async with await ThreadStore.open(applied_settings.store_url) as store:
-        await store.mark_erased(ThreadKey(runs[0].thread_id))
+        await mark_erased(store, ThreadKey(runs[0].thread_id))
     other = f"sqlite:///{applied_settings.home / 'other.db'}"
     assert (await replay(applied_settings, "--into", other))["turns"]["erased"] == 1
     assert (await replay(applied_settings))["turns"] == {"unchanged": 0, "changed": 0, "new": 3, "erased": 1}

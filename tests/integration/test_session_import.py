@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_thread
 from pipeline.turns.canonical import turn_hash
 from tests.support.sessions import Claude, Codex, Copilot, Opencode, write
 from tests.support.waiting import PATIENCE
@@ -65,7 +66,7 @@ def conversation() -> tuple[Claude, Claude]:
 
 async def threads(settings: Settings, *names: str) -> list[dict[str, Any]]:
     async with await ThreadStore.open(settings.store_url) as store:
-        found = [await store.thread(ThreadKey(name)) for name in names]
+        found = [await read_thread(store, ThreadKey(name)) for name in names]
         return [one for one in found if one is not None]
 
 

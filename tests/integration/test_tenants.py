@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_thread
 from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, run_of
 from tests.support.topic_records import publish
@@ -24,7 +25,7 @@ def of_tenant(run: AgentRun, tenant: str) -> list[Envelope]:
 
 async def stored(settings: Settings, thread_id: str, tenant: str) -> dict[str, Any] | None:
     async with await ThreadStore.open(settings.store_url) as store:
-        return await store.thread(ThreadKey.of(thread_id, tenant))
+        return await read_thread(store, ThreadKey.of(thread_id, tenant))
 
 
 async def test_who_ends_anothers_run_before_it_begins_ends_his_own(applied_settings: Settings) -> None:

@@ -20,8 +20,9 @@ from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.policies.webhooks import EVENTS as EVERYTHING
 from pipeline.policies.webhooks import Webhook, secret_of
 from pipeline.settings import Settings
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.notices import deleted
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.feedback import feedback_of
 from pipeline.worker.sinks.feedback import FeedbackWriter
 from pipeline.worker.sinks.store import TurnWriter
 from pipeline.worker.webhooks.events import notice_event
@@ -137,7 +138,7 @@ async def feedback(settings: Settings) -> None:
         writer = FeedbackWriter(settings, Metrics(10), Outbox(_NoLetters()))
         await writer.apply([(0, values)])  # type: ignore[list-item]  # all that it reads
         keys = {ThreadKey.of(THREAD_ID, one): one for one in TENANTS}
-        for key, found in (await store.feedback_of(keys)).items():
+        for key, found in (await feedback_of(store, keys)).items():
             assert [one["value"] for one in found] == [word(keys[key])]
 
 

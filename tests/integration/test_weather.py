@@ -9,7 +9,8 @@ import aiohttp
 
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_thread
 from tests.support.places import ROOT
 from tests.support.topic_records import publish
 from tests.support.waiting import until
@@ -61,7 +62,7 @@ async def test_the_weather_example(applied_settings: Settings) -> None:
     finally:
         worker.end()
     async with await ThreadStore.open(applied_settings.store_url) as store:
-        thread = await store.thread(ThreadKey(THREAD))
+        thread = await read_thread(store, ThreadKey(THREAD))
     assert thread is not None
     user, agent = thread["turns"]
     assert (user["turn_type"], user["parts"][0]["content"]) == ("user", prompt)

@@ -12,7 +12,8 @@ from standardwebhooks import Webhook as Verifier
 from pipeline.kafka.offsets import group_lag
 from pipeline.policies.webhooks import secret_of
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.outbound.deliveries import waiting_deliveries
 from pipeline.worker.host.roles import ROLES
 from pipeline.worker.host.worker import begin as begin_groups
 from tests.support.receiver import Receiver, receiving
@@ -171,7 +172,7 @@ async def test_what_is_never_taken_is_a_dead_letter_with_its_record(applied_sett
 
             async def forgotten() -> bool:
                 async with await ThreadStore.open(settings.store_url) as store:
-                    return await store.waiting_deliveries() == {}
+                    return await waiting_deliveries(store) == {}
 
             # The letter is on its topic before the delivery is removed: a crash in between makes it twice, not never.
             await until(forgotten, worker.text)

@@ -22,7 +22,8 @@ from pipeline.dialects.history import Origin, thread
 from pipeline.dialects.shared_hash import shared_hash
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_thread
 from tests.sdks import node_sdks
 from tests.sdks.python_sdks import environment as sdk_environment
 from tests.support.places import ROOT
@@ -116,7 +117,7 @@ async def test_the_client_notices_nothing_and_nothing_is_lost(tmp_path: Path) ->
                 worker.end()
     async with await ThreadStore.open(settings.store_url) as store:
         for chat in ("long", "short"):
-            document = await store.thread(ThreadKey(thread_uuid(chat)[0]))
+            document = await read_thread(store, ThreadKey(thread_uuid(chat)[0]))
             assert document is not None
             (stored,) = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
             assert stored["completion_status"] == "complete"

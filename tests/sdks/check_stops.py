@@ -21,7 +21,8 @@ from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import find_threads, read_thread
 from tests.sdks import node_sdks
 from tests.sdks.python_sdks import HERE, environment, server
 from tests.sdks.stopping import (
@@ -140,8 +141,8 @@ async def check(on: Stage, stop: Stopped) -> None:
 
     async def stored() -> dict[str, Any] | None:
         async with await ThreadStore.open(on.settings.store_url) as store:
-            for key in await store.find(stop.thread, None):
-                document = await store.thread(key)
+            for key in await find_threads(store, stop.thread, None):
+                document = await read_thread(store, key)
                 assert document is not None
                 return next((turn for turn in document["turns"] if turn["turn_type"] == "agent"), None)
         return None

@@ -9,11 +9,17 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.database.keys import key_text, turn_text
-from pipeline.stores.keeping.expired_threads import Ripe
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.expired_threads import Ripe, expire
+from pipeline.stores.keeping.holding import hold_thread, release_thread
+from pipeline.stores.keeping.tenant_erasure import threads_of_tenant
+from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.threads.rows import record_rows
 from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.usage.summing import forget_sums
 from pipeline.stores.usage.tallies import QUARTER
 from tests.simulation.sqlite import Sqlite, own_files, result_of
+from tests.support.fake_stores import store_functions
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
@@ -56,11 +62,11 @@ class Keeping(Sqlite):
             raise AttributeError(name)
 
         async def call(*args: Any, **options: Any) -> Any:
-            return await self._call(getattr(own_files().store, name), *args, **options)
+            return await self._call(store_functions()[name], *args, **options)
 
         return call
 
-    async def write(
+    async def write_turns(
         self,
         records: Sequence[TurnRecord],
         retention: Retention = FOREVER,
@@ -68,7 +74,7 @@ class Keeping(Sqlite):
         values: Sequence[bytes | None] = (),
     ) -> WriteResult:
         self.known = {place: said for place, said in self._said().items() if place in self.known}
-        result = await Sqlite.write(self, records, retention, now, values)
+        result = await Sqlite.write_turns(self, records, retention, now, values)
         for place in result.expired:
             rows = record_rows(records[place])
             self.refused[key_text(rows.thread), rows.record["turn_id"]] = Refused(
@@ -79,39 +85,39 @@ class Keeping(Sqlite):
     async def expire(self, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
         await self.faults.before("the store")
         turns, used = self.turns_of(), self._used() if self._keeps_sums() else {}
-        found: list[Ripe] = result_of(own_files().store.expire(keys, retention, now))
+        found: list[Ripe] = result_of(expire(own_files().store, keys, retention, now))
         for one in found:
             self.expiries.append(Gone(one.key, now, turns[key_text(one.key)]))
             self.used.update({one.key.tenant or "": used.get(key_text(one.key), 0)})
         await self.faults.after("the store")
         return found
 
-    async def hold(self, key: ThreadKey) -> bool:
+    async def hold_thread(self, key: ThreadKey) -> bool:
         await self.faults.before("the store")
-        new = result_of(own_files().store.hold(key))
+        new = result_of(hold_thread(own_files().store, key))
         self.ever_held.add(key)
         if new:
             self.held_since[key] = frozenset(self.turns_of().get(key_text(key), {})), int(self.clock() * 1000)
         await self.faults.after("the store")
         return new
 
-    async def release(self, key: ThreadKey) -> bool:
+    async def release_thread(self, key: ThreadKey) -> bool:
         await self.faults.before("the store")
-        there = result_of(own_files().store.release(key))
+        there = result_of(release_thread(own_files().store, key))
         self.held_since.pop(key, None)
         await self.faults.after("the store")
         return there
 
     async def forget_sums(self, tenant: str) -> None:
         await self.faults.before("the store")
-        result_of(own_files().store.forget_sums(tenant))
+        result_of(forget_sums(own_files().store, tenant))
         self.used.pop(tenant, None)
         await self.faults.after("the store")
 
-    async def erased(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
-        return await self._call(own_files().store.erased, keys)  # type: ignore[no-any-return]
+    async def erased_among(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
+        return await self._call(erased_among, keys)  # type: ignore[no-any-return]
 
-    async def threads_of(self, tenant: str) -> AsyncIterator[ThreadKey]:
+    async def threads_of_tenant(self, tenant: str) -> AsyncIterator[ThreadKey]:
         for key in await self._call(_listed, tenant):
             yield key
 
@@ -140,7 +146,7 @@ class Keeping(Sqlite):
 
     def erased_now(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
         """Those that are marked as erased."""
-        return result_of(own_files().store.erased(keys))
+        return result_of(erased_among(own_files().store, keys))
 
     def sums_of_expired(self) -> Counter[str]:
         """Tenant -> requests and output tokens that the sums of expired turns hold."""
@@ -162,10 +168,10 @@ class Keeping(Sqlite):
 
     async def _call(self, work: Callable[..., Any], *args: Any, **options: Any) -> Any:
         await self.faults.before("the store")
-        result = result_of(work(*args, **options))
+        result = result_of(work(own_files().store, *args, **options))
         await self.faults.after("the store")
         return result
 
 
-async def _listed(tenant: str) -> list[ThreadKey]:
-    return [key async for key in own_files().store.threads_of(tenant)]
+async def _listed(store: ThreadStore, tenant: str) -> list[ThreadKey]:
+    return [key async for key in threads_of_tenant(store, tenant)]

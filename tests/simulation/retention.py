@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.observability.audit import audit
 from pipeline.stores.database.errors import HeldThread, StoreError
-from pipeline.stores.keeping import expiry
+from pipeline.stores.keeping import expiry, holding
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.tenant_erasure import erase_tenant
 from pipeline.worker.sinks import archive as archive_role
@@ -62,7 +62,7 @@ def hold(world: World) -> None:
 
     async def held() -> None:
         with suppress(CallerError):  # it is erased
-            await (await world.database.open("")).hold(key)
+            await holding.hold_thread(await world.database.open(""), key)
 
     _order(world, f"hold {key.text}", held)
 
@@ -74,7 +74,7 @@ def release(world: World) -> None:
         key = world.rng.choice(held)
 
         async def released() -> None:
-            await (await world.database.open("")).release(key)
+            await holding.release_thread(await world.database.open(""), key)
 
         _order(world, f"release {key.text}", released)
 

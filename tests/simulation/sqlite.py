@@ -19,9 +19,13 @@ from typing import Any, TypeVar
 
 from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.database.errors import UnstorableData
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.search.write import index_some
 from pipeline.stores.threads.rows import record_of
-from pipeline.stores.threads.store import ThreadStore
 from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import cost_since
+from pipeline.stores.usage.summing import compare_sums, keep_sums, sum_up
 from tests.simulation.stores import BREAKS, REFUSED, SHARED_MEMORY, Database
 from tests.simulation.wire import marks
 from topics.turn_record import TurnRecord
@@ -44,7 +48,7 @@ class Sqlite(Database):
             own_files().begin_anew()
         return self
 
-    async def write(
+    async def write_turns(
         self,
         records: Sequence[TurnRecord],
         retention: Retention = FOREVER,
@@ -58,7 +62,7 @@ class Sqlite(Database):
             raise UnstorableData(REFUSED)
         if BREAKS in titles:
             raise RuntimeError(BREAKS)
-        result = result_of(own_files().store.write(records, retention, now, values))
+        result = result_of(write_turns(own_files().store, records, retention, now, values))
         for key, said in self._said().items():
             lost = self.known.get(key, frozenset()) - said
             if lost:
@@ -69,21 +73,21 @@ class Sqlite(Database):
 
     async def keep_sums(self, *, wanted: bool) -> None:
         await self.faults.before("the store")
-        result_of(own_files().store.keep_sums(wanted=wanted))
+        result_of(keep_sums(own_files().store, wanted=wanted))
         await self.faults.after("the store")
 
     async def sum_up(self) -> bool:
         await self.faults.before("the store")
-        more = result_of(own_files().store.sum_up())
+        more = result_of(sum_up(own_files().store))
         await self.faults.after("the store")
         return more
 
-    async def spent(self, since: int) -> int:
-        return result_of(own_files().store.spent(since))
+    async def cost_since(self, since: int) -> int:
+        return result_of(cost_since(own_files().store, since))
 
     async def index_some(self) -> int:
         await self.faults.before("the store")
-        done = result_of(own_files().store.index_some())
+        done = result_of(index_some(own_files().store))
         await self.faults.after("the store")
         return done
 
@@ -92,9 +96,9 @@ class Sqlite(Database):
         if not self.opened:
             return []
         store = own_files().store
-        while result_of(store.sum_up()):
+        while result_of(sum_up(store)):
             pass
-        return [*result_of(store.compare_sums()).wrong]
+        return [*result_of(compare_sums(store)).wrong]
 
     def records(self) -> list[TurnRecord]:
         """All stored turn records."""

@@ -115,7 +115,7 @@ class Database:
         await self.faults.before("the store")
         return self
 
-    async def write(
+    async def write_turns(
         self,
         records: Sequence[TurnRecord],
         retention: Retention = FOREVER,
@@ -142,7 +142,7 @@ class Database:
         self.gone.add(thread)
         self.turns = {key: rows for key, rows in self.turns.items() if rows.thread != thread}
 
-    async def erased(self, thread_ids: Any) -> set[Any]:
+    async def erased_among(self, thread_ids: Any) -> set[Any]:
         return set()
 
     async def keep_sums(self, *, wanted: bool) -> None:
@@ -155,8 +155,12 @@ class Database:
         """It has no words, either."""
         return 0
 
-    async def spent(self, since: int) -> int:
+    async def cost_since(self, since: int) -> int:
         return 0
+
+    async def states(self, budgets: Any, now: int) -> list[Any]:
+        """It has no budgets."""
+        return []
 
     async def due_notices(self, now: int) -> list[Any]:
         """Nothing here leaves one."""

@@ -25,6 +25,7 @@ from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.policies.retention import Retention
 from pipeline.stores.keeping import expired_threads
 from pipeline.stores.threads import rows, statements, versions, write
+from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.turns import run_tree, thread_document
 from pipeline.turns.event_coverage import Verdict, Version
@@ -89,7 +90,7 @@ def group_not_halved(patch: Patch) -> None:
     async def whole(self: TurnWriter, store: Any, records: Any) -> Any:
         if len(records) == 1:
             return await write(self, store, records)
-        await store.write([turn_record.decode(record.value) for _, record in records])
+        await write_turns(store, [turn_record.decode(record.value) for _, record in records])
         return []
 
     patch.setattr(TurnWriter, "_write", whole)

@@ -39,6 +39,7 @@ from tests.simulation.storm import storm
 from tests.simulation.tenants import Run, good_run
 from tests.simulation.watches import GROUP_BYTES
 from tests.simulation.worker import Worker
+from tests.support.fake_stores import answer_by_methods
 from topics import catalog
 from turnmill import clock
 from turnmill.publish import spool
@@ -103,6 +104,7 @@ class World:
         patch.setattr(state_reads, "read", reading.read)
         patch.setattr(state_reads, "TemporaryFile", self.disk.file)
         patch.setattr(store_role, "ThreadStore", self.database)
+        answer_by_methods(patch, Database)
         if self.scenario.retention:
             retention.patch(self, patch)
         else:

@@ -9,9 +9,9 @@ from sqlalchemy import func, select
 
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import threads, turns, usage
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.statements import NAME
-from pipeline.stores.threads.store import ThreadStore
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
@@ -32,7 +32,7 @@ async def stored_turns(store: ThreadStore) -> AsyncIterator[Stored]:
     while True:
         query = select(turns.c.id, *NAME, turns.c.record).join(threads, turns.c.thread == threads.c.id)
         counts = select(usage.c.turn, func.count()).group_by(usage.c.turn)
-        async with store._reading() as connection:
+        async with store.reading() as connection:
             rows = (await connection.execute(query.where(turns.c.id > after).order_by(turns.c.id).limit(AT_ONCE))).all()
             if not rows:
                 return

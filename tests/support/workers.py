@@ -14,7 +14,8 @@ from typing import Final
 from pydantic import SecretStr
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents, count_rows
 from tests.support import fork_server
 from tests.support.fork_server import Started
 from tests.support.waiting import PATIENCE, until
@@ -124,7 +125,7 @@ async def stored(settings: Settings) -> dict[str, str]:
 
     found: dict[str, str] = {}
     async with await ThreadStore.open(settings.store_url) as store:
-        async for _, document in store.documents():
+        async for _, document in all_documents(store):
             for turn in document["turns"]:
                 assert turn["meta:turn_id"] not in found, "a turn is stored twice"
                 found[turn["meta:turn_id"]] = turn_hash(turn)
@@ -140,7 +141,7 @@ async def wait_until_stored(settings: Settings, turns: int, workers: Sequence[Wo
     async with await ThreadStore.open(settings.store_url) as store:
 
         async def all_of_them() -> bool:
-            count = (await store.counts()).turns
+            count = (await count_rows(store)).turns
             ended = all(worker.process is not None and worker.process.poll() is not None for worker in workers)
             assert count >= turns or not ended, f"{count} of {turns} turns are stored\n{logs()}"
             return count >= turns

@@ -31,8 +31,11 @@ from pipeline.cli.stored.threads import thread_table
 from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings, load
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.search.threads import list_threads
+from pipeline.stores.threads.reading import count_rows, find_threads, read_thread
 from pipeline.stores.threads.summaries import ThreadPage
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import Ledger, take_stock
@@ -122,7 +125,7 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
         try:
             while not publishing.done():
                 await asyncio.wait([publishing], timeout=0.3)
-                bar.update(storing, completed=(await store.counts()).runs)
+                bar.update(storing, completed=(await count_rows(store)).runs)
         finally:
             while not publishing.done():  # a library's clean-up may swallow one cancellation
                 publishing.cancel()
@@ -132,7 +135,7 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
         while not await _all_read(settings) or await asyncio.to_thread(worker.open_turns) > 0:
             if time.monotonic() > deadline:
                 raise BrokerError(f"not all is stored after {STORE_TIMEOUT:.0f} s: see {worker.log}")
-            bar.update(storing, completed=(await store.counts()).runs)
+            bar.update(storing, completed=(await count_rows(store)).runs)
             await asyncio.sleep(0.2)
         seconds = time.monotonic() - began
         bar.update(storing, completed=len(recordings))
@@ -151,13 +154,13 @@ async def _all_read(settings: Settings) -> bool:
 async def _report(settings: Settings, outcome: Outcome) -> None:
     console = wide_console()
     async with await ThreadStore.open(settings.store_url) as store:
-        counts = await store.counts()
-        page = await store.threads(1000)
+        counts = await count_rows(store)
+        page = await list_threads(store, 1000)
         some = page.threads[:: max(1, len(page.threads) // SHOWN_THREADS)][:SHOWN_THREADS]
         _section(console, f"{counts.threads:,} threads, among them")
         console.print(thread_table(ThreadPage(some, None)))
-        found = await store.find(SHOWN_THREAD)
-        document = await store.thread(found[0]) if found else None
+        found = await find_threads(store, SHOWN_THREAD)
+        document = await read_thread(store, found[0]) if found else None
         if document is not None:
             _section(console, "one of them")
             for piece in view(document):
@@ -184,7 +187,7 @@ async def _usage_table(store: ThreadStore) -> Table:
     table = Table("model", "provider", "responses", "input", "output", "total", "cost", box=None, pad_edge=False)
     for column in table.columns[2:]:
         column.justify = "right"
-    for row in (await store.usage(UsageQuery(("model", "provider")))).rows:
+    for row in (await usage_report(store, UsageQuery(("model", "provider")))).rows:
         used = row.figures
         table.add_row(
             *(Text(plain(row.group[name] or "–")) for name in ("model", "provider")),

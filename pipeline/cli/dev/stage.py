@@ -28,7 +28,7 @@ from pipeline.devbroker.processes import watchdog
 from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.offsets import PartitionLag, group_lag
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import take_stock
 from turnmill.clock import now_ms

@@ -24,7 +24,8 @@ from pipeline.cli.progress import transfer
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.transcript import RunOpened
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import run_events
 from pipeline.turns.thread_document import thread_document
 from topics import json_text
 from topics.json_text import Fields
@@ -172,7 +173,7 @@ class Topic:
 
     async def stored(self, thread: str) -> Mapping[str, int]:
         """Return the number of stored events of each run of a thread."""
-        return await self._store.run_events(ThreadKey.of(thread_uuid(thread, self._tenant)[0], self._tenant))
+        return await run_events(self._store, ThreadKey.of(thread_uuid(thread, self._tenant)[0], self._tenant))
 
     def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run, or go on with it."""

@@ -23,7 +23,8 @@ from pipeline.kafka.redrive import redrive as redrive_letters
 from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import erased_among
 from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError, InvalidRecord, Reason
@@ -146,7 +147,7 @@ async def _redrive(
 
     async def send() -> None:
         async with await ThreadStore.open(settings.store_url) as store:
-            erased = await store.erased({key for letter in waiting if (key := _thread(letter)) is not None})
+            erased = await erased_among(store, {key for letter in waiting if (key := _thread(letter)) is not None})
         going = [letter for letter in waiting if _thread(letter) not in erased]
         left_out["of erased threads"] += len(waiting) - len(going)
         targets.update(letter.topic for letter in going)

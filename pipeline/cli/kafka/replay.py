@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,9 @@ from pipeline.settings import INLINE, Settings, load
 from pipeline.stores.content.offload import Offload
 from pipeline.stores.content.store import ContentStore, Ref
 from pipeline.stores.database.keys import key_of
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import erased_among
+from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.turns.times import iso
 from pipeline.worker.assemble.offloading import fits_inline
 from pipeline.worker.assemble.redaction_rules import redaction_of
@@ -133,7 +136,7 @@ async def _replay(
         waiting: list[TurnRecord] = []
 
         async def write() -> None:
-            skipped = await known.erased(map(key_of, waiting)) if known is not None else set()
+            skipped = await erased_among(known, map(key_of, waiting)) if known is not None else set()
             records = [await _as_delivered(record, offload) for record in waiting if key_of(record) not in skipped]
             counts["erased"] += len(waiting) - len(records)
             waiting.clear()
@@ -141,7 +144,9 @@ async def _replay(
                 counts["new"] += len({record["turn_id"] for record in records})
                 return
             now = now_ms()
-            result = await (store.compare if dry_run else store.write)(records, settings.kept_for, now)
+            result = await (partial(compare_turns, store) if dry_run else partial(write_turns, store))(
+                records, settings.kept_for, now
+            )
             for key in () if dry_run else result.erased:  # as the store role does
                 await contents.delete_thread(key)
             erased = sum(key_of(record) in result.erased for record in records)

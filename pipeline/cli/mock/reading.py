@@ -13,7 +13,9 @@ from pipeline.cli.stored.selection import find_thread
 from pipeline.kafka.reading import bounds_of, offsets_at, partition_of, read, reader
 from pipeline.settings import Settings
 from pipeline.stores.content.store import ContentStore
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_records, read_thread
+from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.requests import named_in
 from pipeline.turns.times import epoch_ms
@@ -35,11 +37,11 @@ async def calls_in(
     async with await ThreadStore.open(settings.store_url) as store:
         for name in names:
             key = await find_thread(store, name, tenant)
-            stored = await store.thread(key)
+            stored = await read_thread(store, key)
             assert stored is not None  # just found
             document = await ContentStore.of(settings).inlined(key, stored)
-            records = {one["turn_id"]: one for one in await store.records(key)}
-            calls = calls_of(document, records, await store.asked(named_in(document), key.tenant or ""))
+            records = {one["turn_id"]: one for one in await read_records(store, key)}
+            calls = calls_of(document, records, await request_bodies(store, named_in(document), key.tenant or ""))
             if redaction is not None and redaction.paths:
                 why = "rules of redaction name paths, which events have not"
             else:

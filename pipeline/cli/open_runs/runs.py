@@ -13,8 +13,8 @@ from rich.text import Text
 from pipeline.cli.output import wide_console
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import Settings, load
-from pipeline.stores.threads.store import ThreadStore
-from pipeline.stores.threads.waiting import Waiting, WaitingWanted
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
 from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
 from pipeline.worker.repair.open_runs import open_runs
@@ -64,7 +64,7 @@ async def _open(settings: Settings, wanted: Wanted, limit: int) -> list[OpenRunR
 
 async def _waiting(settings: Settings, wanted: WaitingWanted, limit: int) -> list[Waiting]:
     async with await ThreadStore.open(settings.store_url) as store:
-        return await store.waiting(wanted, limit)
+        return await waiting_threads(store, wanted, limit)
 
 
 def open_table(found: list[OpenRunRow]) -> Table:

@@ -23,8 +23,9 @@ from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, Chosen, chosen
 from pipeline.settings import Settings, load
 from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents, read_thread
 from topics import json_text
 from turnmill.errors import CallerError
 from turnmill.publish.publisher import Publisher
@@ -113,7 +114,7 @@ async def _one(
     store: ThreadStore, settings: Settings, given: str, tenant: str | None, turn: str | None, changes: Changes
 ) -> Chosen:
     key = await find_thread(store, given, tenant)
-    document = await store.thread(key)
+    document = await read_thread(store, key)
     assert document is not None  # just found
     found = await chosen(store, ContentStore.of(settings), key, document, turn, changes, os.environ)
     if found is None:
@@ -125,7 +126,7 @@ async def _one(
 async def _some(
     store: ThreadStore, settings: Settings, query: ListQuery, changes: Changes, limit: int
 ) -> AsyncIterator[Chosen]:
-    async for key, document in store.documents(query):
+    async for key, document in all_documents(store, query):
         found = await chosen(store, ContentStore.of(settings), key, document, None, changes, os.environ)
         if found is not None:
             yield found

@@ -40,7 +40,8 @@ from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archive.configured import TurnArchive, archive_of, lake_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
 from pipeline.worker.assemble.redaction_rules import redaction_of
 from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import take_stock
@@ -163,7 +164,7 @@ async def _store(settings: Settings) -> Finding:
         async with ThreadStore(settings.store_url) as store:
             revision = await store.revision()
             await store.check()
-            counts = await store.counts()
+            counts = await count_rows(store)
     except (StoreError, CallerError) as error:
         return _failure("store", error)
     seen = f"{where}, revision {revision}: {many(counts.threads, 'thread')}, {many(counts.turns, 'turn')} of "

@@ -13,8 +13,8 @@ from pipeline.cli.options import Moment
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import Entry
 from pipeline.settings import load
-from pipeline.stores.accounts.audit import AuditQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.accounts.audit import AuditQuery, audit_page
+from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.times import iso
 
 PAGE = 500
@@ -54,7 +54,7 @@ def audit(
 async def _entries(store: ThreadStore, wanted: AuditQuery, limit: int) -> AsyncIterator[Entry]:
     cursor: str | None = None
     while limit > 0:
-        some, cursor = await store.audit_page(wanted, min(limit, PAGE), cursor)
+        some, cursor = await audit_page(store, wanted, min(limit, PAGE), cursor)
         for one in some:
             yield one
         if cursor is None:

@@ -19,8 +19,11 @@ from pipeline.dialects.training import needed
 from pipeline.observability.audit import about, audit, local_user, of
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents, count_rows
+from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.judged import Condition, condition
 from pipeline.turns.requests import named_in, with_bodies
 from pipeline.turns.spoken_text import tools_called
@@ -102,8 +105,8 @@ def export(
     async def run(store: ThreadStore, file: IO[bytes]) -> None:
         if not ids:
             audit.info("export of threads, by %s", local_user(), extra=of(EXPORTED, "*", tenant))
-        found = _documents(store, ids, tenant) if ids else store.documents(ListQuery(tenant=tenant, **wanted))
-        total = len(ids) or (None if filtered else (await store.counts()).threads)
+        found = _documents(store, ids, tenant) if ids else all_documents(store, ListQuery(tenant=tenant, **wanted))
+        total = len(ids) or (None if filtered else (await count_rows(store)).threads)
         await _export(store, contents, found, total, chosen, file, tool)
 
     if out is None:
@@ -168,8 +171,8 @@ async def _export(
                 continue
             document = stored if contents is None else await contents.inlined(key, stored)
             names = chosen.names(document)
-            bodies = await store.asked(names, key.tenant or "") if names else {}
-            judged = (await store.feedback_of([key]))[key] if chosen.judged else ()
+            bodies = await request_bodies(store, names, key.tenant or "") if names else {}
+            judged = (await feedback_of(store, [key]))[key] if chosen.judged else ()
             for line in chosen.lines(document, bodies, judged):
                 put(line)
 

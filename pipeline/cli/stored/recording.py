@@ -10,8 +10,9 @@ import click
 
 from pipeline.observability.audit import Actor, Entry, acting, user_name
 from pipeline.settings import load
+from pipeline.stores.accounts.audit import add_audit
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 
 HERE = "command line"
 
@@ -24,7 +25,7 @@ def recorded() -> Iterator[None]:
 
     async def keep() -> None:
         async with await ThreadStore.open(settings.store_url) as store:
-            await store.add_audit(entries, notify=settings.webhooks is not None)
+            await add_audit(store, entries, notify=settings.webhooks is not None)
 
     try:
         yield

@@ -15,8 +15,8 @@ from rich.text import Text
 from pipeline.cli.output import wide_console
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import load
-from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
 from pipeline.turns.spoken_text import KINDS, Kind
 from pipeline.turns.times import epoch_ms
 from turnmill.errors import CallerError
@@ -64,7 +64,7 @@ def search(
 
 async def _search(url: str, query: SearchQuery) -> SearchPage:
     async with await ThreadStore.open(url) as store:
-        return await store.search(query)
+        return await find_turns(store, query)
 
 
 def _moment(option: str, value: str | None) -> int | None:

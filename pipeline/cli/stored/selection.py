@@ -10,7 +10,8 @@ import click
 
 from pipeline.cli.stored.recording import recorded
 from pipeline.settings import load
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import find_threads, read_thread
 from pipeline.turns.branches import UnknownBranch, one_branch
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
@@ -52,7 +53,7 @@ def with_store(use: Callable[[ThreadStore], Awaitable[T]]) -> T:
 
 async def find_thread(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey:
     """Return the thread of an id. Raises CallerError if there is none, or several tenants have one."""
-    found = await store.find(given, tenant)
+    found = await find_threads(store, given, tenant)
     if not found:
         raise _missing(given)
     if len(found) > 1:
@@ -70,7 +71,7 @@ def _missing(given: str) -> CallerError:
 async def find_document(store: ThreadStore, given: str, tenant: str | None) -> tuple[ThreadKey, dict[str, Any]]:
     """Return the thread of an id, and its document. Raises CallerError as `find_thread` does."""
     key = await find_thread(store, given, tenant)
-    document = await store.thread(key)
+    document = await read_thread(store, key)
     if document is None:
         raise _missing(given)
     return key, document

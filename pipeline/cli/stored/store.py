@@ -15,8 +15,11 @@ from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from pipeline.stores.database import migrate as migrations
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expiry import Expired, Expiry
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.search.write import index_some
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.stores.usage.sums import Compared
 from pipeline.stores.usage.time_buckets import MINUTE, label
 from turnmill.clock import now_ms
@@ -113,9 +116,9 @@ async def _expire(settings: Settings, *, dry_run: bool) -> Expired:
 
 async def _sums(url: str, *, repair: bool) -> Compared:
     async with await ThreadStore.open(url) as opened:
-        while await opened.sum_up():
+        while await sum_up(opened):
             pass
-        return await opened.compare_sums(repair=repair)
+        return await compare_sums(opened, repair=repair)
 
 
 @store.command(short_help="Index the words of turns that searches don't find.")
@@ -134,7 +137,7 @@ def index() -> None:
 async def _index(url: str, search: str) -> int:
     async with await ThreadStore.open(url, search=search) as opened:
         done = 0
-        while some := await opened.index_some():
+        while some := await index_some(opened):
             done += some
         return done
 
@@ -149,7 +152,7 @@ async def _check(url: str) -> dict[str, Any]:
     async with ThreadStore(url) as opened:
         revision = await opened.revision()
         await opened.check()
-        counts = await opened.counts()
+        counts = await count_rows(opened)
     return {
         "store": without_password(url),
         "schema": revision,

@@ -15,9 +15,9 @@ from pipeline.kafka.topic_plan import Found
 from pipeline.observability.audit import local_user
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import Erased
 from pipeline.stores.keeping.tenant_erasure import Left, erase_tenant, what_is_left
-from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.times import iso
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError

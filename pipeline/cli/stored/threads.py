@@ -18,9 +18,12 @@ from pipeline.observability.audit import about, audit, local_user
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
+from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
+from pipeline.stores.search.threads import list_threads
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.reading import spawned_threads
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.partial_turns import with_partials
 from topics import json_text
@@ -52,7 +55,7 @@ def list_(limit: int, cursor: str | None, *, as_json: bool, **wanted: Any) -> No
     """
     if wanted["tool"] is not None and load().search == "off":
         raise CallerError("--tool: tools are found by the words of turns, and TURNMILL_SEARCH is off")
-    page = with_store(lambda store: store.threads(limit, cursor, ListQuery(**wanted)))
+    page = with_store(lambda store: list_threads(store, limit, cursor, ListQuery(**wanted)))
     if as_json:
         click.echo(json.dumps(asdict(page)))
         return
@@ -155,11 +158,11 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
 
     async def run(store: ThreadStore) -> None:
         if not ids:
-            for key in sorted(await store.held(), key=lambda key: key.text):
+            for key in sorted(await held_threads(store), key=lambda key: key.text):
                 if tenant is None or (key.tenant or "") == tenant:
                     click.echo(key.text)
         for key in [await find_thread(store, given, tenant) for given in ids]:
-            changed = await (store.release(key) if release else store.hold(key))
+            changed = await (release_thread(store, key) if release else hold_thread(store, key))
             what, action = ("released", "thread.release") if release else ("held", "thread.hold")
             audit.info("%s thread %s, by %s", what, key.text, local_user(), extra=about(key, action))
             done = ("released" if changed else "not held:") if release else ("held" if changed else "held already:")
@@ -174,4 +177,4 @@ async def _family(
     """Return the thread's document, and the threads that it spawned."""
     key, document = await find_document(store, given, tenant)
     whole = document if contents is None else await contents.inlined(key, document)
-    return whole, await store.spawned(key)
+    return whole, await spawned_threads(store, key)

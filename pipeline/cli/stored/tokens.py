@@ -15,7 +15,8 @@ from pipeline.gateway.access.token_table import hashed, made_token, networks, ne
 from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.accounts.tokens import add_token, all_tokens, revoke_token, rotate_token
+from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.times import iso
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
@@ -67,7 +68,7 @@ def make(
         raise CallerError(f"--from: {error}") from None
     secret, expires = new_secret(), None if days is None else now_ms() + days * DAY_MS
     made = made_token(secret, name, scopes, tenant, by=local_user(), expires_at=expires, rate=rate, addresses=where)
-    _in_store(lambda store: store.add_token(made))
+    _in_store(lambda store: add_token(store, made))
     with recorded():
         audit.info("token %s %r made, by %s", made.id, name, local_user(), extra=of("token.make", made.id, tenant))
     click.echo(f"{made.id}, which is not shown again:", err=True)
@@ -78,7 +79,7 @@ def make(
 def list_() -> None:
     """List tokens, oldest first, without their secrets."""
     now = now_ms()
-    for one in _in_store(lambda store: store.tokens()):
+    for one in _in_store(all_tokens):
         until = "for ever" if one.expires_at is None else f"until {iso(one.expires_at)}"
         until = until if one.is_good(now) else "expired"
         used = "never used" if one.used_at is None else f"used {iso(one.used_at)}"
@@ -97,7 +98,7 @@ def rotate(token_id: str, overlap: int) -> None:
     The old secret stays valid for a while.
     """
     secret, now = new_secret(), now_ms()
-    found = _in_store(lambda store: store.rotate_token(token_id, hashed(secret), now, now + overlap * 1000))
+    found = _in_store(lambda store: rotate_token(store, token_id, hashed(secret), now, now + overlap * 1000))
     if found is None:
         raise _unknown(token_id)
     with recorded():
@@ -109,7 +110,7 @@ def rotate(token_id: str, overlap: int) -> None:
 @click.argument("token_id", metavar="ID")
 def revoke(token_id: str) -> None:
     """Revoke a token: within a second, no gateway accepts it."""
-    if not _in_store(lambda store: store.revoke_token(token_id)):
+    if not _in_store(lambda store: revoke_token(store, token_id)):
         raise _unknown(token_id)
     with recorded():
         audit.info("token %s revoked, by %s", token_id, local_user(), extra=of("token.revoke", token_id))

@@ -18,7 +18,8 @@ from pipeline.observability.audit import audit, local_user
 from pipeline.observability.audit import of as of_action
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import (
     BUCKETS,
     GROUPS,
@@ -30,6 +31,7 @@ from pipeline.stores.usage.report import (
     UsageReport,
     UsageRow,
 )
+from pipeline.stores.usage.repricing import reprice
 from pipeline.stores.usage.time_buckets import label
 from pipeline.turns.times import iso
 from pipeline.turns.tokens import NANO
@@ -105,7 +107,7 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
 
     async def run() -> None:
         async with await ThreadStore.open(settings.store_url, prices=settings.price_list) as store:
-            async for one in store.reprice(since, until, dry_run=dry_run):
+            async for one in reprice(store, since, until, dry_run=dry_run):
                 of = one.model or "–", one.source_before or "no price", one.source_after or "no price"
                 sums = found.setdefault(of, [0, 0, 0])
                 found[of] = [n + more for n, more in zip(sums, (1, one.before or 0, one.after or 0), strict=True)]
@@ -126,7 +128,7 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
 
 async def _report(query: UsageQuery) -> UsageReport:
     async with await ThreadStore.open(load().store_url) as store:
-        return await store.usage(query)
+        return await usage_report(store, query)
 
 
 def _show(report: UsageReport) -> None:

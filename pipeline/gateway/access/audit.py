@@ -12,7 +12,7 @@ from pipeline.gateway.access.security import Admin
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import PRIVATE, Moment, Tenant
 from pipeline.gateway.state import TheGateway
-from pipeline.stores.accounts.audit import AuditQuery
+from pipeline.stores.accounts.audit import AuditQuery, audit_page
 from turnmill.errors import CallerError
 
 MAX_PAGE: Final = 500
@@ -58,7 +58,7 @@ async def read_audit(
         raise Problem("conflict", "TURNMILL_AUDIT_RETENTION is 0: only the log has who did what")
     wanted = AuditQuery(principal.bounded(tenant), who, what, since, until)
     try:
-        found, more = await (await gateway.store()).audit_page(wanted, limit, cursor)
+        found, more = await audit_page(await gateway.store(), wanted, limit, cursor)
     except CallerError as error:
         raise Problem("bad-cursor", str(error)) from None
     response.headers.update(PRIVATE)

@@ -32,7 +32,7 @@ from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.observability.audit import REFUSED, audit, of
 from pipeline.policies.sign_in import SCOPES, Provider, granted
 from pipeline.settings import Settings
-from pipeline.stores.accounts.tokens import Session
+from pipeline.stores.accounts.tokens import Session, all_tokens, begin_session, end_session, end_sessions
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
 
@@ -144,7 +144,7 @@ class _Routes:
         session = Session(name, str(claims["sub"]), claims.get("sid"), grant.role, idle)
         made = made_token(secret, who, scopes, grant.tenant, by=f"sign-in by {name}", expires_at=until)
         store = await gateway.store()
-        await store.begin_session(replace(made, session=session), answered.get("id_token"), now_ms())
+        await begin_session(store, replace(made, session=session), answered.get("id_token"), now_ms())
         await self._end(gateway, request)
         gateway.authenticator.made.renew()
         begun(gateway, request, who, made.id)
@@ -157,7 +157,7 @@ class _Routes:
 
     async def session(self, gateway: TheGateway, principal: Reader) -> Person:
         """Return who is signed in."""
-        found = next((one for one in await (await gateway.store()).tokens() if one.id == principal.id), None)
+        found = next((one for one in await all_tokens(await gateway.store()) if one.id == principal.id), None)
         role = found.session.role if found is not None and found.session is not None else None
         return Person(name=principal.name, role=role, scopes=sorted(principal.scopes), tenant=principal.tenant)
 
@@ -204,7 +204,7 @@ class _Routes:
         is_logout = isinstance(events, dict) and isinstance(events.get(LOGOUT_EVENT), dict)
         if not is_logout or "nonce" in claims or not (sub or sid):
             raise Problem("bad-request", "this is no logout token")
-        count = await (await gateway.store()).end_sessions(name, sub, sid)
+        count = await end_sessions(await gateway.store(), name, sub, sid)
         gateway.authenticator.made.renew()
         begun(gateway, request)
         audit.info("%d sessions ended by %r", count, name, extra=of("sign-out", f"{name}: {count} sessions"))
@@ -242,7 +242,7 @@ class _Routes:
         secret = request.cookies.get(self._people.cookie)
         if not secret:
             return None
-        ended = await (await gateway.store()).end_session(hashed(secret))
+        ended = await end_session(await gateway.store(), hashed(secret))
         gateway.authenticator.made.renew()
         return ended
 

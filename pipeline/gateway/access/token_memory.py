@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from pipeline.stores.accounts.tokens import Token
+from pipeline.stores.accounts.tokens import Token, all_tokens, note_use, tokens_stamp
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from turnmill.clock import now_ms
 
 FRESH_SECONDS: Final = 1.0  # seconds for which they are used without querying the store
@@ -62,14 +62,14 @@ class TokenMemory:
 
     async def _note(self, token_id: str, at: int) -> None:
         with suppress(StoreError):
-            await (await self._store()).note_use(token_id, at)
+            await note_use(await self._store(), token_id, at)
 
     async def _read(self) -> None:
         try:
             store = await self._store()
-            stamp = await store.tokens_stamp()
+            stamp = await tokens_stamp(store)
             if stamp != self._stamp:
-                self._known = _by_digest(await store.tokens())
+                self._known = _by_digest(await all_tokens(store))
                 self._stamp = stamp
                 ids = {one.id for one in self._known.values()}
                 self._used = {one: at for one, at in self._used.items() if one in ids}

@@ -15,7 +15,8 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import Tenant as OfTenant
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.observability.audit import audit, of
-from pipeline.stores.accounts.tokens import Token
+from pipeline.stores.accounts import tokens as stored_tokens
+from pipeline.stores.accounts.tokens import Token, add_token, all_tokens
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
 from turnmill.limits import TOKENS
@@ -96,9 +97,9 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
     if made.tenant is not None and column_text(made.tenant) != made.tenant:
         raise Problem("bad-request", "tenant: no thread of the store can have this name")
     store = await gateway.store()
-    if sum(one.tenant == made.tenant and one.session is None for one in await store.tokens()) >= TOKENS:
+    if sum(one.tenant == made.tenant and one.session is None for one in await all_tokens(store)) >= TOKENS:
         raise Problem("conflict", f"there are {TOKENS:,} tokens already: revoke one")
-    await store.add_token(made)
+    await add_token(store, made)
     audit.info(
         "token %s %r made, by %s", made.id, made.name, principal.text, extra=of("token.make", made.id, made.tenant)
     )
@@ -109,7 +110,7 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
 async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = None) -> Listed:
     """List tokens made here or by command, and people's sessions, without secrets; not those of the settings."""
     bound = principal.bounded(tenant)
-    found = await (await gateway.store()).tokens()
+    found = await all_tokens(await gateway.store())
     return Listed(tokens=[_shown(one) for one in found if bound is None or one.tenant == bound])
 
 
@@ -125,7 +126,9 @@ async def rotate_token(
     """Give a token a new secret, which is shown once; the old one stays valid for `overlap` seconds."""
     _check(principal, await _found(gateway, principal, token_id))
     secret, now = new_secret(), now_ms()
-    rotated = await (await gateway.store()).rotate_token(token_id, hashed(secret), now, now + overlap * 1000)
+    rotated = await stored_tokens.rotate_token(
+        await gateway.store(), token_id, hashed(secret), now, now + overlap * 1000
+    )
     if rotated is None:
         raise _unknown(token_id)
     done = of("token.rotate", token_id, rotated.tenant)
@@ -137,7 +140,7 @@ async def rotate_token(
 async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId) -> None:
     """Revoke a token: within a second, no gateway accepts it, and its live streams end."""
     found = await _found(gateway, principal, token_id)
-    await (await gateway.store()).revoke_token(token_id)
+    await stored_tokens.revoke_token(await gateway.store(), token_id)
     gateway.authenticator.made.renew()
     done = of("token.revoke", token_id, found.tenant)
     audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra=done)
@@ -145,7 +148,7 @@ async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId)
 
 async def _found(gateway: Gateway, principal: Principal, token_id: str) -> Token:
     """Return the token. Raises Problem if it is unknown or another tenant's."""
-    for one in await (await gateway.store()).tokens():
+    for one in await all_tokens(await gateway.store()):
         if one.id == token_id and principal.tenant in (None, one.tenant):
             return one
     raise _unknown(token_id)

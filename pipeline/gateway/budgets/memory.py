@@ -11,7 +11,7 @@ from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.budget_answers import BudgetAnswers, thread_of
 from pipeline.policies.budgets import NANO, Budget, State, Verdict
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted
 from pipeline.stores.usage.budgeting import states
 from turnmill.clock import now_ms

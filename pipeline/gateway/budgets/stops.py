@@ -25,7 +25,8 @@ from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.observability.telemetry_meter import MODEL, PROVIDER, Seen
 from pipeline.policies.budgets import Budget, State
 from pipeline.settings import Settings
-from pipeline.stores.usage.prices import cost_nano_usd
+from pipeline.stores.costs.prices import cost_nano_usd
+from pipeline.stores.outbound.notices import add_notices
 from pipeline.turns import tokens
 from pipeline.turns.reading import Reading
 from topics import telemetry
@@ -187,7 +188,7 @@ class BudgetStops:
         budgets, now = self._gateway.budgets, now_ms()
         question = state.budget.question(now)
         if question not in self._notified and budgets.asked.get(question) and (notices := state.notices(now)):
-            await (await self._gateway.store()).add_notices(notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
+            await add_notices(await self._gateway.store(), notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
             self._notified = {question, *(self._notified & budgets.asked.keys())}
             log.info("budget %s is used up, and asks whether more may be used", state.budget.name)
 

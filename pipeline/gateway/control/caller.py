@@ -15,7 +15,8 @@ from pipeline.gateway.problems import Problem
 from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
-from pipeline.stores.threads.waiting import Waiting, WaitingWanted
+from pipeline.stores.threads.reading import run_events
+from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
 from topics.thread_key import ThreadKey
 from turnmill.control.record import ANSWER, BUDGET, NOW, STEER, STOP
 from turnmill.identity import thread_uuid
@@ -100,13 +101,13 @@ class Caller:
     async def waiting(self) -> list[Waiting]:
         """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
         wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
-        stored = await (await self.gateway.store()).waiting(wanted, MAX_THREADS)
+        stored = await waiting_threads(await self.gateway.store(), wanted, MAX_THREADS)
         return [*self.gateway.budgets.waiting(wanted), *stored]
 
     async def give(self, run_id: str, body: Wanted | Message) -> Given:
         """Give a command to a run, which may be over already."""
         command_id = await give(self, self.key, run_id, body)
-        stored = await (await self.gateway.store()).run_events(self.key)
+        stored = await run_events(await self.gateway.store(), self.key)
         if run_id in stored and run_id not in await self.open_runs():
             await self.commands.over(command_id, "the run was over")
         return Given(command_id=command_id)

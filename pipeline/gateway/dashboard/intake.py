@@ -15,7 +15,7 @@ from pipeline.gateway.dashboard.figures import Figures, Series
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.observability.telemetry_meter import MODEL, Seen
 from pipeline.policies.prices import NONE, Prices
-from pipeline.stores.usage.rows import usage_rows
+from pipeline.stores.costs.rows import usage_rows
 from pipeline.turns import tokens
 from pipeline.turns.reading import Reading
 from topics import telemetry, turn_record

@@ -10,6 +10,7 @@ from pipeline.gateway.problems import documented
 from pipeline.gateway.reading.threads import Tenant, ThreadId
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.summaries import TurnUsage
+from pipeline.stores.usage.turns import turn_usage
 
 router = APIRouter(prefix="/v1/threads", tags=["usage"])
 
@@ -31,5 +32,5 @@ async def thread_usage(
 ) -> ThreadUsage:
     """Return the usage of the stored turns; `cost_usd` is null where no price is known."""
     found = await gateway.find(thread_id, principal.bounded(tenant))
-    turns = await (await gateway.store()).turn_usage(found)
+    turns = await turn_usage(await gateway.store(), found)
     return ThreadUsage(thread_id=found.thread_id, turns=turns)

@@ -13,7 +13,7 @@ from pipeline.gateway.access.security import Editor, Reader
 from pipeline.gateway.access.token_table import Name
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import Gateway, TheGateway
-from pipeline.stores.accounts.views import View
+from pipeline.stores.accounts.views import View, add_view, drop_view, views_of
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
 from turnmill.limits import VIEWS
@@ -61,7 +61,7 @@ async def save_view(gateway: TheGateway, principal: Editor, wanted: Wanted) -> S
     """Save an address of the dashboard with its filters."""
     shared = wanted.shared or gateway.authenticator.open
     made = View(uuid4().hex, principal.name, principal.tenant, wanted.name, wanted.address, shared, now_ms())
-    if not await (await gateway.store()).add_view(made, VIEWS):
+    if not await add_view(await gateway.store(), made, VIEWS):
         raise Problem("conflict", f"there are {VIEWS:,} views already: delete one")
     return _shown(principal, made)
 
@@ -74,11 +74,11 @@ async def delete_view(gateway: TheGateway, principal: Editor, view_id: Annotated
         raise Problem("not-found", f"there is no view {view_id!r:.200}: GET /v1/views lists those that there are")
     if not _shown(principal, found).own:
         raise Problem("forbidden", f"this view is {found.owner!r:.100}'s")
-    await (await gateway.store()).drop_view(view_id)
+    await drop_view(await gateway.store(), view_id)
 
 
 async def _all(gateway: Gateway, principal: Principal) -> list[View]:
-    return await (await gateway.store()).views(principal.name, principal.tenant)
+    return await views_of(await gateway.store(), principal.name, principal.tenant)
 
 
 def _shown(principal: Principal, view: View) -> Shown:

@@ -21,6 +21,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import ThreadId
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 from turnmill.limits import NAMED_CHARACTERS
@@ -202,5 +203,5 @@ def _check_type(headers: FactHeaders) -> None:
 async def _check_thread(gateway: Gateway, thread: ThreadKey) -> None:
     """Raise Problem for a deleted thread. While the store is away, every thread is allowed."""
     with suppress(StoreError):
-        if await (await gateway.store()).erased([thread]):
+        if await erased_among(await gateway.store(), [thread]):
             raise Problem("conflict", "the thread was deleted, and nothing more is stored of it: begin another one")

@@ -23,6 +23,7 @@ from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import Gateway, TheGateway, only_one, unknown_thread
 from pipeline.observability import metrics as m
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.reading import erased_among, thread_summary
 from topics.thread_key import ThreadKey
 from turnmill.control.record import ANSWER, EVENT, STEER
 from turnmill.identity import thread_uuid
@@ -287,7 +288,7 @@ async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) ->
         if tenant is None or (external_id is not None and not known):
             known |= await gateway.stored(conversation_id, tenant)
         key = only_one(conversation_id, known) or key
-        deleted = await store.erased([key])
+        deleted = await erased_among(store, [key])
     except StoreError:  # the broker's records suffice
         return only_one(conversation_id, known) or key
     if deleted:
@@ -306,7 +307,7 @@ async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey
     Its runs are not among the recent ones: if they ended long ago, it is stored.
     """
     try:
-        found = await (await gateway.store()).summary(thread)
+        found = await thread_summary(await gateway.store(), thread)
     except StoreError:
         return
     if found is None:

@@ -12,6 +12,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
 from turnmill.limits import COMMENT_CHARACTERS, FEEDBACK_CHARACTERS, NAMED_CHARACTERS
@@ -71,7 +72,7 @@ async def give_feedback(
     value = encode(record)
     key = ThreadKey.of(record["thread_id"], bounded)
     try:
-        erased = await (await gateway.store()).erased([key])
+        erased = await erased_among(await gateway.store(), [key])
     except StoreError:  # the thread may be deleted; a worker checks again
         erased = set()
     if erased:

@@ -11,6 +11,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import Tenant, ThreadId
 from pipeline.gateway.state import TheGateway
 from pipeline.observability.audit import about, audit
+from pipeline.stores.keeping import holding as stored_holding
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 
@@ -36,7 +37,7 @@ async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId
     found = await gateway.find(thread_id, principal.bounded(tenant))
     store = await gateway.store()
     try:
-        changed = await store.hold(found)
+        changed = await stored_holding.hold_thread(store, found)
     except CallerError as error:
         raise Problem("conflict", str(error)) from None
     return _held(principal, found, held=True, changed=changed)
@@ -50,7 +51,7 @@ async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId
 async def release_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
     """Release a thread: it can be deleted again, and expires by its age."""
     found = await gateway.find(thread_id, principal.bounded(tenant))
-    changed = await (await gateway.store()).release(found)
+    changed = await stored_holding.release_thread(await gateway.store(), found)
     return _held(principal, found, held=False, changed=changed)
 
 

@@ -10,6 +10,7 @@ from pipeline.gateway.access.security import Reader
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import PRIVATE, Tenant
 from pipeline.gateway.state import TheGateway
+from pipeline.stores.threads.requests import request_bodies
 
 router = APIRouter(prefix="/v1/requests", tags=["threads"])
 
@@ -23,7 +24,7 @@ async def read_request(
     tenant: Tenant = None,
 ) -> dict[str, Any]:
     """Return the body of a request in the form of the provider's API, without its messages."""
-    found = await (await gateway.store()).asked([sha256], principal.bounded(tenant))
+    found = await request_bodies(await gateway.store(), [sha256], principal.bounded(tenant))
     if sha256 not in found:
         raise Problem("unknown-request", f"no turn in the store names the request {sha256}")
     response.headers.update(PRIVATE)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.problems import documented
 from pipeline.gateway.state import TheGateway
-from pipeline.stores.threads.waiting import Waiting, WaitingWanted
+from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
 from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
 from topics import json_text
@@ -72,6 +72,6 @@ async def list_runs(
     else:
         named = None if thread is None else (thread_uuid(thread, bounded)[0], thread)
         asked = WaitingWanted(bounded, agent, named)
-        stored = await (await gateway.store()).waiting(asked, limit)
+        stored = await waiting_threads(await gateway.store(), asked, limit)
         found = [*gateway.budgets.waiting(asked), *stored][:limit]
     return Response(json_text.dumps({"runs": found}), headers=PRIVATE, media_type=JSON)

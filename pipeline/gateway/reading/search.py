@@ -10,7 +10,7 @@ from pipeline.gateway.access.security import Reader
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.threads import OFF, PRIVATE, Moment, Tenant
 from pipeline.gateway.state import TheGateway
-from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery
+from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
 from pipeline.turns.spoken_text import KINDS, Kind
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS
@@ -63,7 +63,7 @@ async def search(
     try:
         query = SearchQuery(q, kinds, bounded, agent, role, since, until, limit, cursor)
         async with gateway.searching.taken(bounded):
-            found = await (await gateway.store()).search(query)
+            found = await find_turns(await gateway.store(), query)
     except CallerError as error:
         raise Problem("bad-request", str(error)) from None
     response.headers.update(PRIVATE)

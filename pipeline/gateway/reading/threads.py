@@ -17,7 +17,12 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.stores.keeping.erasure import erase
+from pipeline.stores.search import threads as stored_threads
+from pipeline.stores.threads import reading as stored_reading
+from pipeline.stores.threads.feedback import feedback_of
 from pipeline.stores.threads.list_statements import SORTS, UPDATED, ListQuery
+from pipeline.stores.threads.reading import spawned_threads, thread_summary
+from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.pages import UnknownTurn, last_turns
@@ -137,7 +142,7 @@ async def list_threads(
                 min_cost=min_cost,
                 sort=sort,
             )
-            return await store.threads(limit, cursor, wanted)
+            return await stored_threads.list_threads(store, limit, cursor, wanted)
     except CallerError as error:
         raise Problem("bad-cursor", str(error)) from None
 
@@ -222,9 +227,9 @@ async def read_thread(
         async with gateway.reading.taken(bounded):
             found, document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
             if feedback and gateway.settings.feedback:
-                judged = [shown_feedback(one) for one in (await (await gateway.store()).feedback_of([found]))[found]]
+                judged = [shown_feedback(one) for one in (await feedback_of(await gateway.store(), [found]))[found]]
             if requests:
-                bodies = await (await gateway.store()).asked(named_in(document), bounded)
+                bodies = await request_bodies(await gateway.store(), named_in(document), bounded)
             data, tag = await asyncio.to_thread(printed, document)
             del document
     except UnknownBranch as error:
@@ -248,7 +253,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
     """Return the threads spawned by this one, the threads spawned by them, and so on."""
     store = await gateway.store()
     found = await gateway.find(thread_id, principal.bounded(tenant))
-    root = await store.summary(found)
+    root = await thread_summary(store, found)
     if root is None:
         raise unknown_thread(thread_id)
     top = ThreadTree(thread=root, spawned=[])
@@ -257,7 +262,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
         below: list[ThreadTree] = []
         for node in level:
             room = TREE_THREADS - len(seen)
-            children = await store.spawned(node.thread.key, room + 1) if room > 0 else ()
+            children = await spawned_threads(store, node.thread.key, room + 1) if room > 0 else ()
             node.more = room <= 0 or len(children) > room
             fresh = [child for child in children[: max(0, room)] if child.thread_id not in seen]
             seen.update(child.thread_id for child in fresh)
@@ -294,7 +299,7 @@ async def _document(
 ) -> tuple[ThreadKey, dict[str, Any]]:
     found = await gateway.find(thread_id, tenant)
     store = await gateway.store()
-    document = await store.thread(found)
+    document = await stored_reading.read_thread(store, found)
     if document is None:
         raise unknown_thread(thread_id)
     if not inline:

@@ -10,6 +10,7 @@ from pipeline.gateway.access.auditing import read_out
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.problems import documented
 from pipeline.gateway.state import TheGateway
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import BUCKETS, GROUPS, ORDERS, UsageQuery
 from topics import json_text
 from turnmill.clock import now_ms
@@ -70,7 +71,7 @@ async def read_usage(
     where["tenant"] = [] if bounded is None else [bounded]
     now = now_ms()
     query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now, feedback)
-    report = await (await gateway.store()).usage(query)
+    report = await usage_report(await gateway.store(), query)
     if form == "csv":
         read_out(gateway, "usage.export", "", bounded)
         headers = {**PRIVATE, "Content-Disposition": 'attachment; filename="usage.csv"'}

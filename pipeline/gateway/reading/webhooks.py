@@ -24,6 +24,8 @@ from pipeline.policies.webhooks import (
     checked_url,
     secret_of,
 )
+from pipeline.stores.outbound import deliveries as stored_deliveries
+from pipeline.stores.outbound.deliveries import all_webhooks, drop_webhook, rotate_webhook, waiting_deliveries
 from turnmill.clock import now_ms
 from turnmill.limits import WEBHOOKS
 
@@ -81,7 +83,7 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
         raise Problem("conflict", f"there are {WEBHOOKS} webhooks already: delete one")
     now = now_ms()
     made = Webhook(f"wh_{uuid4().hex}", url, events, bound, (secret_of(secrets.token_bytes(KEY_BYTES)),), now)
-    await (await gateway.store()).add_webhook(made)
+    await stored_deliveries.add_webhook(await gateway.store(), made)
     audit.info(
         "webhook %s at %s set up, by %s", made.id, made.host, principal.text, extra=of("webhook.add", made.id, bound)
     )
@@ -92,7 +94,7 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
 async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> Listed:
     """List the webhooks, without their secrets, and without those of the gateway's settings."""
     bound = principal.bounded(tenant)
-    waiting = await (await gateway.store()).waiting_deliveries()
+    waiting = await waiting_deliveries(await gateway.store())
     mine = [one for one in await _all(gateway) if bound is None or one.tenant == bound]
     return Listed(webhooks=[_shown(one, waiting.get(one.id, 0)) for one in mine])
 
@@ -101,7 +103,7 @@ async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = 
 async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Shown:
     """Return a webhook, without its secret."""
     found = await _found(gateway, principal, webhook_id)
-    waiting = await (await gateway.store()).waiting_deliveries()
+    waiting = await waiting_deliveries(await gateway.store())
     return _shown(found, waiting.get(found.id, 0))
 
 
@@ -114,7 +116,7 @@ async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: Webho
     """Give a webhook a new secret, which is shown once. For 24 hours, deliveries are signed with both."""
     found = await _found(gateway, principal, webhook_id)
     secret, now = secret_of(secrets.token_bytes(KEY_BYTES)), now_ms()
-    if not await (await gateway.store()).rotate_webhook(found.id, secret, now, now + OLD_SECRET_MS):
+    if not await rotate_webhook(await gateway.store(), found.id, secret, now, now + OLD_SECRET_MS):
         raise _missing(webhook_id)
     done = of("webhook.rotate", found.id, found.tenant)
     audit.info("webhook %s has a new secret, by %s", found.id, principal.text, extra=done)
@@ -130,7 +132,7 @@ async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: Webho
 async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> None:
     """Delete a webhook; its waiting deliveries are dropped."""
     found = await _found(gateway, principal, webhook_id)
-    if not await (await gateway.store()).drop_webhook(found.id):
+    if not await drop_webhook(await gateway.store(), found.id):
         raise _missing(webhook_id)
     audit.info(
         "webhook %s deleted, by %s", found.id, principal.text, extra=of("webhook.delete", found.id, found.tenant)
@@ -140,7 +142,7 @@ async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webh
 async def _all(gateway: Gateway) -> list[Webhook]:
     if gateway.settings.webhooks is None:
         raise Problem("conflict", "webhooks are off here: TURNMILL_WEBHOOKS=[] turns them on, in workers too")
-    return await (await gateway.store()).webhooks(now_ms())
+    return await all_webhooks(await gateway.store(), now_ms())
 
 
 async def _found(gateway: Gateway, principal: Principal, webhook_id: str) -> Webhook:

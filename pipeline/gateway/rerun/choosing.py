@@ -9,7 +9,9 @@ from typing import Any
 from pipeline.dialects.asked_again import GENERATE, HISTORY, answered, request_again, with_system, with_value
 from pipeline.gateway.rerun.servers import Request, request
 from pipeline.stores.content.store import ContentStore
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_records
+from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.branches import one_branch
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields
@@ -60,8 +62,8 @@ async def chosen(
         return None
     response, place = answered(meant) or ({}, 0)
     name = request_of(response) or ""
-    asked = (await store.asked([name], key.tenant or "")).get(name)
-    record = next(one for one in await store.records(key) if one["turn_id"] == meant["meta:turn_id"])
+    asked = (await request_bodies(store, [name], key.tenant or "")).get(name)
+    record = next(one for one in await read_records(store, key) if one["turn_id"] == meant["meta:turn_id"])
     if asked is None:
         return None
     if record["dialect"] not in HISTORY or "request" in asked:

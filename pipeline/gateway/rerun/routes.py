@@ -24,6 +24,7 @@ from pipeline.gateway.state import TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots
+from pipeline.stores.threads.reading import read_thread
 from turnmill.errors import CallerError
 from turnmill.limits import NAMED_CHARACTERS
 
@@ -77,7 +78,7 @@ def routes() -> APIRouter:
         keys = {name: key.get_secret_value() for server in SERVERS.values() for name in server.keys}
         addresses = {server.variable: os.environ.get(server.variable, "") for server in SERVERS.values()}
         async with gateway.reading.taken(bounded):
-            document = await store.thread(found)
+            document = await read_thread(store, found)
             if document is None:
                 raise unknown_thread(thread_id)
             try:

@@ -11,10 +11,10 @@ from sqlalchemy import ColumnElement, delete, insert, select
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.observability.audit import ERASURES, Entry
-from pipeline.stores.database.connections import Connected
+from pipeline.stores.database.cursors import decode_cursor, encode_cursor
 from pipeline.stores.database.schema import audit
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.notices import add
-from pipeline.stores.threads.summaries import decode_cursor, encode_cursor
 from pipeline.turns.column_text import column_text
 from topics.notice import AUDIT_RECORDED, VERSION, NoticeRecord
 
@@ -35,48 +35,52 @@ class AuditQuery:
     until: int | None = None
 
 
-class Audited(Connected):
-    """A store with entries of the audit log. Every method raises StoreError."""
+async def add_audit(store: ThreadStore, entries: Sequence[Entry], *, notify: bool) -> None:
+    """Store entries; with `notify`, also leave a notice of each for webhooks."""
+    async with store.writing() as connection:
+        await connection.execute(insert(audit), [_row(one) for one in entries])
+        if notify:
+            await add(connection, [_notice(one) for one in entries])
 
-    async def add_audit(self, entries: Sequence[Entry], *, notify: bool) -> None:
-        """Store entries; with `notify`, also leave a notice of each for webhooks."""
-        async with self._writing() as connection:
-            await connection.execute(insert(audit), [_row(one) for one in entries])
-            if notify:
-                await add(connection, [_notice(one) for one in entries])
 
-    async def audit_page(self, wanted: AuditQuery, limit: int, cursor: str | None) -> tuple[list[Entry], str | None]:
-        """Return entries, the newest first, and the cursor of the next page. Raises CallerError for a bad cursor."""
-        query = select(audit).where(*_conditions(wanted)).order_by(audit.c.at.desc(), audit.c.id.desc())
-        if cursor is not None:
-            query = query.where(row_of(audit.c.at, audit.c.id) < row_of(*decode_cursor(cursor)))
-        async with self._reading() as connection:
-            rows = (await connection.execute(query.limit(limit + 1))).all()
-        more = encode_cursor(rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None
-        return [Entry(*row[1:]) for row in rows[:limit]], more
+async def audit_page(
+    store: ThreadStore, wanted: AuditQuery, limit: int, cursor: str | None
+) -> tuple[list[Entry], str | None]:
+    """Return entries, the newest first, and the cursor of the next page. Raises CallerError for a bad cursor."""
+    query = select(audit).where(*_conditions(wanted)).order_by(audit.c.at.desc(), audit.c.id.desc())
+    if cursor is not None:
+        query = query.where(row_of(audit.c.at, audit.c.id) < row_of(*decode_cursor(cursor)))
+    async with store.reading() as connection:
+        rows = (await connection.execute(query.limit(limit + 1))).all()
+    more = encode_cursor(rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None
+    return [Entry(*row[1:]) for row in rows[:limit]], more
 
-    async def audit_from(self, since: int) -> int | None:
-        """Return the time of the first entry at or after `since` (both in epoch ms); None if there is none."""
-        async with self._reading() as connection:
-            return await connection.scalar(select(audit.c.at).where(audit.c.at >= since).order_by(audit.c.at).limit(1))
 
-    async def audit_between(self, since: int, until: int) -> list[Entry]:
-        """Return the entries of a short period, `until` excluded, oldest first."""
-        query = select(audit).where(audit.c.at >= since, audit.c.at < until).order_by(audit.c.at, audit.c.id)
-        async with self._reading() as connection:
-            return [Entry(*row[1:]) for row in (await connection.execute(query)).all()]
+async def audit_from(store: ThreadStore, since: int) -> int | None:
+    """Return the time of the first entry at or after `since` (both in epoch ms); None if there is none."""
+    async with store.reading() as connection:
+        return await connection.scalar(select(audit.c.at).where(audit.c.at >= since).order_by(audit.c.at).limit(1))
 
-    async def expire_audit(self, before: int) -> int:
-        """Delete a batch of entries older than `before` (epoch ms); return how many: 0 once there are none."""
-        old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(DELETED_BATCH)
-        async with self._writing() as connection:
-            ids = (await connection.scalars(old)).all()  # as values: Postgres would read the table for a subquery
-            return (await connection.execute(delete(audit).where(audit.c.id.in_(ids)))).rowcount if ids else 0
 
-    async def forget_audit(self, tenant: str) -> None:
-        """Delete the entries about a tenant, "" for threads without one, except those of erasures."""
-        async with self._writing() as connection:
-            await connection.execute(delete(audit).where(about_tenant(tenant)))
+async def audit_between(store: ThreadStore, since: int, until: int) -> list[Entry]:
+    """Return the entries of a short period, `until` excluded, oldest first."""
+    query = select(audit).where(audit.c.at >= since, audit.c.at < until).order_by(audit.c.at, audit.c.id)
+    async with store.reading() as connection:
+        return [Entry(*row[1:]) for row in (await connection.execute(query)).all()]
+
+
+async def expire_audit(store: ThreadStore, before: int) -> int:
+    """Delete a batch of entries older than `before` (epoch ms); return how many: 0 once there are none."""
+    old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(DELETED_BATCH)
+    async with store.writing() as connection:
+        ids = (await connection.scalars(old)).all()  # as values: Postgres would read the table for a subquery
+        return (await connection.execute(delete(audit).where(audit.c.id.in_(ids)))).rowcount if ids else 0
+
+
+async def forget_audit(store: ThreadStore, tenant: str) -> None:
+    """Delete the entries about a tenant, "" for threads without one, except those of erasures."""
+    async with store.writing() as connection:
+        await connection.execute(delete(audit).where(about_tenant(tenant)))
 
 
 def about_tenant(tenant: str) -> ColumnElement[bool]:

@@ -11,8 +11,9 @@ from itertools import islice
 from typing import Final
 
 from pipeline.observability.audit import REFUSED, Entry
+from pipeline.stores.accounts.audit import add_audit
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from turnmill.ending import END_TIMEOUT, ended
 
 WRITE_INTERVAL: Final = 0.5  # seconds between two writes
@@ -82,7 +83,7 @@ class AuditTrail:
         """Write the buffered entries. Raises StoreError; the entries then stay buffered."""
         while self._waiting:
             some = list(islice(self._waiting, BATCH_SIZE))
-            await (await self._store()).add_audit(some, notify=self._notify)
+            await add_audit(await self._store(), some, notify=self._notify)
             for _ in some:
                 self._waiting.popleft()
 

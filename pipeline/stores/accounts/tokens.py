@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from sqlalchemy import case, delete, func, insert, or_, select, update
 
-from pipeline.stores.database.connections import Connected
 from pipeline.stores.database.schema import tokens
+from pipeline.stores.database.store import ThreadStore
 
 SHOWN: Final = tuple(column for column in tokens.c if column.name not in ("changed_at", "id_token"))
 NO_SESSION: Final = tokens.c.session.is_(None)
@@ -63,90 +63,96 @@ class Token:
         return [self.digest] if self.old is None or now >= (self.old_until or 0) else [self.digest, self.old]
 
 
-class Tokens(Connected):
-    """A store with tokens. Every method raises StoreError."""
+async def all_tokens(store: ThreadStore) -> list[Token]:
+    """Return all tokens, oldest first."""
+    async with store.reading() as connection:
+        rows = await connection.execute(select(*SHOWN).order_by(tokens.c.made_at, tokens.c.id))
+        return [_token(row._asdict()) for row in rows]
 
-    async def tokens(self) -> list[Token]:
-        """Return all tokens, oldest first."""
-        async with self._reading() as connection:
-            rows = await connection.execute(select(*SHOWN).order_by(tokens.c.made_at, tokens.c.id))
-            return [_token(row._asdict()) for row in rows]
 
-    async def tokens_stamp(self) -> tuple[int, int]:
-        """Return a value that changes when any token is made, changed or revoked."""
-        query = select(func.count(), func.coalesce(func.sum(tokens.c.changed_at), 0)).select_from(tokens)
-        async with self._reading() as connection:
-            count, changed = (await connection.execute(query)).one()
-        return count, int(changed)
+async def tokens_stamp(store: ThreadStore) -> tuple[int, int]:
+    """Return a value that changes when any token is made, changed or revoked."""
+    query = select(func.count(), func.coalesce(func.sum(tokens.c.changed_at), 0)).select_from(tokens)
+    async with store.reading() as connection:
+        count, changed = (await connection.execute(query)).one()
+    return count, int(changed)
 
-    async def add_token(self, token: Token) -> None:
-        """Store a new token."""
-        async with self._writing() as connection:
-            await connection.execute(insert(tokens), [_row(token)])
 
-    async def begin_session(self, token: Token, id_token: str | None, now: int) -> None:
-        """Store a person's new session. Delete expired tokens, and that person's oldest beyond MOST_SESSIONS."""
-        async with self._writing() as connection:
-            rows = await connection.execute(select(*SHOWN).where(~NO_SESSION).order_by(tokens.c.made_at.desc()))
-            known = [_token(row._asdict()) for row in rows]
-            own = [one for one in known if _person(one) == _person(token)]
-            gone = {one.id for one in known if not one.is_good(now)} | {one.id for one in own[MOST_SESSIONS - 1 :]}
-            if gone:
-                await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
-            await connection.execute(insert(tokens), [{**_row(token), "id_token": id_token}])
+async def add_token(store: ThreadStore, token: Token) -> None:
+    """Store a new token."""
+    async with store.writing() as connection:
+        await connection.execute(insert(tokens), [_row(token)])
 
-    async def end_session(self, digest: str) -> tuple[Session, str | None] | None:
-        """Delete the session with this digest; return it with its ID token, None if there is none."""
-        async with self._writing() as connection:
-            mine = (tokens.c.digest == digest, ~NO_SESSION)
-            row = (await connection.execute(select(tokens.c.session, tokens.c.id_token).where(*mine))).first()
-            await connection.execute(delete(tokens).where(*mine))
-        return None if row is None else (Session(**row.session), row.id_token)
 
-    async def end_sessions(self, provider: str, subject: str | None, sid: str | None) -> int:
-        """Delete a provider's sessions of this person, or with this id; return how many there were."""
-        async with self._writing() as connection:
-            rows = await connection.execute(select(tokens.c.id, tokens.c.session).where(~NO_SESSION))
-            found = [(row.id, Session(**row.session)) for row in rows]
-            gone = [key for key, one in found if one.provider == provider and _is_meant(one, subject, sid)]
+async def begin_session(store: ThreadStore, token: Token, id_token: str | None, now: int) -> None:
+    """Store a person's new session. Delete expired tokens, and that person's oldest beyond MOST_SESSIONS."""
+    async with store.writing() as connection:
+        rows = await connection.execute(select(*SHOWN).where(~NO_SESSION).order_by(tokens.c.made_at.desc()))
+        known = [_token(row._asdict()) for row in rows]
+        own = [one for one in known if _person(one) == _person(token)]
+        gone = {one.id for one in known if not one.is_good(now)} | {one.id for one in own[MOST_SESSIONS - 1 :]}
+        if gone:
             await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
-        return len(gone)
+        await connection.execute(insert(tokens), [{**_row(token), "id_token": id_token}])
 
-    async def rotate_token(self, token_id: str, digest: str, now: int, old_until: int) -> Token | None:
-        """Give a token a new secret; the old one is valid until `old_until`. Return the token, or None without one."""
-        mine = tokens.c.id == token_id
-        async with self._writing() as connection:
-            row = (
-                await connection.execute(select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION).with_for_update())
-            ).first()
-            if row is None:
-                return None
-            changed = {"digest": digest, "old": row.digest, "old_until": old_until}
-            at = max(now, row.changed_at + 1)
-            await connection.execute(update(tokens).where(mine).values(**changed, changed_at=at))
-        before = {name: value for name, value in row._asdict().items() if name != "changed_at"}
-        return replace(_token(before), **changed)
 
-    async def revoke_token(self, token_id: str) -> bool:
-        """Delete a token; return False if there is none."""
-        async with self._writing() as connection:
-            return (await connection.execute(delete(tokens).where(tokens.c.id == token_id))).rowcount > 0
+async def end_session(store: ThreadStore, digest: str) -> tuple[Session, str | None] | None:
+    """Delete the session with this digest; return it with its ID token, None if there is none."""
+    async with store.writing() as connection:
+        mine = (tokens.c.digest == digest, ~NO_SESSION)
+        row = (await connection.execute(select(tokens.c.session, tokens.c.id_token).where(*mine))).first()
+        await connection.execute(delete(tokens).where(*mine))
+    return None if row is None else (Session(**row.session), row.id_token)
 
-    async def revoke_tokens(self, tenant: str) -> None:
-        """Delete a tenant's tokens."""
-        async with self._writing() as connection:
-            owners = await connection.execute(select(tokens.c.id, tokens.c.tenant))
-            gone = [token for token, owner in owners if owner == tenant]  # in Python: some names fit no column
-            await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
 
-    async def note_use(self, token_id: str, at: int) -> None:
-        """Note that a token was used at this time (epoch ms)."""
-        earlier = or_(tokens.c.used_at.is_(None), tokens.c.used_at < at)
-        seen = tokens.c.changed_at + case((NO_SESSION, 0), else_=1)  # so that other gateways see its idle time
-        async with self._writing() as connection:
-            await connection.execute(
-                update(tokens).where(tokens.c.id == token_id, earlier).values(used_at=at, changed_at=seen)
-            )
+async def end_sessions(store: ThreadStore, provider: str, subject: str | None, sid: str | None) -> int:
+    """Delete a provider's sessions of this person, or with this id; return how many there were."""
+    async with store.writing() as connection:
+        rows = await connection.execute(select(tokens.c.id, tokens.c.session).where(~NO_SESSION))
+        found = [(row.id, Session(**row.session)) for row in rows]
+        gone = [key for key, one in found if one.provider == provider and _is_meant(one, subject, sid)]
+        await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
+    return len(gone)
+
+
+async def rotate_token(store: ThreadStore, token_id: str, digest: str, now: int, old_until: int) -> Token | None:
+    """Give a token a new secret; the old one is valid until `old_until`. Return the token, or None without one."""
+    mine = tokens.c.id == token_id
+    async with store.writing() as connection:
+        row = (
+            await connection.execute(select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION).with_for_update())
+        ).first()
+        if row is None:
+            return None
+        changed = {"digest": digest, "old": row.digest, "old_until": old_until}
+        at = max(now, row.changed_at + 1)
+        await connection.execute(update(tokens).where(mine).values(**changed, changed_at=at))
+    before = {name: value for name, value in row._asdict().items() if name != "changed_at"}
+    return replace(_token(before), **changed)
+
+
+async def revoke_token(store: ThreadStore, token_id: str) -> bool:
+    """Delete a token; return False if there is none."""
+    async with store.writing() as connection:
+        return (await connection.execute(delete(tokens).where(tokens.c.id == token_id))).rowcount > 0
+
+
+async def revoke_tokens(store: ThreadStore, tenant: str) -> None:
+    """Delete a tenant's tokens."""
+    async with store.writing() as connection:
+        owners = await connection.execute(select(tokens.c.id, tokens.c.tenant))
+        gone = [token for token, owner in owners if owner == tenant]  # in Python: some names fit no column
+        await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
+
+
+async def note_use(store: ThreadStore, token_id: str, at: int) -> None:
+    """Note that a token was used at this time (epoch ms)."""
+    earlier = or_(tokens.c.used_at.is_(None), tokens.c.used_at < at)
+    seen = tokens.c.changed_at + case((NO_SESSION, 0), else_=1)  # so that other gateways see its idle time
+    async with store.writing() as connection:
+        await connection.execute(
+            update(tokens).where(tokens.c.id == token_id, earlier).values(used_at=at, changed_at=seen)
+        )
 
 
 def _token(row: dict[str, Any]) -> Token:

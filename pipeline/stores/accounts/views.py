@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import ColumnElement, delete, func, insert, select
 
-from pipeline.stores.database.connections import Connected
 from pipeline.stores.database.schema import views
+from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.column_text import column_text
 
 
@@ -24,35 +24,35 @@ class View:
     made_at: int
 
 
-class Viewed(Connected):
-    """A store with saved views. Every method raises StoreError."""
+async def views_of(store: ThreadStore, owner: str, tenant: str | None) -> list[View]:
+    """Return an owner's views, and those that their tenant shares, by name."""
+    may = (views.c.owner == column_text(owner)) | views.c.shared
+    query = select(views).where(_of(tenant), may).order_by(views.c.name, views.c.id)
+    async with store.reading() as connection:
+        return [View(*row) for row in await connection.execute(query)]
 
-    async def views(self, owner: str, tenant: str | None) -> list[View]:
-        """Return an owner's views, and those that their tenant shares, by name."""
-        may = (views.c.owner == column_text(owner)) | views.c.shared
-        query = select(views).where(_of(tenant), may).order_by(views.c.name, views.c.id)
-        async with self._reading() as connection:
-            return [View(*row) for row in await connection.execute(query)]
 
-    async def add_view(self, view: View, most: int) -> bool:
-        """Store a new view; return False if its tenant has `most` of them."""
-        count = select(func.count()).select_from(views).where(_of(view.tenant))
-        async with self._writing() as connection:
-            if (await connection.scalar(count) or 0) >= most:
-                return False
-            texts = {name: column_text(getattr(view, name)) for name in ("owner", "tenant", "name")}
-            await connection.execute(insert(views), [asdict(view) | texts])
-            return True
+async def add_view(store: ThreadStore, view: View, most: int) -> bool:
+    """Store a new view; return False if its tenant has `most` of them."""
+    count = select(func.count()).select_from(views).where(_of(view.tenant))
+    async with store.writing() as connection:
+        if (await connection.scalar(count) or 0) >= most:
+            return False
+        texts = {name: column_text(getattr(view, name)) for name in ("owner", "tenant", "name")}
+        await connection.execute(insert(views), [asdict(view) | texts])
+        return True
 
-    async def drop_view(self, view_id: str) -> None:
-        """Delete a view."""
-        async with self._writing() as connection:
-            await connection.execute(delete(views).where(views.c.id == view_id))
 
-    async def forget_views(self, tenant: str) -> None:
-        """Delete the views of a tenant."""
-        async with self._writing() as connection:
-            await connection.execute(delete(views).where(_of(tenant)))
+async def drop_view(store: ThreadStore, view_id: str) -> None:
+    """Delete a view."""
+    async with store.writing() as connection:
+        await connection.execute(delete(views).where(views.c.id == view_id))
+
+
+async def forget_views(store: ThreadStore, tenant: str) -> None:
+    """Delete the views of a tenant."""
+    async with store.writing() as connection:
+        await connection.execute(delete(views).where(_of(tenant)))
 
 
 def _of(tenant: str | None) -> ColumnElement[bool]:

@@ -26,7 +26,7 @@ class UsageNames(NamedTuple):
     provider: str | None
     agent_id: str
     prompt: str | None = None  # of system prompt and tools, as `pipeline.turns.requests.prompt_of` has it
-    origin: str = ""  # as `pipeline.stores.usage.rows` has it
+    origin: str = ""  # as `pipeline.stores.costs.rows` has it
 
 
 class Agent(NamedTuple):

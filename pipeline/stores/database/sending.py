@@ -8,10 +8,10 @@ which it unnests: one statement, planned once and called once, whose triggers ru
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import Table, Text, bindparam, cast, func, select
 from sqlalchemy.dialects.postgresql import asyncpg
@@ -31,6 +31,9 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "postgresql": asyncpg.dialect(),  # type: ignore[no-untyped-call]  # as SQLAlchemy has it
 }
 
+KEYS_BATCH: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
+
+T = TypeVar("T")
 Making = Callable[[Sequence[str]], ClauseElement]
 
 
@@ -40,6 +43,12 @@ class Call(NamedTuple):
     sql: str
     parameters: Sequence[Any] = ()
     many: bool = False
+
+
+CERTAIN: Final = Call(
+    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
+    "set_config('enable_mergejoin', 'off', true)"
+)
 
 
 async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[Any]]:
@@ -64,6 +73,17 @@ def _execute(connection: sqlite3.Connection, calls: Iterable[Call]) -> list[list
         found.append((cursor.executemany if many else cursor.execute)(sql, parameters).fetchall())
     cursor.close()
     return found
+
+
+async def certain(connection: AsyncConnection) -> None:
+    """Make the transaction's plans use indexes, whatever the statistics or a prepared statement's plan suggest."""
+    if connection.dialect.name == "postgresql":
+        await send(connection, [CERTAIN])
+
+
+def portions(items: Sequence[T], size: int = KEYS_BATCH) -> Iterator[Sequence[T]]:
+    """Yield the items in lists that fit into one statement."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def as_list(dialect: str, values: Sequence[Any]) -> Sequence[Any]:

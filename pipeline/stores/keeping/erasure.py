@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pipeline.observability.audit import FAILED, about, audit
+from pipeline.policies.budgets import Budget
 from pipeline.settings import Settings
 from pipeline.stores.archive.configured import archives_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import HeldThread
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.scrubbing import scrub
+from pipeline.stores.threads import list_statements, statements
+from pipeline.stores.threads.documents import summaries_of
+from pipeline.stores.threads.holds import held_of, held_thread
+from pipeline.stores.threads.reading import erased_among
+from pipeline.stores.threads.write import add_mark, delete_turns, lives_by, lock
+from pipeline.stores.usage import deleted as deleted_usage
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 
 ERASE: Final = "thread.erase"
 
@@ -54,7 +64,7 @@ async def erase(settings: Settings, store: ThreadStore, key: ThreadKey, by: str)
 
     `by`: who wants it, for the audit log.
     """
-    await store.mark_erased(key)
+    await mark_erased(store, key)
     try:
         done = await erase_all(settings, store, [key], by)
     except Exception:
@@ -85,14 +95,50 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
     contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
     for one in family:
         objects += await contents.delete_thread(one)
-    for archive in archives_of(settings, store.erased) if family else ():
+    for archive in archives_of(settings, partial(erased_among, store)) if family else ():
         segments += await archive.delete_threads(family)
     for one in reversed(family):
-        if await store.delete_thread(one, budgets):
+        if await delete_thread(store, one, budgets):
             stored.add(one)
-    if stored and not await store.scrub():
+    if stored and not await scrub(store):
         audit.warning("the store's log has something of what was deleted, until no reader holds it any more")
     return Erased(tuple(family), frozenset(stored), objects, segments, tuple(held))
+
+
+async def delete_thread(store: ThreadStore, key: ThreadKey, budgets: Iterable[Budget] = ()) -> bool:
+    """Delete a thread's rows; return whether there were any.
+
+    A replay stores it again unless `mark_erased` was called. Its usage still counts towards these budgets.
+    """
+    async with store.writing() as connection:
+        locked = await lock(connection, [key])  # waits for a writer that is adding the thread
+        found = await connection.scalar(statements.has_turns(key))
+        await deleted_usage.note(connection, key, budgets, now_ms())
+        await delete_turns(connection, [key], "deleted")
+        await connection.execute(statements.delete_empty([locked[key].id]))
+        await connection.execute(statements.delete_expired(key))
+        return found is not None
+
+
+async def mark_erased(store: ThreadStore, key: ThreadKey) -> None:
+    """Mark a thread as erased: from now on its records are dropped. Raises HeldThread."""
+    async with store.writing() as connection:
+        locked = await lock(connection, [key])
+        if await held_of(connection, [key]):
+            raise held_thread(key)
+        await add_mark(connection, key)
+        await connection.execute(statements.delete_empty([locked[key].id]))
+
+
+async def sub_agents(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:
+    """Return the threads in which only sub-agents of this thread, and of other erased threads, have spoken.
+
+    The thread itself must be marked as erased.
+    """
+    async with store.writing() as connection:
+        await lock(connection, [key])  # waits for writers of sub-agents' turns that have not seen the mark
+        spawned = await summaries_of(connection, list_statements.spawned_from(key, None))
+        return [one.key for one in spawned.values() if await lives_by(connection, one.key)]
 
 
 async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[ThreadKey], list[ThreadKey]]:
@@ -106,10 +152,10 @@ async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[T
         if one in family or one in held:
             continue
         try:
-            await store.mark_erased(one)
+            await mark_erased(store, one)
         except HeldThread:
             held[one] = None
         else:
             family[one] = None
-            waiting += await store.sub_agents(one)
+            waiting += await sub_agents(store, one)
     return list(family), list(held)

@@ -1,4 +1,4 @@
-"""Threads whose newest record is older than their tenant's retention, within the caller's transaction.
+"""Threads whose newest record is older than their tenant's retention, found and deleted.
 
 A thread is deleted as a whole, once all its records have expired. Its row in `expired` then isn't a mark against new
 turns: it says that large values and archived rows may remain, and is deleted once none do.
@@ -10,22 +10,22 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Select, case, func, select
+from sqlalchemy import Select, case, func, or_, select, update
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.audit import about, audit
 from pipeline.policies.retention import Retention
+from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text, thread_of
-from pipeline.stores.database.schema import threads, turns
-from pipeline.stores.keeping.expired_remnants import Remnant, remember
-from pipeline.stores.outbound.notices import delete_turns
+from pipeline.stores.database.schema import expiry_state, threads, turns
+from pipeline.stores.database.store import ThreadStore, to_the_end
 from pipeline.stores.threads import statements
-from pipeline.stores.threads.erased import erased_of
 from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.list_statements import of_tenant
+from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.rows import FACTS
-from pipeline.stores.threads.write import lock
+from pipeline.stores.threads.write import delete_turns, lock
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
@@ -75,9 +75,9 @@ def candidates(tenant: str | None, begin: int, after: RoundPosition) -> Select[A
 
 
 async def next_ripe(
-    connection: AsyncConnection, retention: Retention, now: int, after: RoundPosition
+    store: ThreadStore, retention: Retention, now: int, after: RoundPosition
 ) -> tuple[list[Ripe], RoundPosition | None]:
-    """Return the next expired threads and the next position, None after the last.
+    """Return the next expired threads, held ones too, and the next position, None after the last.
 
     Together they have at most TURNS_BATCH turns, unless it is a single thread.
     """
@@ -86,19 +86,20 @@ async def next_ripe(
         return [], None
     tenant = wanted[after.tenant]
     begin = retention.begin(tenant, now) if tenant is not None else now - (retention.default or 0)
-    rows = (await connection.execute(candidates(tenant, begin or 0, after))).all()
-    if not rows:
-        return [], RoundPosition(after.tenant + 1)
-    some, count = rows[:1], rows[0].turns
-    for row in rows[1:]:
-        count += row.turns
-        if count > TURNS_BATCH:
-            break
-        some.append(row)
-    keys = [thread_of(row) for row in some]
-    if tenant is None:
-        keys = [key for key in keys if (key.tenant or "") not in retention.tenants]
-    ripe = await ripe_of(connection, keys, retention, now)
+    async with store.reading() as connection:
+        rows = (await connection.execute(candidates(tenant, begin or 0, after))).all()
+        if not rows:
+            return [], RoundPosition(after.tenant + 1)
+        some, count = rows[:1], rows[0].turns
+        for row in rows[1:]:
+            count += row.turns
+            if count > TURNS_BATCH:
+                break
+            some.append(row)
+        keys = [thread_of(row) for row in some]
+        if tenant is None:
+            keys = [key for key in keys if (key.tenant or "") not in retention.tenants]
+        ripe = await ripe_of(connection, keys, retention, now)
     return ripe, RoundPosition(after.tenant, some[-1].updated_at, some[-1].id)
 
 
@@ -118,11 +119,20 @@ async def ripe_of(
     return found
 
 
-async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
-    """Delete the rows of those of these threads that have expired and are not held; return these threads.
+async def expire(store: ThreadStore, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
+    """Delete the rows of those of these threads that have expired and are not held; return them. One transaction.
 
-    The sums of usage keep their usage.
+    A thread that got a turn meanwhile stays. The sums of usage keep their usage.
     """
+
+    async def transaction() -> list[Ripe]:
+        async with store.writing() as connection:
+            return await _expire(connection, keys, retention, now)
+
+    return await to_the_end(transaction())
+
+
+async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
     wanted = sorted(keys, key=key_text)
     rows = await lock(connection, wanted)  # waits for a writer that is adding a turn, or a caller that holds it
     gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
@@ -136,3 +146,11 @@ async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retenti
     await delete_turns(connection, [one.key for one in gone], "expired")
     await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone
+
+
+async def lease_expiry(store: ThreadStore, holder: str, now: int, until: int) -> bool:
+    """Take or renew the lease of the expiry until `until`; return False if another process has it."""
+    free = or_(expiry_state.c.holder == holder, expiry_state.c.until <= now)
+    async with store.writing() as connection:
+        taken = await connection.execute(update(expiry_state).where(free).values(holder=holder, until=until))
+        return taken.rowcount > 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from pipeline.observability.audit import about, audit
@@ -17,10 +18,10 @@ from pipeline.settings import Settings
 from pipeline.stores.archive.configured import archives_of
 from pipeline.stores.archive.records import EPOCH
 from pipeline.stores.content.store import ContentStore, digests_in
-from pipeline.stores.keeping.expired_remnants import Remnant
-from pipeline.stores.keeping.expired_threads import Ripe, RoundPosition
-from pipeline.stores.keeping.expiring import REMNANTS_BATCH
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.expired_threads import Ripe, RoundPosition, expire, next_ripe
+from pipeline.stores.threads.reading import erased_among, read_thread
+from pipeline.stores.threads.remnants import REMNANTS_BATCH, Remnant, due_remnants, looked_at
 from pipeline.turns.times import bounded
 from topics.catalog import TURNS
 from topics.thread_key import ThreadKey
@@ -53,7 +54,7 @@ class Expiry:
         self.store = store
         self.retention = settings.kept_for
         self.contents = ContentStore.of(settings)
-        self.archives = archives_of(settings, store.erased)
+        self.archives = archives_of(settings, partial(erased_among, store))
         # How long a turn may take from assembly, which has stored its large values already, to the store.
         self.on_the_way = settings.retention_ms.get(TURNS.name, TURNS.retention_ms)
         self.place = RoundPosition()
@@ -64,14 +65,14 @@ class Expiry:
         Return what was removed, and whether this round has more to do. Raises StoreError; the next step goes on where
         this one stopped.
         """
-        ripe, place = await self.store.next_ripe(self.retention, now, self.place)
+        ripe, place = await next_ripe(self.store, self.retention, now, self.place)
         if place is None:
             done, more = await self._clean(now)
             if not more:
                 self.place = RoundPosition()
             return done, more
         keys = [one.key for one in ripe if not one.held]
-        gone = await self.store.expire(keys, self.retention, now) if keys else []
+        gone = await expire(self.store, keys, self.retention, now) if keys else []
         self.place = place
         return Expired(len(gone), sum(one.turns for one in gone)), True
 
@@ -80,7 +81,7 @@ class Expiry:
         found, before, days = Expired(), dict[ThreadKey, int](), set[date]()
         place: RoundPosition | None = RoundPosition()
         while place is not None:
-            ripe, place = await self.store.next_ripe(self.retention, now, place)
+            ripe, place = await next_ripe(self.store, self.retention, now, place)
             found += Expired(held=sum(one.held for one in ripe))
             going = [one for one in ripe if not one.held]
             for one in going:
@@ -94,34 +95,34 @@ class Expiry:
 
     async def _clean(self, now: int) -> tuple[Expired, bool]:
         """Delete objects and archived rows of some expired threads. Return what was removed, and if more may follow."""
-        expired_remnants = await self.store.expired_remnants(now)
-        if not expired_remnants:
+        remnants = await due_remnants(self.store, now)
+        if not remnants:
             return Expired(), False
         done, left, clean = Expired(), list[Remnant](), list[Remnant]()
         again: dict[ThreadKey, int] = {}
-        for one in expired_remnants:
+        for one in remnants:
             removed, due = await self._delete_objects(one, now)
             done += removed
             if due is not None:
                 again[one.key] = due
-        before = {one.key: one.before for one in expired_remnants}
+        before = {one.key: one.before for one in remnants}
         # Feedback on a thread expires with it, even if it was given later.
         feedback_before = {key: end + (self.retention.of(key.tenant) or 0) for key, end in before.items()}
         for archive, ends in zip(self.archives, (before, feedback_before), strict=False):
-            archived = await archive.expire(_days(expired_remnants), ends)
+            archived = await archive.expire(_days(remnants), ends)
             done += Expired(archived=archived.rows)
             again |= dict.fromkeys(archived.threads, now + RECHECK_MS)
             if archived.rows:
                 audit.info(
                     "%d rows of %d expired threads are gone from the archive", archived.rows, len(archived.threads)
                 )
-        for one in expired_remnants:
+        for one in remnants:
             if one.key in again or self._just_gone(one, now):
                 left.append(one._replace(due=again.get(one.key, now + RECHECK_MS)))
             else:
                 clean.append(one)
-        await self.store.looked_at(left, clean)
-        return done, len(expired_remnants) == REMNANTS_BATCH
+        await looked_at(self.store, left, clean)
+        return done, len(remnants) == REMNANTS_BATCH
 
     def _just_gone(self, one: Remnant, now: int) -> bool:
         """Return True if a thread has expired so recently that an archive may still be writing earlier turns of it."""
@@ -135,7 +136,7 @@ class Expiry:
         """
         kept_for = self.retention.of(one.key.tenant)
         begin = now - min(self.on_the_way, self.on_the_way if kept_for is None else kept_for)
-        document = await self.store.thread(one.key)
+        document = await read_thread(self.store, one.key)
         used = {digest for turn in (document or {"turns": []})["turns"] for digest in digests_in(turn)}
         found = await self.contents.objects_of(one.key)
         unused = [each for each in found if each.digest not in used]

@@ -13,14 +13,15 @@ from typing import Any, Final
 from sqlalchemy import Column, ColumnElement, and_, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.observability.audit import ERASURES
 from pipeline.stores.accounts.audit import about_tenant
 from pipeline.stores.database import schema as s
+from pipeline.stores.database.sending import certain
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.database.unused_names import USED
+from pipeline.stores.outbound.notices import of_notice
 from pipeline.stores.threads.list_statements import of_tenant
-from pipeline.stores.threads.unused_names import USED
-from pipeline.stores.usage.tallies import SPANS
+from pipeline.stores.usage.summing import names_of, sums_of
 from pipeline.turns.column_text import column_text
-from topics.notice import AUDIT_RECORDED, THREAD_DELETED
 
 Count = Callable[[AsyncConnection, str], Awaitable[int]]
 
@@ -70,27 +71,9 @@ def _owned(column: Column[Any], owner: Callable[[Any], str | None]) -> Count:
     return count
 
 
-def names_of(tenant: str) -> Any:
-    """Return a query of a tenant's ids in `usage_names`."""
-    name, column = column_text(tenant), s.usage_names.c.tenant
-    return select(s.usage_names.c.id).where(column == name if name else column.is_(None))
-
-
 def requests_of(tenant: str) -> Any:
     """Return a query of a tenant's ids in `requests`."""
     return select(s.requests.c.id).where(s.requests.c.tenant == (column_text(tenant) or ""))
-
-
-def sums_of(tenant: str) -> ColumnElement[bool]:
-    """Return the condition of a tenant's sums."""
-    return and_(s.usage_sums.c.span.in_(SPANS), s.usage_sums.c.names.in_(names_of(tenant)))
-
-
-def of_notice(record: Any) -> str | None:
-    """Return whose usage or actions a notice reports; None if it only reports a deletion."""
-    if record.get("type") == AUDIT_RECORDED:
-        return None if record["data"].get("action") in ERASURES else record.get("tenant")
-    return None if record.get("type") == THREAD_DELETED else record.get("tenant") or ""
 
 
 FOLLOWS: Final = "with its thread, by foreign keys"
@@ -341,6 +324,8 @@ NOTHING_SAID: Final = frozenset(
 )
 
 
-async def rows_left(connection: AsyncConnection, tenant: str) -> dict[str, int]:
-    """Return how many rows of each table contain data of a tenant; within the caller's transaction."""
-    return {one.table: await one.left(connection, tenant) for one in TABLES if one.left is not None}
+async def rows_left(store: ThreadStore, tenant: str) -> dict[str, int]:
+    """Return how many rows of each table contain data of a tenant."""
+    async with store.reading() as connection:
+        await certain(connection)
+        return {one.table: await one.left(connection, tenant) for one in TABLES if one.left is not None}

@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from pipeline.stores.database.connections import Connected
 from pipeline.stores.database.engine import EMPTY_MS, SQLITE
+from pipeline.stores.database.store import ThreadStore
 
 PAGES: Final = 500  # of the index, merged in one transaction: about 0.1 s
 MAX_ATTEMPTS: Final = 20  # to empty the log; each waits for readers, and blocks writers, for at most EMPTY_MS
@@ -21,18 +21,15 @@ MAX_ATTEMPTS: Final = 20  # to empty the log; each waits for readers, and blocks
 MERGE: Final = "INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('merge', {})"
 
 
-class Scrubbing(Connected):
-    """A store that removes deleted bytes from its files. Raises StoreError."""
+async def scrub(store: ThreadStore) -> bool:
+    """Remove deleted rows' bytes from the files; return False if a long-running reader prevents emptying the log.
 
-    async def scrub(self) -> bool:
-        """Remove deleted rows' bytes from the files; return False if a long-running reader prevents emptying the log.
-
-        To be called after an erasure, once for all of its threads.
-        """
-        if not self._url.startswith(SQLITE):
-            return True
-        with self._failures():
-            return await asyncio.to_thread(_scrub, Path(self._url.removeprefix(SQLITE)))
+    To be called after an erasure, once for all of its threads.
+    """
+    if not store.url.startswith(SQLITE):
+        return True
+    with store.failures():
+        return await asyncio.to_thread(_scrub, Path(store.url.removeprefix(SQLITE)))
 
 
 def _scrub(file: Path) -> bool:

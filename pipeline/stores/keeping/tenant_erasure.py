@@ -4,18 +4,39 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import Select, select
+from sqlalchemy import tuple_ as row_of
 
 from pipeline.observability.audit import FAILED, audit, of
 from pipeline.settings import Settings
+from pipeline.stores.accounts.audit import forget_audit
+from pipeline.stores.accounts.tokens import revoke_tokens
+from pipeline.stores.accounts.views import forget_views
 from pipeline.stores.archive.audit import AuditArchive
 from pipeline.stores.archive.configured import archives_of
 from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.keys import thread_of
+from pipeline.stores.database.schema import expired, threads
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import Erased, erase_all
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.keeping.holding import held_threads
+from pipeline.stores.keeping.places import rows_left
+from pipeline.stores.keeping.scrubbing import scrub
+from pipeline.stores.outbound.deliveries import drop_webhooks
+from pipeline.stores.outbound.notices import forget_notices
+from pipeline.stores.threads.feedback import forget_feedback
+from pipeline.stores.threads.list_statements import of_tenant
+from pipeline.stores.threads.reading import erased_among
+from pipeline.stores.threads.statements import NAME
+from pipeline.stores.usage.deleted import forget_deleted_usage
+from pipeline.stores.usage.summing import forget_sums
 from topics.thread_key import ThreadKey
 
 VALUES, ARCHIVE, AUDIT = "large values", "objects of the archive", "objects of the archive's audit log"
+PAGE_SIZE: Final = 200  # a tenant's threads that are read together
 BATCH_SIZE: Final = 2_000  # threads that are marked and searched for in the archive together
 
 
@@ -73,42 +94,69 @@ async def _erase(
             await erase_some()
     if some:
         await erase_some()
-    await store.drop_webhooks(tenant)
-    await store.revoke_tokens(tenant)
-    await store.forget_feedback(tenant)
-    await store.forget_notices(tenant)
-    await store.forget_audit(tenant)
+    await drop_webhooks(store, tenant)
+    await revoke_tokens(store, tenant)
+    await forget_feedback(store, tenant)
+    await forget_notices(store, tenant)
+    await forget_audit(store, tenant)
     if (audited := AuditArchive.of(settings)) is not None:
         await audited.forget(tenant)
-    await store.forget_views(tenant)
-    await store.forget_sums(tenant)
-    await store.forget_deleted_usage(tenant)
-    await store.scrub()
+    await forget_views(store, tenant)
+    await forget_sums(store, tenant)
+    await forget_deleted_usage(store, tenant)
+    await scrub(store)
     return held
 
 
 async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> Left:
     """Check every place of `pipeline.stores.keeping.places` that must be empty after an erasure. Raises StoreError."""
-    held = {key for key in await store.held() if (key.tenant or "") == tenant}
+    held = {key for key in await held_threads(store) if (key.tenant or "") == tenant}
     contents = ContentStore.of(settings)
     objects = 0
     for key in await contents.threads_of(tenant):
         objects += len(await contents.objects_of(key))
-    segments = sum([await archive.holding(tenant) for archive in archives_of(settings, store.erased)])
+    segments = sum([await archive.holding(tenant) for archive in archives_of(settings, partial(erased_among, store))])
     audited = AuditArchive.of(settings)
     entries = await audited.holding(tenant) if audited is not None else 0
-    found = {**await store.rows_left(tenant), VALUES: objects, ARCHIVE: segments, AUDIT: entries}
+    found = {**await rows_left(store, tenant), VALUES: objects, ARCHIVE: segments, AUDIT: entries}
     return Left(tuple(sorted(held, key=lambda key: key.text)), found)
 
 
 async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
     """Yield the tenant's threads: those in the store, then those that only the content store or the archive has."""
     seen: set[ThreadKey] = set()
-    async for key in store.threads_of(tenant):
+    async for key in threads_of_tenant(store, tenant):
         seen.add(key)
         yield key
-    others = await ContentStore.of(settings).threads_of(tenant) | await store.expired_of(tenant)
-    for archive in archives_of(settings, store.erased):
+    others = await ContentStore.of(settings).threads_of(tenant) | await expired_of(store, tenant)
+    for archive in archives_of(settings, partial(erased_among, store)):
         others |= await archive.threads_of(tenant)
     for key in sorted(others - seen):
         yield key
+
+
+async def threads_of_tenant(store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
+    """Yield a tenant's threads, each once, the least recently updated first."""
+    after = (-1, 0)
+    while True:
+        async with store.reading() as connection:
+            rows = (await connection.execute(_rows_of_tenant(tenant, after))).all()
+        for row in rows:
+            yield thread_of(row)
+        if not rows:
+            return
+        after = rows[-1].updated_at, rows[-1].id
+
+
+def _rows_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
+    """Return a query of name, updated_at and id of the next of a tenant's rows of `threads`."""
+    order = threads.c.updated_at, threads.c.id
+    query = select(*NAME, *order).where(*of_tenant(tenant))
+    return query.where(row_of(*order) > row_of(*after)).order_by(*order).limit(PAGE_SIZE)
+
+
+async def expired_of(store: ThreadStore, tenant: str) -> set[ThreadKey]:
+    """Return a tenant's threads that have expired, and of which something may remain elsewhere."""
+    async with store.reading() as connection:
+        names = (ThreadKey.of(*name) for name in await connection.scalars(select(expired.c.name)))
+        return {key for key in names if (key.tenant or "") == tenant}

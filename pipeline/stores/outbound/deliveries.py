@@ -14,14 +14,14 @@ from sqlalchemy import Select, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.webhooks import Event, Webhook, lane_of
-from pipeline.stores.database.connections import Connected
+from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.one_of import row_one_of
 from pipeline.stores.database.schema import webhook_deliveries as queue
 from pipeline.stores.database.schema import webhooks
-from pipeline.stores.threads.erased import erased_of
-from pipeline.stores.threads.lookups import certain
+from pipeline.stores.database.sending import certain
+from pipeline.stores.database.store import ThreadStore
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
@@ -59,134 +59,143 @@ class Delivery:
         return self.due.webhook
 
 
-class Delivering(Connected):
-    """A store with webhooks. Every method raises StoreError."""
+# ---- webhooks of the API
 
-    # ---- webhooks of the API
 
-    async def webhooks(self, now: int) -> list[Webhook]:
-        """Return all webhooks, oldest first, with the secrets that are valid at `now` (epoch ms)."""
-        async with self._reading() as connection:
-            rows = (await connection.execute(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))).all()
-        return [_webhook(row, now) for row in rows]
+async def all_webhooks(store: ThreadStore, now: int) -> list[Webhook]:
+    """Return all webhooks, oldest first, with the secrets that are valid at `now` (epoch ms)."""
+    async with store.reading() as connection:
+        rows = (await connection.execute(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))).all()
+    return [_webhook(row, now) for row in rows]
 
-    async def add_webhook(self, webhook: Webhook) -> None:
-        """Store a new webhook."""
-        row = {"id": webhook.id, "tenant": webhook.tenant, "url": webhook.url, "created_at": webhook.created_at}
-        secrets = [[secret, None] for secret in webhook.secrets]
-        async with self._writing() as connection:
-            await connection.execute(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
 
-    async def rotate_webhook(self, webhook_id: str, secret: str, now: int, old_until: int) -> bool:
-        """Give a webhook a new secret; return False if there is no such webhook.
+async def add_webhook(store: ThreadStore, webhook: Webhook) -> None:
+    """Store a new webhook."""
+    row = {"id": webhook.id, "tenant": webhook.tenant, "url": webhook.url, "created_at": webhook.created_at}
+    secrets = [[secret, None] for secret in webhook.secrets]
+    async with store.writing() as connection:
+        await connection.execute(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
 
-        The newest of its old secrets also signs until `old_until` (epoch ms).
-        """
-        mine = webhooks.c.id == webhook_id
-        async with self._writing() as connection:
-            row = (await connection.execute(select(webhooks).where(mine).with_for_update())).first()
-            if row is None:
-                return False
-            kept = [[secret, None], [row.secrets[0][0], old_until]]
-            await connection.execute(update(webhooks).where(mine).values(secrets=kept))
-            return True
 
-    async def drop_webhooks(self, tenant: str) -> int:
-        """Delete the webhooks of a tenant, and their queued deliveries; return how many webhooks there were."""
-        async with self._writing() as connection:
-            owners = await connection.execute(select(webhooks.c.id, webhooks.c.tenant))
-            gone = [webhook for webhook, owner in owners if owner == tenant]  # in Python: some names fit no column
-            await connection.execute(delete(webhooks).where(webhooks.c.id.in_(gone)))
-            await connection.execute(delete(queue).where(queue.c.webhook.in_(gone)))
-            return len(gone)
+async def rotate_webhook(store: ThreadStore, webhook_id: str, secret: str, now: int, old_until: int) -> bool:
+    """Give a webhook a new secret; return False if there is no such webhook.
 
-    async def drop_webhook(self, webhook_id: str) -> bool:
-        """Delete a webhook, and its queued deliveries; return whether there was one."""
-        async with self._writing() as connection:
-            gone = await connection.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
-            await connection.execute(delete(queue).where(queue.c.webhook == webhook_id))
-            return gone.rowcount > 0
+    The newest of its old secrets also signs until `old_until` (epoch ms).
+    """
+    mine = webhooks.c.id == webhook_id
+    async with store.writing() as connection:
+        row = (await connection.execute(select(webhooks).where(mine).with_for_update())).first()
+        if row is None:
+            return False
+        kept = [[secret, None], [row.secrets[0][0], old_until]]
+        await connection.execute(update(webhooks).where(mine).values(secrets=kept))
+        return True
 
-    # ---- the queue
 
-    async def enqueue(self, events: Sequence[tuple[str, Event]], now: int) -> None:
-        """Queue events for webhooks (by id), in this order.
+async def drop_webhooks(store: ThreadStore, tenant: str) -> int:
+    """Delete the webhooks of a tenant, and their queued deliveries; return how many webhooks there were."""
+    async with store.writing() as connection:
+        owners = await connection.execute(select(webhooks.c.id, webhooks.c.tenant))
+        gone = [webhook for webhook, owner in owners if owner == tenant]  # in Python: some names fit no column
+        await connection.execute(delete(webhooks).where(webhooks.c.id.in_(gone)))
+        await connection.execute(delete(queue).where(queue.c.webhook.in_(gone)))
+        return len(gone)
 
-        Events that are queued already, or belong to an erased thread, are skipped.
-        """
-        if not events:
+
+async def drop_webhook(store: ThreadStore, webhook_id: str) -> bool:
+    """Delete a webhook, and its queued deliveries; return whether there was one."""
+    async with store.writing() as connection:
+        gone = await connection.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
+        await connection.execute(delete(queue).where(queue.c.webhook == webhook_id))
+        return gone.rowcount > 0
+
+
+# ---- the queue
+
+
+async def enqueue(store: ThreadStore, events: Sequence[tuple[str, Event]], now: int) -> None:
+    """Queue events for webhooks (by id), in this order.
+
+    Events that are queued already, or belong to an erased thread, are skipped.
+    """
+    if not events:
+        return
+    async with store.writing() as connection:
+        await _lock(connection, {event.lane for _, event in events})
+        await certain(connection)
+        # Read after taking the locks: an erasure takes them, too, to delete the queued deliveries.
+        erased = await erased_of(connection, {event.thread for _, event in events if event.thread is not None})
+        events = [one for one in events if one[1].thread not in erased]
+        lanes = sorted({(webhook, event.lane) for webhook, event in events})
+        waiting = row_one_of((queue.c.webhook, queue.c.lane), lanes)
+        found = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
+        busy = {(row.webhook, row.lane) for row in found}
+        rows = []
+        for webhook, event in events:
+            lane = webhook, event.lane
+            rows.append(_row(webhook, event, None if lane in busy else now))
+            busy.add(lane)
+        if not rows:
             return
-        async with self._writing() as connection:
-            await _lock(connection, {event.lane for _, event in events})
-            await certain(connection)
-            # Read after taking the locks: an erasure takes them, too, to delete the queued deliveries.
-            erased = await erased_of(connection, {event.thread for _, event in events if event.thread is not None})
-            events = [one for one in events if one[1].thread not in erased]
-            lanes = sorted({(webhook, event.lane) for webhook, event in events})
-            waiting = row_one_of((queue.c.webhook, queue.c.lane), lanes)
-            found = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
-            busy = {(row.webhook, row.lane) for row in found}
-            rows = []
-            for webhook, event in events:
-                lane = webhook, event.lane
-                rows.append(_row(webhook, event, None if lane in busy else now))
-                busy.add(lane)
-            if not rows:
-                return
-            new = INSERT[connection.dialect.name](queue)
-            # The driver inserts one row after the other: the order of their numbers is the order of delivery.
-            await connection.execute(new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), rows)
+        new = INSERT[connection.dialect.name](queue)
+        # The driver inserts one row after the other: the order of their numbers is the order of delivery.
+        await connection.execute(new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), rows)
 
-    async def claim(self, now: int, choose: Callable[[Sequence[Due]], Sequence[int]]) -> list[Delivery]:
-        """Claim due deliveries for CLAIMED_MS.
 
-        `choose` picks some by index. The oldest of each owner come first, so an owner with very many deliveries hides
-        no other.
-        """
-        due = queue.c.due <= now
-        async with self._reading() as connection:  # nearly always nothing is due
-            await certain(connection)
-            if await connection.scalar(select(queue.c.seq).where(due).limit(1)) is None:
-                return []
-        async with self._writing() as connection:
-            await certain(connection)
-            chosen = {one.seq: one for one in map(Due._make, (await connection.execute(_candidates(now))).all())}
-            numbers = choose(list(chosen.values()))
-            if not numbers:
-                return []
-            # `due` is checked again: another worker may have claimed them meanwhile.
-            mine = update(queue).where(queue.c.seq.in_(numbers), due).values(due=now + CLAIMED_MS)
-            rows = (await connection.execute(mine.returning(*queue.c))).all()
-        return [_delivery(row, chosen[row.seq]) for row in sorted(rows, key=lambda row: row.seq)]
+async def claim_deliveries(
+    store: ThreadStore, now: int, choose: Callable[[Sequence[Due]], Sequence[int]]
+) -> list[Delivery]:
+    """Claim due deliveries for CLAIMED_MS.
 
-    async def waits(self, delivery: Delivery) -> bool:
-        """Return True if it is still to be delivered: its thread may have been erased since, or its webhook deleted."""
-        async with self._reading() as connection:
-            await certain(connection)
-            return await connection.scalar(select(queue.c.seq).where(*_same(delivery))) is not None
+    `choose` picks some by index. The oldest of each owner come first, so an owner with very many deliveries hides
+    no other.
+    """
+    due = queue.c.due <= now
+    async with store.reading() as connection:  # nearly always nothing is due
+        await certain(connection)
+        if await connection.scalar(select(queue.c.seq).where(due).limit(1)) is None:
+            return []
+    async with store.writing() as connection:
+        await certain(connection)
+        chosen = {one.seq: one for one in map(Due._make, (await connection.execute(_candidates(now))).all())}
+        numbers = choose(list(chosen.values()))
+        if not numbers:
+            return []
+        # `due` is checked again: another worker may have claimed them meanwhile.
+        mine = update(queue).where(queue.c.seq.in_(numbers), due).values(due=now + CLAIMED_MS)
+        rows = (await connection.execute(mine.returning(*queue.c))).all()
+    return [_delivery(row, chosen[row.seq]) for row in sorted(rows, key=lambda row: row.seq)]
 
-    async def over(self, delivery: Delivery, now: int) -> None:
-        """Remove a delivery that succeeded or was given up; the next one of its lane becomes due."""
-        lane = queue.c.webhook == delivery.webhook, queue.c.lane == delivery.lane
-        async with self._writing() as connection:
-            await _lock(connection, [delivery.lane])
-            await connection.execute(delete(queue).where(*_same(delivery)))
-            following = select(func.min(queue.c.seq)).where(*lane).scalar_subquery()
-            await connection.execute(
-                update(queue).where(queue.c.seq == following, queue.c.due.is_(None)).values(due=now)
-            )
 
-    async def again(self, delivery: Delivery, due: int) -> None:
-        """Retry a failed delivery at `due` (epoch ms)."""
-        values = {"due": due, "attempts": delivery.attempts + 1}
-        async with self._writing() as connection:
-            await connection.execute(update(queue).where(*_same(delivery)).values(**values))
+async def still_waits(store: ThreadStore, delivery: Delivery) -> bool:
+    """Return True if it is still to be delivered: its thread may have been erased since, or its webhook deleted."""
+    async with store.reading() as connection:
+        await certain(connection)
+        return await connection.scalar(select(queue.c.seq).where(*_same(delivery))) is not None
 
-    async def waiting_deliveries(self) -> Mapping[str, int]:
-        """Return how many events are queued, by webhook."""
-        counts = select(queue.c.webhook, func.count()).group_by(queue.c.webhook)
-        async with self._reading() as connection:
-            return {row[0]: row[1] for row in await connection.execute(counts)}
+
+async def finish_delivery(store: ThreadStore, delivery: Delivery, now: int) -> None:
+    """Remove a delivery that succeeded or was given up; the next one of its lane becomes due."""
+    lane = queue.c.webhook == delivery.webhook, queue.c.lane == delivery.lane
+    async with store.writing() as connection:
+        await _lock(connection, [delivery.lane])
+        await connection.execute(delete(queue).where(*_same(delivery)))
+        following = select(func.min(queue.c.seq)).where(*lane).scalar_subquery()
+        await connection.execute(update(queue).where(queue.c.seq == following, queue.c.due.is_(None)).values(due=now))
+
+
+async def retry_delivery(store: ThreadStore, delivery: Delivery, due: int) -> None:
+    """Retry a failed delivery at `due` (epoch ms)."""
+    values = {"due": due, "attempts": delivery.attempts + 1}
+    async with store.writing() as connection:
+        await connection.execute(update(queue).where(*_same(delivery)).values(**values))
+
+
+async def waiting_deliveries(store: ThreadStore) -> Mapping[str, int]:
+    """Return how many events are queued, by webhook."""
+    counts = select(queue.c.webhook, func.count()).group_by(queue.c.webhook)
+    async with store.reading() as connection:
+        return {row[0]: row[1] for row in await connection.execute(counts)}
 
 
 async def forget_deliveries(connection: AsyncConnection, thread: ThreadKey) -> None:

@@ -6,47 +6,25 @@ so none is lost, and none is sent of a change that was rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
 from sqlalchemy import ColumnElement, and_, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.connections import Connected
+from pipeline.observability.audit import ERASURES
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import notices
-from pipeline.stores.threads import statements
-from pipeline.stores.threads.feedback import delete_feedback
-from pipeline.stores.threads.lookups import certain
-from pipeline.stores.threads.unused_names import forget_agents, forget_names, forget_requests
-from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
+from pipeline.stores.database.sending import certain, portions
+from pipeline.stores.database.store import ThreadStore
+from topics.notice import AUDIT_RECORDED, THREAD_DELETED, VERSION, NoticeRecord
 from topics.thread_key import ThreadKey
-from turnmill.clock import now_ms
 
 BATCH_SIZE: Final = 500
 CLAIMED_MS: Final = 60_000  # after which another process may send a claimed notice
 
 Row = dict[str, Any]
-
-
-async def delete_turns(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
-    """Delete the turns of threads, and leave a notice of each thread that had any.
-
-    Feedback on them is deleted, too, and names and requests that no other row uses. `reason`: deleted, expired.
-    """
-    keys, agents, names, requests = list(keys), set[int](), set[int](), set[int]()
-    await delete_feedback(connection, keys)
-    for key in keys:
-        names.update(await connection.scalars(statements.names_in(key)))
-        requests.update(await connection.scalars(statements.requests_in(key)))
-        gone = await connection.execute(statements.delete_turns(key))
-        agents.update(await connection.scalars(statements.delete_agents(key)))
-        if gone.rowcount:
-            await add(connection, [deleted(key, reason, now_ms())])
-    await forget_names(connection, names)
-    await forget_agents(connection, agents)
-    await forget_requests(connection, requests)
 
 
 def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:
@@ -70,36 +48,51 @@ async def add(connection: AsyncConnection, records: Sequence[NoticeRecord], keep
         await connection.execute(new.on_conflict_do_nothing(index_elements=[notices.c.id]), rows)
 
 
-class Noticing(Connected):
-    """A store with notices. Every method raises StoreError; times in epoch ms."""
+async def add_notices(store: ThreadStore, records: Sequence[NoticeRecord], keep_until: int) -> None:
+    """See `add`."""
+    async with store.writing() as connection:
+        await add(connection, records, keep_until)
 
-    async def add_notices(self, records: Sequence[NoticeRecord], keep_until: int) -> None:
-        """See `add`."""
-        async with self._writing() as connection:
-            await add(connection, records, keep_until)
 
-    async def due_notices(self, now: int) -> list[NoticeRecord]:
-        """Claim some notices that are due, the oldest first, for CLAIMED_MS."""
-        due = notices.c.due <= now
-        async with self._reading() as connection:  # nearly always there is none
-            await certain(connection)
-            if await connection.scalar(select(notices.c.id).where(due).limit(1)) is None:
-                return []
-        some = select(notices.c.id).where(due).order_by(notices.c.due, notices.c.id).limit(BATCH_SIZE)
-        mine = update(notices).where(notices.c.id.in_(some.with_for_update(skip_locked=True)))
-        claim = mine.values(due=now + CLAIMED_MS).returning(notices.c.record)
-        async with self._writing() as connection:
-            await certain(connection)
-            found: list[NoticeRecord] = list(await connection.scalars(claim))
-        return sorted(found, key=lambda one: (one["at"], one["id"]))
+async def due_notices(store: ThreadStore, now: int) -> list[NoticeRecord]:
+    """Claim some notices that are due, the oldest first, for CLAIMED_MS."""
+    due = notices.c.due <= now
+    async with store.reading() as connection:  # nearly always there is none
+        await certain(connection)
+        if await connection.scalar(select(notices.c.id).where(due).limit(1)) is None:
+            return []
+    some = select(notices.c.id).where(due).order_by(notices.c.due, notices.c.id).limit(BATCH_SIZE)
+    mine = update(notices).where(notices.c.id.in_(some.with_for_update(skip_locked=True)))
+    claim = mine.values(due=now + CLAIMED_MS).returning(notices.c.record)
+    async with store.writing() as connection:
+        await certain(connection)
+        found: list[NoticeRecord] = list(await connection.scalars(claim))
+    return sorted(found, key=lambda one: (one["at"], one["id"]))
 
-    async def notices_sent(self, ids: Collection[str], now: int) -> None:
-        """Delete notices that were published, except the ids that must stay known."""
-        async with self._writing() as connection:
-            await certain(connection)
-            mine = notices.c.id.in_(sorted(ids))
-            await connection.execute(update(notices).where(mine).values(due=None))
-            await connection.execute(delete(notices).where(_over(now)))
+
+async def notices_sent(store: ThreadStore, ids: Collection[str], now: int) -> None:
+    """Delete notices that were published, except the ids that must stay known."""
+    async with store.writing() as connection:
+        await certain(connection)
+        mine = notices.c.id.in_(sorted(ids))
+        await connection.execute(update(notices).where(mine).values(due=None))
+        await connection.execute(delete(notices).where(_over(now)))
+
+
+async def forget_notices(store: ThreadStore, tenant: str) -> None:
+    """Delete a tenant's notices, except those of deletions."""
+    async with store.writing() as connection:
+        found = (await connection.execute(select(notices.c.id, notices.c.record))).all()
+        gone = [row.id for row in found if of_notice(row.record) == tenant]
+        for some in portions(gone):
+            await connection.execute(delete(notices).where(notices.c.id.in_(some)))
+
+
+def of_notice(record: Any) -> str | None:
+    """Return whose usage or actions a notice reports; None if it only reports a deletion."""
+    if record.get("type") == AUDIT_RECORDED:
+        return None if record["data"].get("action") in ERASURES else record.get("tenant")
+    return None if record.get("type") == THREAD_DELETED else record.get("tenant") or ""
 
 
 def _over(now: int) -> ColumnElement[bool]:

@@ -20,13 +20,14 @@ from sqlalchemy import Result, Row, Select, func, select, true
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import thread_of, turn_text
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.database.turn_ids import LATEST, first_id
 from pipeline.stores.search import statements
 from pipeline.stores.search.query import Terms, called, fitting, fts5, parsed, tsquery, wanted_only
 from pipeline.stores.search.rows import facets
 from pipeline.stores.search.snippet import score_of, snippet_of
-from pipeline.stores.threads.erased import erased_of
 from pipeline.stores.threads.rows import record_of
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import KINDS, Kind
@@ -114,14 +115,15 @@ class PageStart:
     skip: int = 0
 
 
-async def search(connection: AsyncConnection, query: SearchQuery) -> SearchPage:
-    """Return a page. Raises CallerError for a bad cursor, and if the search takes too long."""
+async def find_turns(store: ThreadStore, query: SearchQuery) -> SearchPage:
+    """Return a page of turns that match. Raises CallerError for a bad cursor, and if the search takes too long."""
     place: PageStart | None = _decoded(query.cursor)
     found: list[Hit] = []
-    for _ in range(WINDOWS):
-        if place is None or found:
-            break
-        found, place = await _window(connection, query, place)
+    async with store.reading() as connection:
+        for _ in range(WINDOWS):
+            if place is None or found:
+                break
+            found, place = await _window(connection, query, place)
     return SearchPage(tuple(found), None if place is None else _encoded(place))
 
 

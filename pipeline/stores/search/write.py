@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.stores.database.engine import SEARCH
 from pipeline.stores.database.schema import UNSEARCHED, turn_words, turns
 from pipeline.stores.database.sending import Call, send
+from pipeline.stores.database.store import ThreadStore, to_the_end
 from pipeline.stores.search.rows import search_words, tsvector
 from pipeline.stores.threads.rows import RecordRows, record_of, record_rows
 from pipeline.turns.column_text import column_text
@@ -23,6 +24,7 @@ from topics import json_text
 
 CHOICES: Final[dict[str, tuple[Kind, ...]]] = {"on": KINDS[:1], "all": KINDS, "off": ()}
 
+INDEXED_BATCH: Final = 100  # turns whose words are written in one transaction
 UNSEARCHED_TURNS: Final = (
     select(turns.c.id, turns.c.record).where(UNSEARCHED).order_by(turns.c.id.desc()).with_for_update(skip_locked=True)
 )
@@ -67,7 +69,20 @@ async def forget_words(connection: AsyncConnection, ids: Sequence[int]) -> None:
     await connection.execute(delete(turn_words).where(turn_words.c.id.in_(ids)))
 
 
-async def index_some(connection: AsyncConnection, most: int) -> int:
+async def index_some(store: ThreadStore, most: int = INDEXED_BATCH) -> int:
+    """Index the words of some turns that lack them, or delete some if search is off; return how many turns.
+
+    Several processes may call it.
+    """
+
+    async def transaction() -> int:
+        async with store.writing() as connection:
+            return await index_words(connection, most)
+
+    return await to_the_end(transaction())
+
+
+async def index_words(connection: AsyncConnection, most: int) -> int:
     """Write the words of some turns that lack them, newest first; return how many turns.
 
     If search is off, delete the words of some turns instead.

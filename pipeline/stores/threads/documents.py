@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Row, Select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_of, thread_of
+from pipeline.stores.database.sending import certain
 from pipeline.stores.threads import list_statements, statements
-from pipeline.stores.threads.erased import erased_of
-from pipeline.stores.threads.lookups import certain
 from pipeline.stores.threads.rows import COMPLETE, record_of, without_links
 from pipeline.stores.threads.summaries import ThreadSummary
 from pipeline.turns.thread_document import outgoing, thread_document

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.connections import Connected
+from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import feedback
-from pipeline.stores.threads.erased import erased_of
-from pipeline.stores.threads.lookups import certain
-from pipeline.stores.threads.versions import portions
+from pipeline.stores.database.sending import certain, portions
+from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.column_text import column_text
 from topics.feedback import FeedbackRecord
 from topics.thread_key import ThreadKey
@@ -30,54 +29,53 @@ class ReceivedFeedback(NamedTuple):
     offset: int
 
 
-class Feedback(Connected):
-    """A store with feedback. Every method raises StoreError."""
+async def add_feedback(store: ThreadStore, received: Sequence[ReceivedFeedback]) -> int:
+    """Store feedback; return how many records were skipped since their thread is erased.
 
-    async def add_feedback(self, received: Sequence[ReceivedFeedback]) -> int:
-        """Store feedback; return how many records were skipped since their thread is erased.
+    A record that is stored already, or older than the stored one, changes nothing.
+    """
+    newest: dict[tuple[str, str], tuple[ThreadKey, ReceivedFeedback]] = {}
+    for one in sorted(received, key=lambda one: (one.at, one.offset)):
+        key = thread_of(one.record)
+        newest[key_text(key), column_text(one.record["id"]) or ""] = key, one
+    async with store.writing() as connection:
+        await certain(connection)
+        erased = await erased_of(connection, {key for key, _ in newest.values()})
+        rows = [_row(text, id_, key, one) for (text, id_), (key, one) in newest.items() if key not in erased]
+        new = INSERT[connection.dialect.name](feedback)
+        is_newer = or_(
+            feedback.c.at < new.excluded.at,
+            (feedback.c.at == new.excluded.at) & (feedback.c.offset < new.excluded.offset),
+        )
+        change = new.on_conflict_do_update(
+            index_elements=[feedback.c.thread_key, feedback.c.id],
+            set_={name: new.excluded[name] for name in ("name", "record", "at", "offset")},
+            where=is_newer,
+        )
+        if rows:
+            await connection.execute(change, rows)
+    return sum(thread_of(one.record) in erased for one in received)
 
-        A record that is stored already, or older than the stored one, changes nothing.
-        """
-        newest: dict[tuple[str, str], tuple[ThreadKey, ReceivedFeedback]] = {}
-        for one in sorted(received, key=lambda one: (one.at, one.offset)):
-            key = thread_of(one.record)
-            newest[key_text(key), column_text(one.record["id"]) or ""] = key, one
-        async with self._writing() as connection:
-            await certain(connection)
-            erased = await erased_of(connection, {key for key, _ in newest.values()})
-            rows = [_row(text, id_, key, one) for (text, id_), (key, one) in newest.items() if key not in erased]
-            new = INSERT[connection.dialect.name](feedback)
-            is_newer = or_(
-                feedback.c.at < new.excluded.at,
-                (feedback.c.at == new.excluded.at) & (feedback.c.offset < new.excluded.offset),
-            )
-            change = new.on_conflict_do_update(
-                index_elements=[feedback.c.thread_key, feedback.c.id],
-                set_={name: new.excluded[name] for name in ("name", "record", "at", "offset")},
-                where=is_newer,
-            )
-            if rows:
-                await connection.execute(change, rows)
-        return sum(thread_of(one.record) in erased for one in received)
 
-    async def feedback_of(self, keys: Collection[ThreadKey]) -> dict[ThreadKey, list[FeedbackRecord]]:
-        """Return the feedback on each of these threads, oldest first, without what was retracted."""
-        texts = {key_text(key): key for key in keys}
-        found: dict[ThreadKey, list[FeedbackRecord]] = {key: [] for key in keys}
-        async with self._reading() as connection:
-            await certain(connection)
-            for some in portions(sorted(texts)):
-                query = select(feedback.c.thread_key, feedback.c.record).where(feedback.c.thread_key.in_(some))
-                for text, record in await connection.execute(query):
-                    if record is not None:
-                        found[texts[text]].append(record)
-        return {key: sorted(some, key=lambda one: (one["at"], one["id"])) for key, some in found.items()}
+async def feedback_of(store: ThreadStore, keys: Collection[ThreadKey]) -> dict[ThreadKey, list[FeedbackRecord]]:
+    """Return the feedback on each of these threads, oldest first, without what was retracted."""
+    texts = {key_text(key): key for key in keys}
+    found: dict[ThreadKey, list[FeedbackRecord]] = {key: [] for key in keys}
+    async with store.reading() as connection:
+        await certain(connection)
+        for some in portions(sorted(texts)):
+            query = select(feedback.c.thread_key, feedback.c.record).where(feedback.c.thread_key.in_(some))
+            for text, record in await connection.execute(query):
+                if record is not None:
+                    found[texts[text]].append(record)
+    return {key: sorted(some, key=lambda one: (one["at"], one["id"])) for key, some in found.items()}
 
-    async def forget_feedback(self, tenant: str) -> None:
-        """Delete the feedback of a tenant, "" for feedback without one."""
-        async with self._writing() as connection:
-            await certain(connection)
-            await connection.execute(delete(feedback).where(feedback.c.tenant == (column_text(tenant) or "")))
+
+async def forget_feedback(store: ThreadStore, tenant: str) -> None:
+    """Delete the feedback of a tenant, "" for feedback without one."""
+    async with store.writing() as connection:
+        await certain(connection)
+        await connection.execute(delete(feedback).where(feedback.c.tenant == (column_text(tenant) or "")))
 
 
 async def delete_feedback(connection: AsyncConnection, keys: Iterable[ThreadKey]) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.stores.database.errors import HeldThread
 from pipeline.stores.database.keys import key_text
 from pipeline.stores.database.schema import holds
-from pipeline.stores.threads.versions import portions
+from pipeline.stores.database.sending import portions
 from topics.thread_key import ThreadKey
 
 

@@ -9,11 +9,12 @@ from typing import Any, Final
 from sqlalchemy import Column, ColumnElement, Select, func, or_, select, union_all
 from sqlalchemy import tuple_ as row_of
 
+from pipeline.stores.database.cursors import decode_cursor
 from pipeline.stores.database.keys import id_and_tenant
 from pipeline.stores.database.schema import agents, links, thread_agents, threads, turns
 from pipeline.stores.threads.rows import COMPLETE
 from pipeline.stores.threads.statements import NAME, is_thread
-from pipeline.stores.threads.summaries import ThreadSummary, decode_cursor
+from pipeline.stores.threads.summaries import ThreadSummary
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import NANO
 from topics.thread_key import ThreadKey

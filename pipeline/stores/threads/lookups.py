@@ -11,19 +11,13 @@ from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from pipeline.stores.database.keys import exact_name, id_and_tenant
-from pipeline.stores.database.sending import Call, send
+from pipeline.stores.database.sending import Call
 from pipeline.stores.threads.rows import TurnKey
 from pipeline.stores.threads.thread_rows import ThreadRow
 from topics import json_text
 from topics.thread_key import ThreadKey
 
-CERTAIN: Final = Call(
-    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
-    "set_config('enable_mergejoin', 'off', true)"
-)
 # The columns of a ThreadRow -> their types on Postgres.
 TYPES: Final = {
     "id": "bigint",
@@ -92,12 +86,6 @@ _ADD_AGENTS: Final = {
         "ON CONFLICT (agent, thread) DO UPDATE SET turns = turns + excluded.turns"
     ),
 }
-
-
-async def certain(connection: AsyncConnection) -> None:
-    """Make the transaction's plans use indexes, whatever the statistics or a prepared statement's plan suggest."""
-    if connection.dialect.name == "postgresql":
-        await send(connection, [CERTAIN])
 
 
 def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:

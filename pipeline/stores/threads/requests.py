@@ -14,13 +14,12 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
-from pipeline.stores.database.connections import Connected
 from pipeline.stores.database.keys import id_and_tenant
 from pipeline.stores.database.names import DIGEST_BYTES, INSERT, numbers_of
 from pipeline.stores.database.schema import request_members, request_values, requests
-from pipeline.stores.database.sending import of_rows, send
+from pipeline.stores.database.sending import of_rows, portions, send
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.rows import RecordRows, Row
-from pipeline.stores.threads.versions import portions
 from pipeline.turns.column_text import column_text
 from topics import json_text
 from topics.json_text import Fields
@@ -29,26 +28,23 @@ HASH: Final = re.compile("[0-9a-f]{64}")
 SEPARATE_BYTES: Final = 512  # from which on a member is stored separately
 
 
-class Asked(Connected):
-    """A store that returns requests to models."""
+async def request_bodies(store: ThreadStore, names: Collection[str], tenant: str | None = None) -> dict[str, Fields]:
+    """Return the stored bodies with these hashes.
 
-    async def asked(self, names: Collection[str], tenant: str | None = None) -> dict[str, Fields]:
-        """Return the stored bodies with these hashes.
-
-        `tenant`: only this one's, "" for those without one. Raises StoreError.
-        """
-        wanted = sorted({bytes.fromhex(name) for name in names if HASH.fullmatch(name)})
-        found: dict[str, Fields] = {}
-        async with self._reading() as connection:
-            for some in portions(wanted):
-                query = select(requests.c.id, requests.c.sha256, requests.c.body).where(requests.c.sha256.in_(some))
-                if tenant is not None:
-                    query = query.where(requests.c.tenant == (column_text(tenant) or ""))
-                rows = {row.id: row for row in await connection.execute(query)}
-                large = await _large(connection, rows)
-                for id_, row in rows.items():
-                    found[bytes(row.sha256).hex()] = {**json_text.loads(row.body), **large.get(id_, {})}
-        return found
+    `tenant`: only this one's, "" for those without one. Raises StoreError.
+    """
+    wanted = sorted({bytes.fromhex(name) for name in names if HASH.fullmatch(name)})
+    found: dict[str, Fields] = {}
+    async with store.reading() as connection:
+        for some in portions(wanted):
+            query = select(requests.c.id, requests.c.sha256, requests.c.body).where(requests.c.sha256.in_(some))
+            if tenant is not None:
+                query = query.where(requests.c.tenant == (column_text(tenant) or ""))
+            rows = {row.id: row for row in await connection.execute(query)}
+            large = await _large(connection, rows)
+            for id_, row in rows.items():
+                found[bytes(row.sha256).hex()] = {**json_text.loads(row.body), **large.get(id_, {})}
+    return found
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pipeline.policies.prices import NONE, Prices
+from pipeline.stores.costs.rows import usage_rows
 from pipeline.stores.database.bounded_sum import MAX_INTEGER
 from pipeline.stores.database.keys import Agent, key_of, turn_bytes
-from pipeline.stores.usage.rows import usage_rows
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.event_coverage import Version, ranges_of
 from pipeline.turns.pending import pending

@@ -28,12 +28,10 @@ from sqlalchemy.sql.dml import Insert, ReturningDelete
 from pipeline.stores.database.bounded_sum import BoundedSum
 from pipeline.stores.database.keys import id_and_tenant, key_text
 from pipeline.stores.database.names import INSERT
-from pipeline.stores.database.one_of import RowOneOf, one_of, row_one_of
+from pipeline.stores.database.one_of import RowOneOf, row_one_of
 from pipeline.stores.database.schema import (
-    erased,
     expired,
     links,
-    price_sources,
     thread_agents,
     threads,
     turn_requests,
@@ -48,17 +46,6 @@ from topics.thread_key import ThreadKey
 ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)
 NAME: Final = (threads.c.thread_id, threads.c.tenant, threads.c.name)  # what `keys.thread_of` takes
 ADD: Final = {table: insert(table) for table in (links, usage, turn_requests)}
-
-
-def add_erased(dialect: str) -> Insert:
-    """Return an INSERT of rows {"thread_key", "erased_at"}: marks those that are not marked yet."""
-    statement: Insert = INSERT[dialect](erased).on_conflict_do_nothing()
-    return statement
-
-
-def erased_threads(texts: Sequence[str]) -> Select[Any]:
-    """Return a query of the erased ones of these thread_keys."""
-    return select(erased.c.thread_key).where(one_of(erased.c.thread_key, texts))
 
 
 def is_thread(key: ThreadKey) -> ColumnElement[bool]:
@@ -157,15 +144,6 @@ def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
     linked = select(links.c.turn).where(links.c.source.in_(sources))
     others = select(turns.c.record).join(threads, turns.c.thread == threads.c.id)
     return union_all(own, others.where(turns.c.id.in_(linked), ~among(keys)))
-
-
-def turn_usage(key: ThreadKey) -> Select[Any]:
-    """Return a query of a thread's rows of `usage` with turn_id, model and price, in their order."""
-    query = select(turns.c.turn_id, usage, usage_names.c.model, price_sources.c.source)
-    query = query.join(turns, usage.c.turn == turns.c.id)
-    query = query.outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
-    query = query.join(usage_names, usage.c.names == usage_names.c.id).where(turns.c.thread == number_of(key))
-    return query.order_by(usage.c.turn, usage.c.position)
 
 
 def has_turns(key: ThreadKey) -> Select[Any]:

@@ -7,23 +7,19 @@ stored events, and has events that the stored turns lack, is late as a whole: th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.sending import send
+from pipeline.stores.database.sending import portions, send
 from pipeline.stores.threads import lookups, statements
 from pipeline.stores.threads.rows import RecordRows, TurnKey, rank_of, record_of
 from pipeline.stores.threads.thread_rows import ThreadRow
 from pipeline.turns.event_coverage import Ranges, Verdict, Version, ranges_of
 from topics.thread_key import ThreadKey
 
-KEYS_BATCH: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
-
 Batch = Mapping[int, RecordRows]  # records of a batch by their index in it, ascending
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +94,3 @@ async def _ranges(connection: AsyncConnection, ids: set[int]) -> dict[int, Range
         for id_, record in await connection.execute(statements.records_by_id(some)):
             found[id_] = ranges_of(record_of(record))
     return found
-
-
-def portions(items: Sequence[T], size: int = KEYS_BATCH) -> Iterator[Sequence[T]]:
-    """Yield the items in lists that fit into one statement."""
-    return (items[start : start + size] for start in range(0, len(items), size))

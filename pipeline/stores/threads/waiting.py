@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Select, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import WAITING, threads
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.list_statements import of_tenant, speaks
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
@@ -53,7 +53,7 @@ class WaitingWanted:
     thread: tuple[str, str] | None = None
 
 
-def waiting_threads(wanted: WaitingWanted, limit: int) -> Select[Any]:
+def waiting_rows(wanted: WaitingWanted, limit: int) -> Select[Any]:
     """Return a query of rows of `threads` that wait, the last updated first."""
     query = select(threads).where(WAITING, *of_tenant(wanted.tenant))
     if wanted.agent is not None:
@@ -69,10 +69,12 @@ def with_ids(run_id: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"answer_id": answer_id(run_id, one["id"] or str(n)), **one} for n, one in enumerate(asked)]
 
 
-async def waiting(connection: AsyncConnection, wanted: WaitingWanted, limit: int) -> list[Waiting]:
-    """Return the threads, the last updated first."""
+async def waiting_threads(store: ThreadStore, wanted: WaitingWanted, limit: int = 100) -> list[Waiting]:
+    """Return the threads whose newest turn waits for an answer, the last updated first."""
+    async with store.reading() as connection:
+        rows = (await connection.execute(waiting_rows(wanted, limit))).all()
     found = []
-    for row in await connection.execute(waiting_threads(wanted, limit)):
+    for row in rows:
         thread = thread_of(row)
         title = row.title or row.prompt
         known = {**row.asked, "asked": with_ids(row.asked["run_id"], row.asked["asked"])}

@@ -10,23 +10,24 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.retention import Retention
+from pipeline.stores.database.erased import add_erased, erased_of
 from pipeline.stores.database.keys import Agent, UsageNames, id_and_tenant, key_text
 from pipeline.stores.database.names import INSERT, ids_of
 from pipeline.stores.database.schema import links, price_sources, turn_requests, usage
-from pipeline.stores.database.sending import of_rows, send
+from pipeline.stores.database.sending import certain, of_rows, send
 from pipeline.stores.database.turn_ids import new_ids
-from pipeline.stores.keeping.expired_remnants import Remnant, remember
+from pipeline.stores.database.unused_names import forget_agents, forget_names, forget_requests
+from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
-from pipeline.stores.outbound.notices import delete_turns
 from pipeline.stores.search.write import forget_words, kinds_of, words_calls
 from pipeline.stores.threads import lookups, statements
-from pipeline.stores.threads.erased import erased_of
+from pipeline.stores.threads.feedback import delete_feedback
 from pipeline.stores.threads.holds import held_of
+from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.requests import request_rows
 from pipeline.stores.threads.rows import RecordRows, Row, TurnKey, agents_of, record_of, starters
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.thread_rows import ThreadRow, with_turns
-from pipeline.stores.threads.unused_names import forget_agents, forget_names, forget_requests
 from pipeline.stores.threads.versions import Batch, Stored, known_versions, taken
 from pipeline.turns.content import references
 from pipeline.turns.requests import prompt_of
@@ -58,7 +59,7 @@ async def write(connection: AsyncConnection, batch: Batch, retention: Retention 
     orphans = await _orphans(connection, batch, erased)
     erased = erased & keys | orphans
     for thread in orphans:
-        await mark_erased(connection, thread)
+        await add_mark(connection, thread)
     await delete_turns(connection, orphans, "deleted")
     result, changed, known = await _result(connection, batch, erased, threads, retention, now)
     await _apply(connection, changed, known, threads)
@@ -80,7 +81,7 @@ async def _leave(connection: AsyncConnection, refused: RecordRows, retention: Re
 async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:
     """Lock these threads' rows, create missing ones, and return them."""
     dialect = connection.dialect.name
-    await lookups.certain(connection)
+    await certain(connection)
     calls = [lookups.add_threads(dialect, keys), lookups.threads_of(dialect, keys)]
     return _by_key(keys, (await send(connection, calls))[-1])
 
@@ -102,7 +103,7 @@ async def compare(
     connection: AsyncConnection, batch: Batch, retention: Retention = FOREVER, now: int = 0
 ) -> WriteResult:
     """Return the result that `write` would have, without writing."""
-    await lookups.certain(connection)
+    await certain(connection)
     keys = {rows.thread for rows in batch.values()}
     erased = await erased_of(connection, keys | _started_by(batch))
     erased = erased & keys | await _orphans(connection, batch, erased)
@@ -268,11 +269,30 @@ async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iter
     return all(named & erased for named in runs.values())
 
 
-async def mark_erased(connection: AsyncConnection, thread: ThreadKey) -> None:
+async def add_mark(connection: AsyncConnection, thread: ThreadKey) -> None:
     """Mark a thread as erased, and delete its queued deliveries; an existing mark keeps its time."""
     mark = {"thread_key": key_text(thread), "erased_at": now_ms()}
-    await connection.execute(statements.add_erased(connection.dialect.name), [mark])
+    await connection.execute(add_erased(connection.dialect.name), [mark])
     await forget_deliveries(connection, thread)
+
+
+async def delete_turns(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
+    """Delete the turns of threads, and leave a notice of each thread that had any.
+
+    Feedback on them is deleted, too, and names and requests that no other row uses. `reason`: deleted, expired.
+    """
+    keys, agents, names, requests = list(keys), set[int](), set[int](), set[int]()
+    await delete_feedback(connection, keys)
+    for key in keys:
+        names.update(await connection.scalars(statements.names_in(key)))
+        requests.update(await connection.scalars(statements.requests_in(key)))
+        gone = await connection.execute(statements.delete_turns(key))
+        agents.update(await connection.scalars(statements.delete_agents(key)))
+        if gone.rowcount:
+            await notices.add(connection, [notices.deleted(key, reason, now_ms())])
+    await forget_names(connection, names)
+    await forget_agents(connection, agents)
+    await forget_requests(connection, requests)
 
 
 def _started_by(batch: Batch) -> set[ThreadKey]:

@@ -7,8 +7,10 @@ from typing import Final
 
 from pipeline.policies.budgets import Budget, State
 from pipeline.stores.database.bounded_sum import MAX_INTEGER
-from pipeline.stores.threads.store import ThreadStore
-from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.usage.deleted import of_scope
+from pipeline.stores.usage.query import report
+from pipeline.stores.usage.report import UsageQuery, UsageReport
 
 TENANTS: Final = 100  # the tenants listed separately: those that have used most
 
@@ -29,9 +31,19 @@ async def _state(store: ThreadStore, budget: Budget, now: int) -> State:
     unit = "total_tokens" if budget.unit == "tokens" else "cost_nano_usd"
     order = "total_tokens" if budget.unit == "tokens" else "cost_usd"
     query = UsageQuery(by, start=start, end=end, where=where, limit=TENANTS, order=order)
-    report, deleted = await store.used(query, budget.scope)
+    report, deleted = await budget_usage(store, query, budget.scope)
     each = ((None if row.other else row.group["tenant"] or "", row.figures) for row in report.rows if by)
     used = {name: getattr(figures, unit) for name, figures in each}
     for tenant, amount in deleted.items() if by else ():
         used[tenant] = used.get(tenant, 0) + amount
     return State(budget, min(getattr(report.total, unit) + sum(deleted.values()), MAX_INTEGER), start, end, used)
+
+
+async def budget_usage(store: ThreadStore, query: UsageQuery, scope: str) -> tuple[UsageReport, dict[str, int]]:
+    """Return a report of usage, and the usage of deleted threads by tenant.
+
+    The latter counts towards the budgets of this scope, in the window that begins as the query does.
+    """
+    async with store.snapshot() as connection:
+        usage = await report(connection, query)
+        return usage, await of_scope(connection, scope, query.start or 0)

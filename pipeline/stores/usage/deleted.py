@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.budgets import Budget
 from pipeline.stores.database.bounded_sum import MAX_INTEGER, BoundedSum
-from pipeline.stores.database.connections import Connected
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import deleted_usage, turns, usage, usage_names
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.statements import number_of
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
@@ -67,20 +67,18 @@ async def _forget(connection: AsyncConnection, now: int) -> None:
     await connection.execute(delete(deleted_usage).where(deleted_usage.c.end <= now))
 
 
-class DeletedUsage(Connected):
-    """A store that knows the usage of deleted threads. Every method raises StoreError."""
+async def forget_windows(store: ThreadStore, now: int) -> None:
+    """Delete the usage of windows that were over at `now` (epoch ms)."""
+    async with store.reading() as connection:  # nearly always there is nothing
+        over = select(deleted_usage.c.scope).where(deleted_usage.c.end <= now).limit(1)
+        if await connection.scalar(over) is None:
+            return
+    async with store.writing() as connection:
+        await _forget(connection, now)
 
-    async def forget_windows(self, now: int) -> None:
-        """Delete the usage of windows that were over at `now` (epoch ms)."""
-        async with self._reading() as connection:  # nearly always there is nothing
-            over = select(deleted_usage.c.scope).where(deleted_usage.c.end <= now).limit(1)
-            if await connection.scalar(over) is None:
-                return
-        async with self._writing() as connection:
-            await _forget(connection, now)
 
-    async def forget_deleted_usage(self, tenant: str) -> None:
-        """Delete the usage of a tenant's deleted threads, "" for threads without a tenant."""
-        async with self._writing() as connection:
-            mine = deleted_usage.c.tenant == (column_text(tenant) or "")
-            await connection.execute(delete(deleted_usage).where(mine))
+async def forget_deleted_usage(store: ThreadStore, tenant: str) -> None:
+    """Delete the usage of a tenant's deleted threads, "" for threads without a tenant."""
+    async with store.writing() as connection:
+        mine = deleted_usage.c.tenant == (column_text(tenant) or "")
+        await connection.execute(delete(deleted_usage).where(mine))

@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.keys import id_and_tenant, turn_bytes
 from pipeline.stores.database.schema import feedback, threads, turns, usage, usage_names
-from pipeline.stores.database.sending import send
+from pipeline.stores.database.sending import certain, send
 from pipeline.stores.threads.feedback import thread_of
-from pipeline.stores.threads.lookups import certain, threads_of
+from pipeline.stores.threads.lookups import threads_of
 from pipeline.stores.threads.rows import AGENT
 from pipeline.stores.usage.added import Key
 from pipeline.stores.usage.plan import bucket_of

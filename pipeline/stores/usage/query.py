@@ -25,6 +25,8 @@ from pipeline.observability.metrics import UNKNOWN
 from pipeline.stores.database.bounded_sum import BoundedSum
 from pipeline.stores.database.keys import NO_TENANT
 from pipeline.stores.database.schema import COUNTED, threads, turns, usage, usage_names
+from pipeline.stores.database.sending import certain
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.usage import plan as usage_plan
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.stores.usage import sums_query as usage_sums_query
@@ -50,6 +52,19 @@ TIMES: Final = ("ttft_ms", "duration_ms")
 PERCENTS: Final = (50, 95, 99)
 NO_PRICE: Final = and_(usage.c.cost_nano_usd.is_(None), usage.c.total_tokens > 0)
 MAX_UNPRICED: Final = 100  # models without a price that a report lists
+
+
+async def usage_report(store: ThreadStore, query: UsageQuery) -> UsageReport:
+    """Return tokens, cost and times of the stored turns. Raises CallerError for too many buckets."""
+    async with store.snapshot() as connection:
+        if "thread" in query.where:
+            await certain(connection)
+        return await report(connection, query)
+
+
+async def cost_since(store: ThreadStore, since: int) -> int:
+    """Return the known cost of all responses from `since` (epoch ms) on, in 10⁻⁹ US dollars."""
+    return (await usage_report(store, UsageQuery(start=since))).total.cost_nano_usd
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:

@@ -10,14 +10,14 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.prices import Prices
-from pipeline.stores.database.connections import Connected
+from pipeline.stores.costs.rows import usage_rows
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import price_sources, threads, usage
+from pipeline.stores.database.sending import certain
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
-from pipeline.stores.threads.lookups import certain
 from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.write import lock, price_sources_of
-from pipeline.stores.usage.rows import usage_rows
 
 BATCH_SIZE: Final = 200  # rows of a transaction
 PLACE: Final = (usage.c.at, usage.c.turn, usage.c.position)  # the order in which rows are read, by the index of `at`
@@ -34,27 +34,24 @@ class Repriced(NamedTuple):
     source_after: str | None
 
 
-class Repricing(Connected):
-    """A store whose costs can be computed again. Every method raises StoreError."""
+async def reprice(store: ThreadStore, since: int, until: int, *, dry_run: bool) -> AsyncIterator[Repriced]:
+    """Price the usage from `since` on and before `until` (epoch ms) again, and yield what changes.
 
-    async def reprice(self, since: int, until: int, *, dry_run: bool) -> AsyncIterator[Repriced]:
-        """Price the usage from `since` on and before `until` (epoch ms) again, and yield what changes.
-
-        Costs that a stream reported stay. `dry_run` changes nothing. Sums follow; those of expired turns stay.
-        """
-        last = since, -(2**63), 0
-        while True:
-            mine = select(*PLACE).where(usage.c.at >= last[0], usage.c.at < until, row_of(*PLACE) > row_of(*last))
-            async with self._writing() as connection:
-                await certain(connection)
-                rows = (await connection.execute(mine.order_by(*PLACE).limit(BATCH_SIZE))).all()
-                places = {(row.turn, row.position) for row in rows}
-                changed = await _reprice(connection, places, self._prices, (since, until), dry_run=dry_run)
-            for one in changed:
-                yield one
-            if len(rows) < BATCH_SIZE:
-                return
-            last = rows[-1].at, rows[-1].turn, rows[-1].position
+    Costs that a stream reported stay. `dry_run` changes nothing. Sums follow; those of expired turns stay.
+    """
+    last = since, -(2**63), 0
+    while True:
+        mine = select(*PLACE).where(usage.c.at >= last[0], usage.c.at < until, row_of(*PLACE) > row_of(*last))
+        async with store.writing() as connection:
+            await certain(connection)
+            rows = (await connection.execute(mine.order_by(*PLACE).limit(BATCH_SIZE))).all()
+            places = {(row.turn, row.position) for row in rows}
+            changed = await _reprice(connection, places, store.prices, (since, until), dry_run=dry_run)
+        for one in changed:
+            yield one
+        if len(rows) < BATCH_SIZE:
+            return
+        last = rows[-1].at, rows[-1].turn, rows[-1].position
 
 
 async def _reprice(

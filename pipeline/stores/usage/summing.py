@@ -2,70 +2,99 @@
 
 from __future__ import annotations
 
-from pipeline.stores.database.connections import Connected, to_the_end
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, delete, select
+
 from pipeline.stores.database.keys import UsageNames
-from pipeline.stores.threads.lookups import certain
+from pipeline.stores.database.schema import usage_names
+from pipeline.stores.database.schema import usage_sums as usage_sums_table
+from pipeline.stores.database.sending import certain
+from pipeline.stores.database.store import ThreadStore, to_the_end
+from pipeline.stores.database.unused_names import forget_names
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.stores.usage.sums import Compared
-from pipeline.stores.usage.tallies import WEEK, SumKey
+from pipeline.stores.usage.tallies import SPANS, WEEK, SumKey
+from pipeline.turns.column_text import column_text
 
 
-class SummedUsage(Connected):
-    """A store with sums of its usage (`pipeline.stores.usage.sums`). Every method raises StoreError."""
+async def keep_sums(store: ThreadStore, *, wanted: bool) -> None:
+    """Keep sums from now on, or stop keeping them: usage is then read from rows."""
+    async with store.reading() as connection:
+        if await usage_sums.kept(connection) == wanted:
+            return
 
-    async def keep_sums(self, *, wanted: bool) -> None:
-        """Keep sums from now on, or stop keeping them: usage is then read from rows."""
-        async with self._reading() as connection:
-            if await usage_sums.kept(connection) == wanted:
-                return
+    async def transaction() -> None:
+        async with store.writing() as connection:
+            await usage_sums.keep(connection, wanted=wanted)
 
-        async def transaction() -> None:
-            async with self._writing() as connection:
-                await usage_sums.keep(connection, wanted=wanted)
+    await to_the_end(transaction())
 
-        await to_the_end(transaction())
 
-    async def sum_up(self) -> bool:
-        """Add some changes to the sums, and build some of the missing sums from rows, in one transaction.
+async def sum_up(store: ThreadStore) -> bool:
+    """Add some changes to the sums, and build some of the missing sums from rows, in one transaction.
 
-        Return whether there is more to do at once. Several processes may call it; one of them works, the others do
-        nothing.
-        """
-        async with self._reading() as connection:
-            if not await usage_sums.unfinished(connection):
+    Return whether there is more to do at once. Several processes may call it; one of them works, the others do
+    nothing.
+    """
+    async with store.reading() as connection:
+        if not await usage_sums.unfinished(connection):
+            return False
+
+    async def transaction() -> bool:
+        async with store.writing() as connection:
+            if not await usage_sums.alone(connection):
                 return False
+            await certain(connection)
+            taken = await usage_sums.take_up(connection)
+            if taken == usage_sums.CHANGES_BATCH:
+                return True
+            return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
 
-        async def transaction() -> bool:
-            async with self._writing() as connection:
-                if not await usage_sums.alone(connection):
-                    return False
-                await certain(connection)
-                taken = await usage_sums.take_up(connection)
-                if taken == usage_sums.CHANGES_BATCH:
-                    return True
-                return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
+    return await to_the_end(transaction())
 
-        return await to_the_end(transaction())
 
-    async def compare_sums(self, *, repair: bool = False) -> Compared:
-        """Compare each sum with the rows, one week per transaction; with `repair`, correct wrong ones.
+async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
+    """Compare each sum with the rows, one week per transaction; with `repair`, correct wrong ones.
 
-        Sums of expired turns have no rows any more, and are left alone.
-        """
-        looked_at, wrong, begin = 0, list[tuple[SumKey, UsageNames]](), usage_sums.NONE
-        week: int | None = 0
-        while week is not None:
-            async with self._writing() as connection:
-                await certain(connection)
-                await usage_sums.alone(connection, wait=True)
-                begin = await usage_sums.since(connection)
-                week = await usage_sums.next_week(connection, max(week, begin)) if begin < usage_sums.NONE else None
-                if week is not None:
-                    found = await usage_sums.compare(connection, week, begin)
-                    differ = {place: right for place, (right, is_) in found.items() if right.columns() != is_.columns()}
-                    names = await usage_sums.names_of(connection, differ)
-                    wrong += [(place, names[place.names]) for place in differ]
-                    looked_at, week = looked_at + len(found), week + WEEK
-                    if repair:
-                        await usage_sums.correct(connection, differ)
-        return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)
+    Sums of expired turns have no rows any more, and are left alone.
+    """
+    looked_at, wrong, begin = 0, list[tuple[SumKey, UsageNames]](), usage_sums.NONE
+    week: int | None = 0
+    while week is not None:
+        async with store.writing() as connection:
+            await certain(connection)
+            await usage_sums.alone(connection, wait=True)
+            begin = await usage_sums.since(connection)
+            week = await usage_sums.next_week(connection, max(week, begin)) if begin < usage_sums.NONE else None
+            if week is not None:
+                found = await usage_sums.compare(connection, week, begin)
+                differ = {place: right for place, (right, is_) in found.items() if right.columns() != is_.columns()}
+                names = await usage_sums.names_of(connection, differ)
+                wrong += [(place, names[place.names]) for place in differ]
+                looked_at, week = looked_at + len(found), week + WEEK
+                if repair:
+                    await usage_sums.correct(connection, differ)
+    return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)
+
+
+async def forget_sums(store: ThreadStore, tenant: str) -> None:
+    """Delete the sums of a tenant's expired turns; those of stored turns are derived from these turns."""
+    while await sum_up(store):
+        pass
+    async with store.writing() as connection:
+        await usage_sums.alone(connection, wait=True)
+        await certain(connection)
+        await connection.execute(delete(usage_sums_table).where(sums_of(tenant), usage_sums_table.c.expired))
+        await forget_names(connection, await connection.scalars(names_of(tenant)))
+
+
+def names_of(tenant: str) -> Any:
+    """Return a query of a tenant's ids in `usage_names`."""
+    name, column = column_text(tenant), usage_names.c.tenant
+    return select(usage_names.c.id).where(column == name if name else column.is_(None))
+
+
+def sums_of(tenant: str) -> ColumnElement[bool]:
+    """Return the condition of a tenant's sums."""
+    return and_(usage_sums_table.c.span.in_(SPANS), usage_sums_table.c.names.in_(names_of(tenant)))

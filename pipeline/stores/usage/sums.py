@@ -23,10 +23,9 @@ from pipeline.stores.database.keys import UsageNames
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.one_of import row_one_of
 from pipeline.stores.database.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
-from pipeline.stores.database.sending import of_rows, send
+from pipeline.stores.database.sending import of_rows, portions, send
+from pipeline.stores.database.unused_names import forget_names
 from pipeline.stores.threads.statements import number_of
-from pipeline.stores.threads.unused_names import forget_names
-from pipeline.stores.threads.versions import portions
 from pipeline.stores.usage.tallies import (
     QUARTER,
     SPANS,

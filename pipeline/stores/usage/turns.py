@@ -1,15 +1,45 @@
-"""Conversion of rows of `usage` to the usage of a turn, and of each of its responses. Pure."""
+"""The usage of the turns of a thread, and of each of their responses."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Row, Select, select
 
 from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.keys import turn_text
+from pipeline.stores.database.schema import price_sources, turns, usage, usage_names
+from pipeline.stores.database.sending import certain
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.statements import number_of
 from pipeline.stores.threads.summaries import StepUsage, TurnUsage
 from pipeline.turns.tokens import NANO
+from topics.thread_key import ThreadKey
+
+
+async def turn_usage(store: ThreadStore, key: ThreadKey) -> dict[str, TurnUsage]:
+    """Return the usage of each turn of a thread that has any, by turn_id."""
+    async with store.reading() as connection:
+        await certain(connection)
+        rows = (await connection.execute(usage_rows(key))).all()
+
+    def by_turn() -> dict[str, TurnUsage]:
+        groups = groupby(rows, lambda row: bytes(row.turn_id))
+        return {turn_text(turn_id): used_by(list(some)) for turn_id, some in groups}
+
+    return await asyncio.to_thread(by_turn)
+
+
+def usage_rows(key: ThreadKey) -> Select[Any]:
+    """Return a query of a thread's rows of `usage` with turn_id, model and price, in their order."""
+    query = select(turns.c.turn_id, usage, usage_names.c.model, price_sources.c.source)
+    query = query.join(turns, usage.c.turn == turns.c.id)
+    query = query.outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
+    query = query.join(usage_names, usage.c.names == usage_names.c.id).where(turns.c.thread == number_of(key))
+    return query.order_by(usage.c.turn, usage.c.position)
 
 
 def used_by(rows: Sequence[Row[Any]]) -> TurnUsage:

@@ -19,7 +19,7 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.worker.host.faust_app import build_app
 from pipeline.worker.host.roles import Role
 from pipeline.worker.host.stage import Stage

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pipeline.kafka.reading import records_of
 from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import erased_among, stored_runs
 from pipeline.turns.column_text import column_text
 from topics import turn_record
 from topics.catalog import EVENTS
@@ -54,10 +55,10 @@ async def take_stock(settings: Settings, store: ThreadStore) -> Ledger:
     async for filed in filed_letters(settings):
         if letter := filed.letter:
             refused.add(run_of_letter(letter))
-    stored = {run async for run in store.runs() if run in newest}
+    stored = {run async for run in stored_runs(store) if run in newest}
     dead = {run for run in refused if run in newest} - stored
     unknown = {run: at for run, at in newest.items() if run not in stored and run not in dead}
-    deleted = await store.erased({_thread(run) for run in unknown})
+    deleted = await erased_among(store, {_thread(run) for run in unknown})
     open_runs = {run: at for run, at in unknown.items() if _thread(run) not in deleted}
     return Ledger(len(newest), len(stored), len(dead), open_runs, len(unknown) - len(open_runs))
 

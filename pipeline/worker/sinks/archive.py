@@ -18,7 +18,9 @@ from pipeline.settings import Settings
 from pipeline.stores.archive.configured import TurnArchive, archive_of, feedback_archive_of
 from pipeline.stores.archive.records import Entry, Erased
 from pipeline.stores.database.opened import Opened
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.holding import held_threads
+from pipeline.stores.threads.reading import erased_among
 from pipeline.worker.host.retry import Retry
 from pipeline.worker.host.work import Records
 from topics import catalog
@@ -153,10 +155,10 @@ class ArchiveWork:
         self.metrics.add(m.ARCHIVE_REFUSED, len(written.refused))
 
     async def _erased(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
-        return await (await self.store.get()).erased(threads)
+        return await erased_among(await self.store.get(), threads)
 
     async def _held(self, threads: Collection[ThreadKey]) -> set[ThreadKey]:
-        return await (await self.store.get()).held(threads)
+        return await held_threads(await self.store.get(), threads)
 
 
 def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:

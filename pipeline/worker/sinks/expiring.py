@@ -11,8 +11,9 @@ from typing import Final
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.expired_threads import lease_expiry
 from pipeline.stores.keeping.expiry import Expired, Expiry
-from pipeline.stores.threads.store import ThreadStore
 from pipeline.worker.host.steps import Steps
 from turnmill.clock import now_ms
 
@@ -45,7 +46,7 @@ class Expiring:
         store = await self._store()
         self._expiry = self._expiry or Expiry(self._settings, store)
         now = now_ms()
-        if not await store.lease_expiry(self._holder, now, now + LEASE_MS):
+        if not await lease_expiry(store, self._holder, now, now + LEASE_MS):
             return RETRY_DELAY
         for _ in range(MAX_TRANSACTIONS):
             gone, more = await self._expiry.step(now)

@@ -9,8 +9,8 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.database.opened import Opened
-from pipeline.stores.threads.feedback import ReceivedFeedback
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.sinks.burying import Burying, refusal
 from pipeline.worker.webhooks.role import feedback_taking
@@ -39,7 +39,7 @@ class FeedbackWriter:
                 except InvalidRecord as error:
                     refused.append((partition, refusal(record, error.reason, error.detail)))
         if received:
-            await (await self._store.get()).add_feedback(received)
+            await add_feedback(await self._store.get(), received)
             if self._webhooks is not None:
                 await self._webhooks.tell(group)
         await self._burying.bury(refused)

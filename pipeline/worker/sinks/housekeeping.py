@@ -8,14 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.accounts.audit import audit_between, audit_from, expire_audit
 from pipeline.stores.archive.audit import HOUR_MS, AuditArchive
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.outbound.notices import add_notices
+from pipeline.stores.search.write import index_some
 from pipeline.stores.usage.budgeting import states
+from pipeline.stores.usage.deleted import forget_windows
+from pipeline.stores.usage.query import cost_since
+from pipeline.stores.usage.summing import keep_sums, sum_up
 from pipeline.turns.tokens import NANO
 from pipeline.worker.host.steps import Steps
 from turnmill.clock import now_ms
@@ -60,9 +67,9 @@ class Summing:
     async def _step(self) -> float:
         store = await self._store()
         if not self._decided:
-            await store.keep_sums(wanted=self._wanted)
+            await keep_sums(store, wanted=self._wanted)
             self._decided = True
-        return SUM_MORE_INTERVAL if await store.sum_up() else SUM_INTERVAL
+        return SUM_MORE_INTERVAL if await sum_up(store) else SUM_INTERVAL
 
 
 class SearchBackfill:
@@ -81,7 +88,7 @@ class SearchBackfill:
         end, done = loop.time() + INDEX_STEP_SECONDS, 1
         store = await self._store()
         while done and loop.time() < end:
-            done = await store.index_some()
+            done = await index_some(store)
         return INDEX_MORE_INTERVAL if done else INDEX_INTERVAL
 
 
@@ -105,7 +112,7 @@ class AuditKeeping:
         store, now = await self._store(), now_ms()
         if self._archive is not None:
             await self._copy(self._archive, store, now)
-        if await store.expire_audit(now - self._ms):
+        if await expire_audit(store, now - self._ms):
             return AUDIT_MORE_INTERVAL
         if self._archive is not None:
             await self._archive.expire(now - self._ms)
@@ -113,9 +120,9 @@ class AuditKeeping:
 
     async def _copy(self, archive: AuditArchive, store: ThreadStore, now: int) -> None:
         since = await archive.newest() if self._since is None else self._since
-        while (at := await store.audit_from(since)) is not None:
+        while (at := await audit_from(store, since)) is not None:
             hour = at - at % HOUR_MS
-            await archive.write(hour, store.audit_between)
+            await archive.write(hour, partial(audit_between, store))
             since = self._since = hour + HOUR_MS
         self._since = now - now % HOUR_MS - HOUR_MS  # one hour back, since entries may have waited for the store
 
@@ -145,7 +152,7 @@ class Spending:
 
     async def _step(self) -> float:
         mine = self.steps
-        cost = await (await self._store()).spent(now_ms() - HOUR_MS)
+        cost = await cost_since(await self._store(), now_ms() - HOUR_MS)
         if self.steps is mine:
             self._metrics.set(m.COST_LAST_HOUR, cost / NANO)
         return SPENT_INTERVAL
@@ -175,7 +182,7 @@ class BudgetWatch:
             self._metrics.set(m.BUDGET_USED, state.ratio, budget=state.budget.name)
             new = [one for one in state.notices(now) if one["id"] not in self._notified]
             if new:
-                await store.add_notices(new, keep_until=state.end + KNOWN_MS)
+                await add_notices(store, new, keep_until=state.end + KNOWN_MS)
                 self._notified |= {one["id"] for one in new}
-        await store.forget_windows(now)
+        await forget_windows(store, now)
         return BUDGETS_INTERVAL if self._budgets else NO_BUDGETS_INTERVAL

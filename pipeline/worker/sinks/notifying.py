@@ -12,7 +12,8 @@ from aiokafka.errors import KafkaError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.outbound.notices import due_notices, notices_sent
 from pipeline.worker.host.steps import Steps
 from topics import notice
 from topics.catalog import NOTICES
@@ -43,7 +44,7 @@ class Notifying:
 
     async def _step(self) -> float:
         store = await self._store()
-        some = await store.due_notices(now_ms())
+        some = await due_notices(store, now_ms())
         if not some:
             return QUERY_INTERVAL
         try:
@@ -56,7 +57,7 @@ class Notifying:
         ) as error:  # the claim expires, and they are sent again
             log.warning("%d notices wait to be sent: %s", len(some), error)
             return RETRY_DELAY
-        await store.notices_sent([one["id"] for one in some], now_ms())
+        await notices_sent(store, [one["id"] for one in some], now_ms())
         for one in some:
             self._metrics.add(m.NOTICES, type=one["type"])
         return MORE_INTERVAL

@@ -16,7 +16,8 @@ from pipeline.settings import Settings
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.opened import Opened
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.sinks.burying import Burying, refusal
 from pipeline.worker.sinks.expiring import Expiring
@@ -61,7 +62,7 @@ class TurnWriter:
         try:
             decoded = [turn_record.decode(record.value) for _, record in records]
             values = [record.value for _, record in records]
-            result = await store.write(decoded, self.retention, now_ms(), values)
+            result = await write_turns(store, decoded, self.retention, now_ms(), values)
         except Exception as error:
             if isinstance(error, StoreError) and not isinstance(error, UnstorableData):
                 self.metrics.add(m.STORE_FAILURES)

@@ -28,8 +28,17 @@ from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Webhook, networks
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.outbound.deliveries import WEBHOOK_CONCURRENCY, Delivery, Due
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.outbound.deliveries import (
+    WEBHOOK_CONCURRENCY,
+    Delivery,
+    Due,
+    claim_deliveries,
+    finish_delivery,
+    retry_delivery,
+    still_waits,
+    waiting_deliveries,
+)
 from pipeline.worker.webhooks.sender import Sender
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, Reason
@@ -115,7 +124,7 @@ class Deliverer:
     async def _begin(self) -> bool:
         """Begin the due deliveries; return whether there were any."""
         store = await self._store()
-        found = await store.claim(now_ms(), self._chosen)
+        found = await claim_deliveries(store, now_ms(), self._chosen)
         known = {one.id: one for one in await self._known()} if found else {}
         if any(one.webhook not in known for one in found):  # it is new, or was deleted
             known = {one.id: one for one in await self._known(now=True)}
@@ -143,26 +152,26 @@ class Deliverer:
     async def _deliver(self, store: ThreadStore, webhook: Webhook | None, one: Delivery) -> None:
         try:
             if webhook is None:  # it was deleted
-                await store.over(one, now_ms())
+                await finish_delivery(store, one, now_ms())
                 return
-            if not await store.waits(one):  # its thread was erased
+            if not await still_waits(store, one):  # its thread was erased
                 return
             outcome = await self._sender.send(webhook, one.id, one.payload.encode())
             if outcome.taken:
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="delivered")
-                await store.over(one, now_ms())
+                await finish_delivery(store, one, now_ms())
                 return
             due = now_ms() + delay(one.attempts + 1, random.random())  # noqa: S311  # jitter
             if outcome.final or due > one.at + self._within:
-                if await store.waits(one):  # a dead letter would outlive the erasure
+                if await still_waits(store, one):  # a dead letter would outlive the erasure
                     await self._bury(webhook, one, outcome.why)
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="given_up")
-                await store.over(one, now_ms())
+                await finish_delivery(store, one, now_ms())
                 return
             self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="failed")
             what = "webhook %s at %s has not taken %s, which is tried again: %s"
             self._warn(webhook.id, what, webhook.id, webhook.host, one.id, outcome.why)
-            await store.again(one, due)
+            await retry_delivery(store, one, due)
         except (StoreError, BrokerError) as error:  # the claim expires, and it is tried again
             self._warn("deliver", "a delivery is tried again: %s", error)
         except Exception:
@@ -208,7 +217,7 @@ class Deliverer:
     async def _count(self) -> None:
         if time.monotonic() >= self._counted:
             self._counted = time.monotonic() + COUNT_INTERVAL
-            counts = await (await self._store()).waiting_deliveries()
+            counts = await waiting_deliveries(await self._store())
             self._metrics.set(m.WEBHOOKS_WAITING, sum(counts.values()))
 
 

@@ -22,7 +22,8 @@ from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.webhooks import Event, Webhook
 from pipeline.settings import Settings
 from pipeline.stores.database.opened import Opened
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.outbound.deliveries import all_webhooks, enqueue
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.webhooks.delivery import Deliverer
 from pipeline.worker.webhooks.events import feedback_event, notice_event, turn_event
@@ -51,7 +52,7 @@ class Webhooks:
     async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
         """Return all webhooks; with `now`, the present ones of the store. Raises StoreError."""
         if now or time.monotonic() >= self._until:
-            found = await (await self.store.get()).webhooks(now_ms())
+            found = await all_webhooks(await self.store.get(), now_ms())
             self._known = (*self._fixed, *found)
             self._until = time.monotonic() + WEBHOOKS_TTL
         return self._known
@@ -80,7 +81,7 @@ class Taking:
             for record in records if known else ():
                 event = self._event(record, (self._topic, partition, record.offset))
                 wanted += [(one.id, event) for one in known if event is not None and one.hears(event)]
-        await (await self._webhooks.store.get()).enqueue(wanted, now_ms())
+        await enqueue(await self._webhooks.store.get(), wanted, now_ms())
 
     def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
         try:

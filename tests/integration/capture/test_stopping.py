@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import find_threads, read_thread
 from tests.support.gateways import client, running
 from tests.support.places import ROOT
 from tests.support.talking_provider import Provider
@@ -80,8 +81,8 @@ async def test_each_library(applied_settings: Settings) -> None:
 
 async def _stored(settings: Settings, name: str, command_id: str) -> bool:
     async with await ThreadStore.open(settings.store_url) as store:
-        for key in await store.find(name, None):
-            document = await store.thread(key)
+        for key in await find_threads(store, name, None):
+            document = await read_thread(store, key)
             assert document is not None
             agent = [turn for turn in document["turns"] if turn["turn_type"] == "agent"][-1]
             assert agent["interruption"]["reason"] == "user_cancelled"

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from tests.support import toy_wire
 from tests.support.gateways import client, replayed
 from tests.support.turn_records import make_record
@@ -15,7 +16,7 @@ from tests.support.turn_records import make_record
 async def test_a_gateway_takes_it_and_shows_it(gateway_settings: Settings, tmp_path: Path) -> None:
     program = toy_wire.program(tmp_path / "program")
     async with await ThreadStore.open(gateway_settings.store_url) as store:
-        await store.write([make_record("old")])
+        await write_turns(store, [make_record("old")])
     with toy_wire.gateway(gateway_settings, program) as url:
         async with client(url) as http:
             operations = (await http.get("/openapi.json")).json()["paths"]

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select, text
 
 from pipeline.stores.database.schema import metadata, notices, usage_changes
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from tests.support.s3 import s3_server
 from tests.support.turn_records import Record, make_record
 
@@ -93,7 +93,7 @@ async def blocked(store: ThreadStore, task: asyncio.Task[Any]) -> None:
     async with asyncio.timeout(30):
         while True:
             assert not task.done(), "it waits for nobody"
-            async with store._reading() as connection:
+            async with store.reading() as connection:
                 if await connection.scalar(waiting):
                     return
             await asyncio.sleep(0.005)
@@ -130,7 +130,7 @@ def tables(store: ThreadStore) -> Callable[[], Any]:
     """
 
     async def read() -> dict[str, list[dict[str, Any]]]:
-        async with store._reading() as connection:
+        async with store.reading() as connection:
             found = {
                 table.name: [dict(row) for row in (await connection.execute(select(table))).mappings()]
                 for table in metadata.sorted_tables

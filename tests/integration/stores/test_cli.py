@@ -17,7 +17,10 @@ from pipeline.dialects.pydantic_ai.export import messages
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.migrate import HEAD
 from pipeline.stores.database.schema import usage_sums
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_thread
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.summing import keep_sums
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
@@ -38,14 +41,15 @@ def turnmill(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 async def documents(store: ThreadStore, record: Any) -> dict[str, Any]:
-    await store.write(
+    await write_turns(
+        store,
         [
             record("chat", "r1", "user", role="user", text="What is the weather?", agents=[]),
             record("chat", "r1", seconds=2, text="Sunny."),
             record("other", "r2", seconds=9, status="interrupted", text="Once upon"),
-        ]
+        ],
     )
-    return {thread_id: await store.thread(ThreadKey(thread_id)) for thread_id in (CHAT, OTHER)}
+    return {thread_id: await read_thread(store, ThreadKey(thread_id)) for thread_id in (CHAT, OTHER)}
 
 
 def test_list(turnmill: Any, documents: Any) -> None:
@@ -146,7 +150,7 @@ def test_migrate_and_check(turnmill: Any, store_url: str) -> None:
 @pytest.fixture
 async def forked(store: ThreadStore, record: Any) -> None:
     first, again = (record("fork", run, seconds=n, text=f"the {run} answer") for n, run in enumerate(("1st", "2nd")))
-    await store.write([first, {**again, "lineage": {"replaces": "1st"}}])
+    await write_turns(store, [first, {**again, "lineage": {"replaces": "1st"}}])
 
 
 @pytest.mark.usefixtures("forked")
@@ -173,7 +177,7 @@ async def test_the_command_compares_the_sums_of_usage(
         return result
 
     assert "4 sums compared with the rows, 0 wrong" in (await asyncio.to_thread(run)).output
-    async with store._writing() as connection:
+    async with store.writing() as connection:
         await connection.execute(update(usage_sums).values(requests=7))
     found = await asyncio.to_thread(run)
     assert isinstance(found.exception, SystemExit)
@@ -182,5 +186,5 @@ async def test_the_command_compares_the_sums_of_usage(
     assert "wrong: 60 minutes from 2026-01-20T10:00:00+00:00: –, model-1, provider-1, a1" in found.output
     assert "4 put right" in (await asyncio.to_thread(run, "--repair")).output
     assert "0 wrong" in (await asyncio.to_thread(run)).output
-    await store.keep_sums(wanted=False)
+    await keep_sums(store, wanted=False)
     assert "TURNMILL_USAGE_SUMS is off" in (await asyncio.to_thread(run)).output

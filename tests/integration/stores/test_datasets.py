@@ -12,8 +12,9 @@ from atif import Trajectory
 from click.testing import CliRunner, Result
 
 from pipeline.__main__ import cli
-from pipeline.stores.threads.feedback import ReceivedFeedback
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
+from pipeline.stores.turns import write_turns
 from pipeline.turns.requests import digest
 from tests.support.datasets import check_openai
 from turnmill.errors import CallerError
@@ -34,7 +35,7 @@ async def filled(store: ThreadStore, record: Any) -> None:
         made["requests"] = {digest(ASKED): ASKED}
         user = record(chat, "r1", "user", role="user", text=f"Weather for {chat}?", agents=[], tenant=tenant)
         cut = record(chat, "r2", seconds=9, status="interrupted", text="Once", agent_id=agent, tenant=tenant)
-        await store.write([user, made, cut])
+        await write_turns(store, [user, made, cut])
 
 
 @pytest.fixture
@@ -48,18 +49,19 @@ async def versions(store: ThreadStore, record: Any) -> None:
     made += [record("other", "r1", text="Rain."), record("third", "r1", text="Snow.")]
     for one in made:  # as assembly marks them
         one["turn"] |= {"meta:turn_id": one["turn_id"], "meta:run_id": one["run_id"]}
-    await store.write(made)
+    await write_turns(store, made)
     said = [
         ("chat", 0, {"run_id": "r1"}),
         ("chat", 1, {"run_id": "r2"}),
         ("chat", 0.5, {"run_id": "r3"}),
         ("other", 1, {}),
     ]
-    await store.add_feedback(
+    await add_feedback(
+        store,
         [
             ReceivedFeedback(made_feedback(chat, None, {"name": "good", "value": value, **about}), 1, place)  # type: ignore[arg-type]  # a made record
             for place, (chat, value, about) in enumerate(said)
-        ]
+        ],
     )
 
 

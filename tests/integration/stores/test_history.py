@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.usage import query as stored_query
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.summing import compare_sums, keep_sums, sum_up
 from pipeline.stores.usage.tallies import DAY
 from tests.bench import history, report
 from tests.bench.history import BY_MODEL, History
@@ -30,34 +34,39 @@ async def test_a_month_of_turns_is_made_summed_up_and_asked_for(
     assert len(measured.queries[BY_MODEL]) == 2
     assert len(measured.queries[f"{BY_MODEL}, from rows"]) == history.SLOWLY
     async with await ThreadStore.open(store_url) as store:
-        counts = await store.counts()
+        counts = await count_rows(store)
         assert (counts.threads, counts.turns) == (TURNS // 5, TURNS)
         days = UsageQuery(("tenant", "agent", "model", "provider"), limit=1_000)
-        exact = await store.usage(days)
-        await store.keep_sums(wanted=True)
-        while await store.sum_up():
+        exact = await usage_report(store, days)
+        await keep_sums(store, wanted=True)
+        while await sum_up(store):
             pass
-        assert (await store.compare_sums()).wrong == ()
-        summed = await store.usage(days)
+        assert (await compare_sums(store)).wrong == ()
+        summed = await usage_report(store, days)
         assert len(summed.rows) == len(exact.rows) == 100
         assert summed.total.turns == exact.total.turns == TURNS
-        within = await store.usage(replace(days, group_by=(), start=history.BEGIN, end=history.BEGIN + 31 * DAY))
+        within = await usage_report(
+            store, replace(days, group_by=(), start=history.BEGIN, end=history.BEGIN + 31 * DAY)
+        )
         assert within.total.turns == TURNS
 
 
 async def test_sums_of_ten_times_as_many_turns(store_url: str) -> None:
     async with await ThreadStore.open(store_url, migrate=True) as store:
         await history.fill(store, TURNS, lambda said: None)
-        while await store.sum_up():
+        while await sum_up(store):
             pass
         whole, cut = UsageQuery(("model",), start=history.MONTH - history.MONTH % DAY), UsageQuery(start=history.MONTH)
-        before, rows = (await store.usage(whole)).rows, (await store.usage(cut)).total.turns
+        before, rows = (
+            (await usage_report(store, whole)).rows,
+            (await stored_query.usage_report(store, cut)).total.turns,
+        )
         await history._grow(store)
-        after = (await store.usage(whole)).rows
+        after = (await usage_report(store, whole)).rows
         assert [one.figures.total_tokens for one in after] == [10 * one.figures.total_tokens for one in before]
         assert [one.figures.duration_ms for one in after] == [one.figures.duration_ms for one in before]
-        assert (await store.usage(cut)).total.turns == 10 * rows
-        assert not await store.sum_up(), "no change was noted"
+        assert (await usage_report(store, cut)).total.turns == 10 * rows
+        assert not await sum_up(store), "no change was noted"
 
 
 def test_it_is_measured_where_it_is_asked_for() -> None:

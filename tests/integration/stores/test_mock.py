@@ -12,7 +12,8 @@ from pipeline.cli.mock.calls import Call, thawed
 from pipeline.cli.mock.reading import calls_in
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from pipeline.worker.assemble.redaction_rules import redaction_of
 from tests.support.topic_records import publish
 from tests.support.upstream import chat_chunks
@@ -50,7 +51,7 @@ async def stored(settings: Settings, chat: str, redact: str | None = None) -> Se
     settings = settings.model_copy(update={"redact": redact})
     rules, records = redaction_of(settings), assemble(DIALECTS["openai-chat"], [run(chat)], keep_requests=True)[0]
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
-        await store.write([one if rules is None else rules.record(one) for one in records])
+        await write_turns(store, [one if rules is None else rules.record(one) for one in records])
     return settings
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents
 from tests.support.commands import turnmill
 from tests.support.fleet import expected, fleet, interleaved
 from tests.support.topic_records import publish
@@ -33,6 +34,6 @@ async def test_sqlite_and_postgres_come_to_hold_the_same(applied_settings: Setti
     found = []
     for url in (applied_settings.store_url, postgres_database):
         async with await ThreadStore.open(url) as store:
-            found.append({document["thread_id"]: json.dumps(document) async for _, document in store.documents()})
+            found.append({document["thread_id"]: json.dumps(document) async for _, document in all_documents(store)})
     assert found[0] == found[1]
     assert len(found[0]) == len(expected(runs))

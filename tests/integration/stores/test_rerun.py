@@ -12,7 +12,9 @@ import pytest
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import find_threads, read_thread
+from pipeline.stores.turns import write_turns
 from tests.support.commands import turnmill
 from tests.support.spools import away, spooled
 from tests.support.upstream import Answering, Asked, Upstream, chat_answer, chat_chunks, playing
@@ -76,7 +78,7 @@ def rerun(store_url: str, tmp_path: Path, upstream: Upstream, monkeypatch: pytes
 
 
 async def test_the_request_goes_out_as_it_was(store: ThreadStore, rerun: Any, upstream: Upstream) -> None:
-    await store.write(answer("chat"))
+    await write_turns(store, answer("chat"))
     out, settings = await rerun("chat", "--json")
     (asked,) = upstream.asked
     assert asked.json == ASKED
@@ -93,7 +95,7 @@ async def test_the_request_goes_out_as_it_was(store: ThreadStore, rerun: Any, up
 async def test_what_is_changed_is_sent_and_stored_as_another_version(
     store: ThreadStore, rerun: Any, upstream: Upstream, tmp_path: Path
 ) -> None:
-    await store.write(answer("chat"))
+    await write_turns(store, answer("chat"))
     (tmp_path / "system.txt").write_text("Be exact.")
     tools = [{"type": "function", "function": {"name": "look"}}]
     (tmp_path / "tools.json").write_text(json.dumps(tools))
@@ -112,8 +114,8 @@ async def test_what_is_changed_is_sent_and_stored_as_another_version(
     assert "It rains." in out
     assert "gpt-5-mini" in out
     made, _ = assemble(DIALECTS["openai-chat"], spooled(settings), keep_requests=True)
-    await store.write(made)
-    document = await store.thread((await store.find("chat"))[0])
+    await write_turns(store, made)
+    document = await read_thread(store, (await find_threads(store, "chat"))[0])
     assert document is not None
     versions = [turn["meta:branch"]["version"] for turn in document["turns"] if turn["turn_type"] == "agent"]
     assert [(one["number"], one["of"]) for one in versions] == [(1, 2), (2, 2)]
@@ -123,7 +125,7 @@ async def test_a_change_is_tried_on_many_and_scored(
     store: ThreadStore, rerun: Any, upstream: Upstream, tmp_path: Path
 ) -> None:
     for number in range(5):
-        await store.write(answer(f"chat {number}"))
+        await write_turns(store, answer(f"chat {number}"))
     judge = "import json, sys; print(len(json.load(sys.stdin)['turn']['messages'][0]['parts'][0]['content']))"
     (tmp_path / "judge.py").write_text(judge)
     scorer = f"{sys.executable} judge.py"
@@ -141,7 +143,7 @@ async def test_a_change_is_tried_on_many_and_scored(
 
 
 async def test_each_problem_says_what_to_do(store: ThreadStore, rerun: Any, record: Any) -> None:
-    await store.write([*answer("chat"), record("other", "r1")])
+    await write_turns(store, [*answer("chat"), record("other", "r1")])
     for arguments, said in (
         (("chat", "--model", "gpt-none"), "no answer came"),
         (("nowhere",), "no thread 'nowhere' in the store"),
@@ -163,7 +165,7 @@ async def test_each_problem_says_what_to_do(store: ThreadStore, rerun: Any, reco
 
 async def test_a_tenants_answer_stays_its_own(store: ThreadStore, rerun: Any) -> None:
     for tenant in ("acme", "globex"):
-        await store.write(answer("chat", tenant))
+        await write_turns(store, answer("chat", tenant))
     problem, _ = await rerun("chat", status=2)
     assert "several tenants have a thread" in problem
     out, settings = await rerun("chat", "--tenant", "acme", "--json")

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, environment
 
@@ -31,7 +31,7 @@ async def test_no_schema_and_another_ones_schema_are_refused(
     async with ThreadStore(postgres_database) as store:
         assert await store.revision() is None  # nobody has migrated it by surprise
         await store.migrate()
-        async with store._writing() as connection:
+        async with store.writing() as connection:
             await connection.execute(text("UPDATE turnmill_version SET version_num = '0000'"))
     done = start(applied_settings, postgres_database, "assemble,store")
     assert (done.returncode, "update Turnmill" in done.stderr) == (4, False)

@@ -8,7 +8,7 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from pipeline.observability.turn_spans import turn_span
-from pipeline.stores.usage.rows import usage_rows
+from pipeline.stores.costs.rows import usage_rows
 from tests.property.records import envelope
 from tests.support.sub_agents import delegating_run
 from turnmill.wire.envelope import encode

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.threads.requests import request_bodies
 from pipeline.turns.requests import digest
 from tests.bench import asked
 from tests.bench.asked import AIM, SIZES, Asked, body, measure
@@ -18,10 +20,10 @@ async def test_turns_with_requests_of_each_size_are_stored(tmp_path: Path) -> No
     assert all(one.cost > 0 for one in found)
     for place, size in enumerate(SIZES):
         async with await ThreadStore.open(f"sqlite:///{tmp_path / f'asked-{place}.db'}") as store:
-            assert (await store.counts()).turns == asked.TURNS * (asked.FIRST + 1)
+            assert (await count_rows(store)).turns == asked.TURNS * (asked.FIRST + 1)
             names = [digest(body(size))]
-            assert bool(await store.asked(names, "t0")) == bool(size)
-            assert await store.asked(names, f"t{TENANTS}") == {}
+            assert bool(await request_bodies(store, names, "t0")) == bool(size)
+            assert await request_bodies(store, names, f"t{TENANTS}") == {}
 
 
 def test_requests_have_about_their_size() -> None:

@@ -10,6 +10,7 @@ import pytest
 from pipeline.gateway import state as connections
 from pipeline.gateway.state import Erased
 from pipeline.stores.database.errors import StoreError
+from tests.support.fake_stores import answer_by_methods
 from topics.thread_key import ThreadKey
 
 A, B, C = (ThreadKey(name, "acme") for name in "abc")
@@ -21,11 +22,16 @@ class Store:
         self.asked: list[list[ThreadKey]] = []
         self.away = False
 
-    async def erased(self, threads: list[ThreadKey]) -> set[ThreadKey]:
+    async def erased_among(self, threads: list[ThreadKey]) -> set[ThreadKey]:
         self.asked.append(list(threads))
         if self.away:
             raise StoreError("away", transient=True)
         return self.gone & set(threads)
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_by_methods(monkeypatch, Store)
 
 
 async def test_each_thread_is_asked_for_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.policies.prices import NONE, Price, parse
-from pipeline.stores.usage.prices import PRICED, cost_nano_usd, source
+from pipeline.stores.costs.prices import PRICED, cost_nano_usd, source
 from turnmill.limits import PRICES
 
 NOON = "2026-11-24T12:00:00Z"

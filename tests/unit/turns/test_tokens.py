@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
-from pipeline.stores.usage.rows import usage_rows
+from pipeline.stores.costs.rows import usage_rows
 from pipeline.turns import tokens
 
 CORPUS = Path(__file__).parents[2] / "corpus"

@@ -10,7 +10,10 @@ import pytest
 from pydantic import SecretStr
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.accounts import audit_trail
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.outbound.notices import due_notices
+from pipeline.stores.turns import write_turns
 from tests.support.gateways import Tokens, client, running
 from tests.support.turn_records import make_record
 from tests.support.waiting import until
@@ -37,7 +40,7 @@ async def test_what_a_token_did_and_was_refused(tmp_path: Path) -> None:
     record = make_record("chat-1", tenant="acme")
     async with running(settings) as gateway, client(gateway.url, tokens.acme) as acme:
         async with await ThreadStore.open(settings.store_url) as store:
-            await store.write([record])
+            await write_turns(store, [record])
         thread = f"/v1/threads/{record['thread_id']}"
         made = (await acme.post("/v1/tokens", json={"name": "ci", "scopes": ["read"]})).json()
         for _ in range(3):
@@ -94,7 +97,7 @@ async def test_what_waits_when_a_gateway_stops_is_kept(tmp_path: Path) -> None:
         wanted = {"url": "https://example.com/hook", "events": ["audit.recorded"]}
         made = (await http.post("/v1/webhooks", json=wanted)).json()
     async with await ThreadStore.open(settings.store_url) as store:
-        [notice] = await store.due_notices(2**50)
+        [notice] = await due_notices(store, 2**50)
     assert (notice["type"], notice["data"]["action"], notice["data"]["subject"]) == (
         "audit.recorded",
         "webhook.add",
@@ -108,7 +111,7 @@ async def test_without_retention_nothing_is_kept(tmp_path: Path, monkeypatch: py
     async def kept(*_: object, **__: object) -> None:
         raise AssertionError("nothing is written")
 
-    monkeypatch.setattr(ThreadStore, "add_audit", kept)
+    monkeypatch.setattr(audit_trail, "add_audit", kept)
     async with running(settings_of(tmp_path, tokens, audit_retention=0)) as gateway:
         async with client(gateway.url, tokens.operator) as http:
             assert (await http.post("/v1/tokens", json={"name": "ci", "scopes": ["read"]})).status_code == 201

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from pipeline.turns.requests import digest
 from tests.support.assembled import assembled
 from tests.support.gateways import Running, Tokens, client, replayed, sse, talk
@@ -48,7 +49,7 @@ async def secret(gateway_settings: Settings, guarded: Running, tokens: Tokens) -
         ]
         body = {"system": SECRET}
         records[-1]["requests"] = {digest(body): body}
-        await store.write(records)
+        await write_turns(store, records)
     return thread_id
 
 
@@ -186,7 +187,7 @@ async def test_nobody_takes_over_a_thread_by_coming_first(
         make_record(uuid, "r", "user", role="user", tenant="acme", text=SECRET, thread={"external_id": "order-4711"}),
     ]
     async with await ThreadStore.open(gateway_settings.store_url) as store:
-        await store.write(records)
+        await write_turns(store, records)
     async with client(guarded.url, tokens.globex) as globex, client(guarded.url, tokens.acme) as acme:
         assert (await globex.post(theirs, content=sse(talk(1)))).status_code == 200
         for path in ("/v1/threads", mine, f"{mine}/tree", f"{mine}/usage", "/v1/usage?group_by=thread"):
@@ -233,7 +234,7 @@ async def test_who_reaches_all_says_whose_thread_is_read_and_deleted(
             for record in assembled("vercel-ai", talk(3), run=run, end="complete").records:
                 for thread_id in (uuid, thread_uuid("order-4711", tenant)[0]):
                     mine: Any = {**record, "thread_id": thread_id, "tenant": tenant}
-                    await store.write([mine])
+                    await write_turns(store, [mine])
     async with client(guarded.url, tokens.operator) as http:
         for name in (uuid, "order-4711"):
             for method, path in (("GET", ""), ("GET", "/tree"), ("GET", "/usage"), ("GET", "/live"), ("DELETE", "")):

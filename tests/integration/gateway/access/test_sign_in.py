@@ -22,9 +22,9 @@ from pipeline.gateway.access import json_web_tokens
 from pipeline.gateway.access.principal import SCOPES
 from pipeline.policies.sign_in import SCOPES as OF_ROLE
 from pipeline.settings import Settings
-from pipeline.stores.accounts.tokens import Token
+from pipeline.stores.accounts.tokens import Token, all_tokens
 from pipeline.stores.database.schema import tokens
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from tests.support.endpoints import let_in, operations
 from tests.support.gateways import NOBODY, Running, Tokens, client, running
 from tests.support.oidc import CLIENT, SECRET, Provider, providing
@@ -291,7 +291,7 @@ async def test_the_provider_ends_it(
 
 async def aged(settings: Settings, **values: int) -> None:
     """Change the times of all sessions."""
-    async with await ThreadStore.open(settings.store_url) as store, store._writing() as connection:
+    async with await ThreadStore.open(settings.store_url) as store, store.writing() as connection:
         await connection.execute(update(tokens).values(**values, changed_at=tokens.c.changed_at + 1))
 
 
@@ -302,7 +302,7 @@ async def test_it_ends_by_itself(gateway: Running, provider: Provider) -> None:
         await until(lambda: is_out(one))
     async with signed_in(gateway, provider, "readers") as one:
         async with await ThreadStore.open(gateway.settings.store_url) as store:
-            assert len(await store.tokens()) == 1, "the one that has expired is gone"
+            assert len(await all_tokens(store)) == 1, "the one that has expired is gone"
         hour = 3_600_000
         await aged(gateway.settings, made_at=now - 3 * hour, used_at=now - hour + 60_000)
         assert await status(one) == 200
@@ -368,7 +368,7 @@ async def test_the_audit_log_has_who_came_and_went(gateway: Running, provider: P
 
 async def sessions(gateway: Running) -> list[Token]:
     async with await ThreadStore.open(gateway.settings.store_url) as store:
-        return await store.tokens()
+        return await all_tokens(store)
 
 
 async def test_a_session_is_no_token_and_a_token_no_session(gateway: Running, provider: Provider) -> None:

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from pipeline.gateway.access import token_memory, tokens
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from tests.support.gateways import Tokens, client, running
 from tests.support.waiting import until
 
@@ -178,7 +178,7 @@ async def test_while_the_store_is_away(tmp_path: Path, monkeypatch: pytest.Monke
         async def away(_: ThreadStore) -> tuple[int, int]:
             raise StoreError("away", transient=True)
 
-        monkeypatch.setattr(ThreadStore, "tokens_stamp", away)
+        monkeypatch.setattr(token_memory, "tokens_stamp", away)
         monkeypatch.setattr(token_memory, "FRESH_SECONDS", 0.0)
         assert await status(gateway.url, secret) == 200
         monkeypatch.setattr(token_memory, "STALE_SECONDS", 0.0)

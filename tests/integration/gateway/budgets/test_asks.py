@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from pipeline.policies.budgets import Budget, State
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 from tests.integration.gateway.budgets.test_stops import endless
 from tests.support.gateways import Tokens, client, running
 from tests.support.upstream import Answering, Asked, Upstream, chat_answer, playing

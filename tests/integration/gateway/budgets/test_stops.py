@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import find_threads, read_thread
 from tests.support.gateways import running
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
@@ -64,8 +65,8 @@ async def test_a_run_that_does_not_end_is_stopped_by_its_budget(applied_settings
 
         async def stored() -> bool:
             async with await ThreadStore.open(settings.store_url) as store:
-                for key in await store.find("a", None):
-                    document = await store.thread(key)
+                for key in await find_threads(store, "a", None):
+                    document = await read_thread(store, key)
                     assert document is not None
                     [turn] = [one for one in document["turns"] if one["turn_type"] == "agent"]
                     assert turn["interruption"]["reason"] == "budget"

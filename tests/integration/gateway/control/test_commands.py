@@ -15,7 +15,8 @@ from pydantic import SecretStr
 
 import turnmill
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import find_threads, read_thread, run_events
 from tests.support.commands import turnmill as commanded
 from tests.support.gateways import Running, Tokens, client, running
 from tests.support.waiting import until
@@ -100,8 +101,8 @@ async def test_a_run_is_stopped_and_says_so(served: tuple[Running, Tokens], way:
 
     async def stored() -> bool:
         async with await ThreadStore.open(gateway.settings.store_url) as store:
-            for key in await store.find("chat", "acme"):
-                document = await store.thread(key)
+            for key in await find_threads(store, "chat", "acme"):
+                document = await read_thread(store, key)
                 assert document is not None
                 [turn] = [one for one in document["turns"] if one["turn_type"] == "agent"]
                 assert turn["interruption"]["reason"] == "user_cancelled"
@@ -246,9 +247,9 @@ async def stored_turns(gateway: Running, *runs: str) -> list[dict[str, Any]]:
 
     async def there() -> bool:
         async with await ThreadStore.open(gateway.settings.store_url) as store:
-            keys = await store.find("chat", "acme")
-            stored = {run for key in keys for run in await store.run_events(key)}
-            document = await store.thread(next(iter(keys))) if stored >= {*runs} else None
+            keys = await find_threads(store, "chat", "acme")
+            stored = {run for key in keys for run in await run_events(store, key)}
+            document = await read_thread(store, next(iter(keys))) if stored >= {*runs} else None
         found[:] = [one for one in (document or {"turns": []})["turns"] if one["turn_type"] == "agent"]
         return bool(found)
 

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from pipeline.gateway import state as connections
 from pipeline.gateway.dashboard import live_figures
 from pipeline.settings import Settings
+from pipeline.stores.keeping.erasure import mark_erased
 from tests.support.gateways import Tokens, client, messages, running, talk
 from tests.support.waiting import PATIENCE
 from topics.thread_key import ThreadKey
@@ -57,7 +58,7 @@ async def test_runs_of_threads_that_were_deleted_are_left_out(
                     shown.append(json.loads(message.data))
                     threads = {run["thread_id"] for run in shown[-1]["runs"]}
                     if threads == {gone, stays}:
-                        await store.mark_erased(ThreadKey(gone))
+                        await mark_erased(store, ThreadKey(gone))
                     if any(len(one["runs"]) == 2 for one in shown) and threads == {stays}:
                         break
             assert (len(shown[-1]["runs"]), shown[-1]["open"]) == (1, 1)

@@ -15,7 +15,9 @@ from pipeline.gateway.access.principal import Scope
 from pipeline.gateway.access.token_table import new_token
 from pipeline.gateway.dashboard import views
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.accounts.views import forget_views
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.places import rows_left
 from tests.support.gateways import client, running
 
 VIEW = {"name": "failed", "address": "#/threads?status=interrupted&sort=cost"}
@@ -67,9 +69,9 @@ async def test_ones_own_and_the_teams(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(views, "VIEWS", 1)
         assert (await of["bob"].post("/v1/views", json=VIEW)).status_code == 409
     async with await ThreadStore.open(f"sqlite:///{tmp_path / 'threads.db'}") as store:
-        assert (await store.rows_left("acme"))["views"] == 1
-        await store.forget_views("acme")
-        assert (await store.rows_left("acme"))["views"] == 0
+        assert (await rows_left(store, "acme"))["views"] == 1
+        await forget_views(store, "acme")
+        assert (await rows_left(store, "acme"))["views"] == 0
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from pipeline.gateway import state as connections
 from pipeline.gateway.live import following
 from pipeline.settings import Settings
+from pipeline.stores.keeping.erasure import mark_erased
 from tests.support.gateways import Message, Running, Tokens, client, messages, replayed, running, talk
 from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE, until
@@ -140,7 +141,7 @@ async def test_the_stream_of_a_thread_that_is_deleted_ends(
         async with http.stream("GET", LIVE) as answer:
             found = messages(answer)
             await anext(found)
-            await store.mark_erased(ThreadKey(THREAD, "acme"))
+            await mark_erased(store, ThreadKey(THREAD, "acme"))
             log = [record(seq, [events[seq]], tenant) for seq in range(2, 40) for tenant in ("acme", "globex")]
             await publish(gateway_settings, EVENTS, log, pause=0.05)
             assert len([message async for message in found]) < len(events) - 1

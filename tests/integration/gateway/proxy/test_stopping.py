@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import find_threads, read_thread
 from tests.support.gateways import Running, client, running
 from tests.support.talking_provider import Provider
 from tests.support.waiting import until
@@ -68,8 +69,8 @@ async def ends(gateway: Running, http: httpx.AsyncClient, name: str, command_id:
 
     async def stored() -> bool:
         async with await ThreadStore.open(gateway.settings.store_url) as store:
-            for key in await store.find(name, None):
-                document = await store.thread(key)
+            for key in await find_threads(store, name, None):
+                document = await read_thread(store, key)
                 assert document is not None
                 agent = [turn for turn in document["turns"] if turn["turn_type"] == "agent"][-1]
                 assert agent["interruption"]["reason"] == "user_cancelled"

@@ -14,7 +14,8 @@ from pydantic import SecretStr
 from pipeline.gateway.access.token_table import new_token
 from pipeline.kafka.reading import records_of
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from tests.support.gateways import Running, Tokens, client, running
 from tests.support.turn_records import make_record
 from tests.support.waiting import until
@@ -35,7 +36,7 @@ async def served(applied_settings: Settings) -> AsyncIterator[tuple[Running, Tok
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
         for tenant in ("acme", "globex"):
             uuid = thread_uuid("chat", tenant)[0]
-            await store.write([{**make_record("chat", tenant=tenant), "thread_id": uuid}])
+            await write_turns(store, [{**make_record("chat", tenant=tenant), "thread_id": uuid}])
     worker = WorkerProcess(settings.model_copy(update={"gateway_tokens": None}), roles="feedback").start()
     try:
         async with running(settings) as gateway:

@@ -19,7 +19,9 @@ from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.kafka.offsets import group_lag
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import mark_erased
+from pipeline.stores.turns import write_turns
 from pipeline.worker.host.roles import ROLES
 from tests.support.commands import turnmill
 from tests.support.gateways import Running, Tokens, client, running, sse, talk
@@ -167,7 +169,7 @@ async def test_a_tenant_sees_its_own(guarded: Running, tokens: Tokens, gateway_s
         assert await names(globex, thread=thread_uuid("chat", "acme")[0]) == []
         assert (await globex.get("/v1/runs?tenant=acme")).status_code == 403
         async with await ThreadStore.open(gateway_settings.store_url) as store:
-            await store.write([asking("acme")])
+            await write_turns(store, [asking("acme")])
         for http, found in ((acme, ["asks"]), (globex, [])):
             assert await names(http, status="waiting") == found
             assert await names(http, status="waiting", thread="chat") == found
@@ -183,7 +185,7 @@ def asking(tenant: str | None = None) -> dict[str, Any]:
 
 async def test_threads_that_wait_say_for_what(gateway_settings: Settings, http: httpx.AsyncClient) -> None:
     async with await ThreadStore.open(gateway_settings.store_url) as store:
-        await store.write([asking()])
+        await write_turns(store, [asking()])
         (run,) = await listed(http, status="waiting")
         assert (run["external_id"], run["run_id"], run["agent_name"]) == ("chat", "asks", "A1")
         (asked,) = run["asked"]
@@ -193,7 +195,7 @@ async def test_threads_that_wait_say_for_what(gateway_settings: Settings, http: 
         assert '{"sum":3}' in answer.stdout
         answer = await turnmill(gateway_settings, "runs", "--waiting", "--json", "--thread", "chat")
         assert json.loads(answer.stdout)["runs"][0]["asked"] == run["asked"]
-        await store.write([make_record("chat", "answer", seconds=60)])
+        await write_turns(store, [make_record("chat", "answer", seconds=60)])
         assert await listed(http, status="waiting") == []
 
 
@@ -205,7 +207,7 @@ async def test_runs_of_threads_that_were_deleted_are_left_out(
     await upload(http, "stays", "r2")
     await until(lambda: are(http, ["r1", "r2"]))
     async with await ThreadStore.open(gateway_settings.store_url) as store:
-        await store.mark_erased(ThreadKey(thread_uuid("gone")[0]))
+        await mark_erased(store, ThreadKey(thread_uuid("gone")[0]))
     await until(lambda: are(http, ["r2"]))
 
 

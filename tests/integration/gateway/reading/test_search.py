@@ -12,7 +12,8 @@ from pipeline.__main__ import cli
 from pipeline.cli.stored import search as command
 from pipeline.cli.stored import store as store_command
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from tests.support.gateways import Running, client
 from tests.support.turn_records import make_record
 from turnmill.identity import thread_uuid
@@ -26,7 +27,7 @@ async def said(gateway_settings: Settings) -> None:
             make_record(run=f"r{n}", seconds=n, text=f"hello <i>{n}</i>", role="user" if n % 2 else "agent")
             for n in range(5)
         ]
-        await store.write(records)
+        await write_turns(store, records)
 
 
 async def test_hits_and_pages(gateway: Running, said: None) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from pipeline.dialects import FORMATS
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping import erasure
+from pipeline.stores.turns import write_turns
 from pipeline.turns.requests import digest
 from tests.support.gateways import Running, Tokens, client
 from tests.support.turn_records import make_record
@@ -19,7 +21,7 @@ from turnmill.identity import thread_uuid
 
 async def write(settings: Settings, *records: Any) -> None:
     async with await ThreadStore.open(settings.store_url) as store:
-        await store.write(list(records))
+        await write_turns(store, list(records))
 
 
 def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
@@ -232,7 +234,7 @@ async def test_each_deletion_is_told_to_the_audit_log(
         problem(await http.delete("/v1/threads/chat-2"), 404, "unknown-thread")
         assert not _audited(caplog)
         with monkeypatch.context() as broken:
-            broken.setattr(ThreadStore, "delete_thread", _failing)
+            broken.setattr(erasure, "delete_thread", _failing)
             problem(await http.delete("/v1/threads/chat-1"), 500, "internal")
         answer = await http.delete("/v1/threads/chat-1")
         assert answer.json() == {

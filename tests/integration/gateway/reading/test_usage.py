@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from tests.support.gateways import Running, Tokens, client
 from tests.support.turn_records import make_record
@@ -19,19 +21,20 @@ from tests.support.turn_records import make_record
 async def filled(gateway_settings: Any) -> UsageQuery:
     """Turns of two tenants and of nobody."""
     async with await ThreadStore.open(gateway_settings.store_url) as store:
-        await store.write(
+        await write_turns(
+            store,
             [
                 make_record(f"chat{n}", f"r{n}", seconds=n * 900, tokens=n, model=f"m{n % 3}", **tenant)
                 for n in range(30)
                 for tenant in ([{"tenant": f"t{n % 2}"}] if n % 5 else [{}])
-            ]
+            ],
         )
     return UsageQuery(("model", "tenant"), "day")
 
 
 async def test_json_and_csv(filled: UsageQuery, gateway_settings: Any, http: httpx.AsyncClient) -> None:
     async with await ThreadStore.open(gateway_settings.store_url) as store:
-        expected = (await store.usage(filled)).document()
+        expected = (await usage_report(store, filled)).document()
     asked = {"group_by": "model,tenant", "bucket": "day"}
     answer = await http.get("/v1/usage", params=asked)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
@@ -78,8 +81,8 @@ async def test_what_can_not_be_asked(
 
 async def test_a_tenant_sees_its_own_usage_only(filled: UsageQuery, guarded: Running, tokens: Tokens) -> None:
     async with await ThreadStore.open(guarded.settings.store_url) as store:
-        await store.write([make_record("acme's", "x", tokens=777, tenant="acme", model="secret-model")])
-        await store.write([make_record("globex's", "y", tokens=555, tenant="globex")])
+        await write_turns(store, [make_record("acme's", "x", tokens=777, tenant="acme", model="secret-model")])
+        await write_turns(store, [make_record("globex's", "y", tokens=555, tenant="globex")])
     async with client(guarded.url, tokens.acme) as http:
         assert (await http.get("/v1/usage")).json()["total"]["input_tokens"] == 777
         assert (await http.get("/v1/usage", params={"tenant": "acme"})).json()["total"]["input_tokens"] == 777

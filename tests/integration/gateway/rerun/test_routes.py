@@ -12,7 +12,8 @@ from pydantic import SecretStr
 
 from pipeline.kafka.reading import records_of
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from tests.integration.stores.test_rerun import ASKED, KEY, answer
 from tests.support.gateways import Tokens, client, running
 from tests.support.upstream import Answering, Asked, Upstream, chat_answer, playing
@@ -39,7 +40,7 @@ async def upstream(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Upstream]:
 @pytest.fixture
 async def settings(applied_settings: Settings) -> Settings:
     async with await ThreadStore.open(applied_settings.store_url, migrate=True) as store:
-        await store.write([*answer("chat", "acme"), *answer("chat", "globex")])
+        await write_turns(store, [*answer("chat", "acme"), *answer("chat", "globex")])
     return applied_settings.model_copy(update={"gateway_port": 0, "gateway_rerun": True})
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from tests.support.commands import turnmill
 from tests.support.gateways import client, messages, replayed, running, sse, talk
 from tests.support.turn_records import make_record
@@ -82,7 +83,7 @@ async def test_a_gateway_stops_in_order_and_tells_who_deleted(gateway_settings: 
     operator, worker = (re.findall(r"^token: (\S+)$", one.stderr, re.MULTILINE)[0] for one in (made, other))
     assert operator not in made.stdout
     async with await ThreadStore.open(gateway_settings.store_url) as store:
-        await store.write([make_record("old")])
+        await write_turns(store, [make_record("old")])
     variables = {"TURNMILL_GATEWAY_TOKENS": str(tokens), "TURNMILL_LOG_LEVEL": "ERROR"}
     gateway = await Process.start(gateway_settings, **variables)
     events, ending = talk(20), asyncio.Event()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from tests.support.gateways import Running
 from tests.support.places import ROOT
 from tests.support.turn_records import make_record
@@ -44,7 +45,7 @@ async def test_each_endpoint_has_a_line(gateway: Running) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the lines are typed with curl")
 async def test_each_line_does_what_it_says(gateway: Running, tmp_path: Path) -> None:
     async with await ThreadStore.open(gateway.settings.store_url) as store:
-        await store.write([make_record("chat-42")])
+        await write_turns(store, [make_record("chat-42")])
     endless = [line for line in LINES if path_of(line).endswith(ENDLESS)]
     last = [line for line in LINES if "-X DELETE" in line]
     for line in [one for one in LINES if one not in endless + last]:

@@ -13,11 +13,14 @@ from click.testing import CliRunner
 from pipeline.__main__ import cli
 from pipeline.observability.audit import Entry, user_name
 from pipeline.settings import LAKE, load
-from pipeline.stores.accounts.audit import AuditQuery
+from pipeline.stores.accounts.audit import AuditQuery, add_audit, audit_between, audit_page, expire_audit, forget_audit
 from pipeline.stores.archive.audit import AuditArchive
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.places import rows_left
 from pipeline.stores.keeping.tenant_erasure import AUDIT as ARCHIVED
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.outbound.notices import due_notices, forget_notices
+from pipeline.stores.turns import write_turns
 from pipeline.worker.sinks.housekeeping import AUDIT_INTERVAL, AuditKeeping
 from turnmill.errors import CallerError
 
@@ -37,12 +40,12 @@ ALL = [
 
 @pytest.fixture
 async def kept(store: ThreadStore) -> ThreadStore:
-    await store.add_audit(ALL, notify=True)
+    await add_audit(store, ALL, notify=True)
     return store
 
 
 async def actions(store: ThreadStore, wanted: AuditQuery) -> list[int]:
-    found, more = await store.audit_page(wanted, 100, None)
+    found, more = await audit_page(store, wanted, 100, None)
     assert more is None
     return [ALL.index(one) for one in found]
 
@@ -69,25 +72,25 @@ async def test_pages(kept: ThreadStore) -> None:
     found: list[Entry] = []
     cursor: str | None = None
     for _ in range(3):
-        some, cursor = await kept.audit_page(AuditQuery(), 2, cursor)
+        some, cursor = await audit_page(kept, AuditQuery(), 2, cursor)
         found += some
     assert cursor is None
     assert found == ALL[::-1]
     with pytest.raises(CallerError):
-        await kept.audit_page(AuditQuery(), 2, "x")
+        await audit_page(kept, AuditQuery(), 2, "x")
 
 
 async def test_old_ones_go_and_of_an_erased_tenant_stays_that_it_was_erased(kept: ThreadStore) -> None:
-    assert await kept.expire_audit(2) == 1
-    assert await kept.expire_audit(2) == 0
-    assert (await kept.rows_left("acme"))["audit"] == 1
-    assert (await kept.rows_left("acme"))["notices"] == 2
-    await kept.forget_audit("acme")
-    await kept.forget_notices("acme")
+    assert await expire_audit(kept, 2) == 1
+    assert await expire_audit(kept, 2) == 0
+    assert (await rows_left(kept, "acme"))["audit"] == 1
+    assert (await rows_left(kept, "acme"))["notices"] == 2
+    await forget_audit(kept, "acme")
+    await forget_notices(kept, "acme")
     assert await actions(kept, AuditQuery()) == [4, 3, 2]
-    left = await kept.rows_left("acme")
+    left = await rows_left(kept, "acme")
     assert (left["audit"], left["notices"]) == (0, 0)
-    told = sorted(one["data"]["subject"] for one in await kept.due_notices(2**50))
+    told = sorted(one["data"]["subject"] for one in await due_notices(kept, 2**50))
     assert told == ["subject 2", "subject 3", "subject 4"]
 
 
@@ -97,7 +100,7 @@ def test_commands_are_recorded(store_url: str, tmp_path: Path, record: Any, monk
 
     async def fill() -> None:
         async with await ThreadStore.open(store_url, migrate=True) as store:
-            await store.write([record("one", tenant="acme"), record("two", tenant="globex")])
+            await write_turns(store, [record("one", tenant="acme"), record("two", tenant="globex")])
 
     def run(*args: str) -> Any:
         return CliRunner().invoke(cli, args, standalone_mode=False)
@@ -155,7 +158,7 @@ async def test_the_archive_has_a_copy_of_each_hour(
 
     monkeypatch.setattr("pipeline.worker.sinks.housekeeping.now_ms", lambda: clock)
     first, second = LATE - 3 * HOUR, LATE - HOUR
-    await store.add_audit([entry(first), entry(first + 1, tenant=None), entry(second)], notify=False)
+    await add_audit(store, [entry(first), entry(first + 1, tenant=None), entry(second)], notify=False)
     keeping = AuditKeeping(settings, opened)
     await step(keeping)
     expected = {
@@ -163,7 +166,7 @@ async def test_the_archive_has_a_copy_of_each_hour(
         "day=1970-04-10/1970-04-10T23.jsonl": [f"subject {second}"],
     }
     assert lines(folder) == expected
-    await store.add_audit([entry(second + 5), entry(LATE, "thread.erase")], notify=False)  # one came late
+    await add_audit(store, [entry(second + 5), entry(LATE, "thread.erase")], notify=False)  # one came late
     for one in (keeping, AuditKeeping(settings, opened)):  # one that was started anew writes the same
         await step(one)
         assert lines(folder) == expected | {
@@ -188,11 +191,11 @@ async def test_the_archive_has_a_copy_of_each_hour(
 
 async def test_an_erasure_while_an_hour_is_written_wins(store: ThreadStore, tmp_path: Path) -> None:
     archive = AuditArchive(tmp_path.as_uri())
-    await store.add_audit([entry(1), entry(2, tenant="globex")], notify=False)
+    await add_audit(store, [entry(1), entry(2, tenant="globex")], notify=False)
 
     async def entries(since: int, until: int) -> list[Entry]:
-        found = await store.audit_between(since, until)
-        await store.forget_audit("acme")  # behind each reading
+        found = await audit_between(store, since, until)
+        await forget_audit(store, "acme")  # behind each reading
         await archive.forget("acme")
         return found
 

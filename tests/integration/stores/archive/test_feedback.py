@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -15,11 +16,14 @@ from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import DAY_MS
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archive.configured import archive_of, feedback_archive_of
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.expiry import RECHECK_MS, Expiry
 from pipeline.stores.keeping.tenant_erasure import ARCHIVE, erase_tenant, what_is_left
-from pipeline.stores.threads.feedback import ReceivedFeedback, thread_of
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, thread_of
+from pipeline.stores.threads.reading import erased_among
+from pipeline.stores.threads.remnants import due_remnants
+from pipeline.stores.turns import write_turns
 from pipeline.turns.times import epoch_ms
 from pipeline.worker.sinks.archive import feedback_archive_work
 from tests.support.archived import PAGE
@@ -80,8 +84,8 @@ def read(folder: Path) -> dict[tuple[str, str | None, str], Any]:
 
 async def of_store(store: ThreadStore, records: list[Any]) -> dict[tuple[str, str | None, str], Any]:
     decoded = [(feedback.decode(one.value), one) for one in records if one.value != b"rubbish"]
-    await store.add_feedback([ReceivedFeedback(record, one.timestamp, one.offset) for record, one in decoded])
-    found = await store.feedback_of({thread_of(record) for record, _ in decoded})
+    await add_feedback(store, [ReceivedFeedback(record, one.timestamp, one.offset) for record, one in decoded])
+    found = await feedback_of(store, {thread_of(record) for record, _ in decoded})
     return {
         (key.thread_id, key.tenant, one["id"]): (
             {True: "true", 0.5: "0.5", "good": '"good"'}[one["value"]],
@@ -101,7 +105,9 @@ async def test_the_archive_has_what_the_store_has(archived: Settings, store: Thr
     assert len({path.parent for path in folder.rglob("feedback/*/*.parquet")}) >= 3
     await written(archived, records)  # a replay
     assert {path.name: path.read_bytes() for path in folder.rglob("feedback/*/*.parquet")} == files
-    assert await archive_of(archived, store.erased).holding("acme") == 0, "turns have objects of their own"
+    assert await archive_of(archived, partial(erased_among, store)).holding("acme") == 0, (
+        "turns have objects of their own"
+    )
 
 
 async def test_it_goes_with_its_thread_and_its_tenant(archived: Settings, store: ThreadStore, tmp_path: Path) -> None:
@@ -122,10 +128,10 @@ async def test_it_goes_with_its_thread_and_its_tenant(archived: Settings, store:
 
 async def test_it_expires_with_its_thread(archived: Settings, store: ThreadStore, record: Any, tmp_path: Path) -> None:
     records, folder = a_topic(), tmp_path / "an archive"
-    await store.write([record("chat"), record("young", seconds=5)])
+    await write_turns(store, [record("chat"), record("young", seconds=5)])
     await of_store(store, records)
     await written(archived, records)
-    archive = feedback_archive_of(archived, store.erased)
+    archive = feedback_archive_of(archived, partial(erased_among, store))
     chat = ThreadKey.of(record("chat")["thread_id"], None)
     assert chat in await archive.threads_of("")
     expiry, now = (
@@ -140,7 +146,7 @@ async def test_it_expires_with_its_thread(archived: Settings, store: ThreadStore
     now += RECHECK_MS
     for _ in range(20):
         await expiry.step(now)
-    assert await store.expired_remnants(now + 10 * DAY_MS) == []
+    assert await due_remnants(store, now + 10 * DAY_MS) == []
     young = records[-1].timestamp
     assert young - BEGIN < 30 * DAY_MS
     assert read(folder)

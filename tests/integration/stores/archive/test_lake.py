@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,8 +29,10 @@ from pipeline.stores.archive.configured import lake_of
 from pipeline.stores.archive.lake import COLUMNS, Lake
 from pipeline.stores.archive.records import Entry
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents, erased_among
+from pipeline.stores.turns import write_turns
 from pipeline.worker.sinks.archive import archive_work
 from tests.support.lake import by_duckdb, digests, expected, files_with, table, turns, usage_rows
 from tests.support.s3 import new_bucket, use_s3
@@ -188,8 +191,8 @@ async def test_erased_threads_leave_no_row_no_file_and_no_snapshot(here: Setting
     records = some_records()
     gone = ThreadKey(thread_uuid("chat1")[0], "acme")
     async with await ThreadStore.open(here.store_url) as store:
-        await store.write([turn_record.decode(turn_record.encode(one)) for one in records])
-        lake = lake_of(here, store.erased)
+        await write_turns(store, [turn_record.decode(turn_record.encode(one)) for one in records])
+        lake = lake_of(here, partial(erased_among, store))
         for begin in range(0, len(records), 20):
             await write(lake, records[begin : begin + 20], begin)
         assert files_with(tmp_path / "lake", gone.thread_id)
@@ -418,7 +421,7 @@ async def test_the_role_writes_what_the_store_has(here: Settings) -> None:
     ]
     kafka.append(SimpleNamespace(offset=len(records), timestamp=START, value=b"no turn record"))
     async with await ThreadStore.open(here.store_url) as store:
-        await store.write(records)
+        await write_turns(store, records)
         for seed in range(2):
             work = archive_work(here, Metrics(), None)
             await work.assign({3: 0})
@@ -429,7 +432,7 @@ async def test_the_role_writes_what_the_store_has(here: Settings) -> None:
                 rest = rest[size:]
             await work.tick(3, 700_000)
             assert work.floor(3) == len(kafka)
-        found = {key: document["turns"] async for key, document in store.documents()}
+        found = {key: document["turns"] async for key, document in all_documents(store)}
         assert turns(here) == {(key.thread_id, key.tenant or ""): some for key, some in found.items()}
 
 

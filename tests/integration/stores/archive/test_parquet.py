@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +20,11 @@ from pipeline.settings import Settings, load
 from pipeline.stores.archive.parquet import Archive
 from pipeline.stores.archive.records import Entry
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents, erased_among, read_thread
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.worker.sinks.archive import ArchiveWork, archive_work
 from tests.support.archived import QUERIES, archive, turns_of
@@ -99,15 +103,15 @@ async def stored(store: ThreadStore, records: Sequence[Any]) -> None:
     for one in records:
         with contextlib.suppress(InvalidRecord):
             turns.append(turn_record.decode(one.value))
-    await store.write(turns)
+    await write_turns(store, turns)
 
 
 async def same_as_the_store(store: ThreadStore, folder: Path) -> None:
     """Every thread's turns, each once; and the same sums."""
     with archive(folder) as connection:
         found = turns_of(connection)
-        assert found == {document["thread_id"]: document["turns"] async for _, document in store.documents()}
-        total = (await store.usage(UsageQuery())).total
+        assert found == {document["thread_id"]: document["turns"] async for _, document in all_documents(store)}
+        total = (await usage_report(store, UsageQuery())).total
         sums = "sum(requests), sum(total_tokens), sum(cost_nano_usd)"
         row = connection.execute(f"SELECT {sums}, count(*) FILTER (role = 'agent') FROM turns").fetchone()
         assert row == (total.requests, total.total_tokens, total.cost_nano_usd, total.turns)
@@ -201,7 +205,7 @@ async def test_an_erased_thread_leaves_the_archive_and_stays_out(
         work = archive_work(local_settings, Metrics(), None)
         await run_through(work, records, 0, random.Random(0))
         lone = [kafka(n, record("chat1", f"lone{n}")) for n in range(3)]  # segments of nothing else
-        await Archive.of(local_settings, store.erased).write(
+        await Archive.of(local_settings, partial(erased_among, store)).write(
             TOPIC, 4, 0, 3, [Entry(one.offset, one.timestamp, one.value) for one in lone]
         )
         before = objects()
@@ -209,7 +213,7 @@ async def test_an_erased_thread_leaves_the_archive_and_stays_out(
         assert holding.stored
         assert holding.segments > 3
         assert set(before) - set(objects()) >= {name for name in before if f"{TOPIC}-00004-" in name}
-        assert await store.thread(ThreadKey(gone)) is None
+        assert await read_thread(store, ThreadKey(gone)) is None
         await same_as_the_store(store, tmp_path / "an archive")
         again = await erase(local_settings, store, ThreadKey(gone), "a test")
         assert (again.stored, again.segments) == (False, 0)
@@ -217,8 +221,8 @@ async def test_an_erased_thread_leaves_the_archive_and_stays_out(
         await stored(store, records)  # a replay of everything
         await run_through(archive_work(local_settings, Metrics(), None), records, 0, random.Random(1))
         assert objects() == after
-        assert await store.thread(ThreadKey(gone)) is None
-        assert await store.thread(ThreadKey(kept)) is not None
+        assert await read_thread(store, ThreadKey(gone)) is None
+        assert await read_thread(store, ThreadKey(kept)) is not None
         await same_as_the_store(store, tmp_path / "an archive")
 
 
@@ -233,8 +237,8 @@ async def test_what_a_tenant_claims_of_far_days_costs_other_tenants_nothing(
     entries = [Entry(n, recorded, turn_record.encode(one)) for n, one in enumerate(turns)]
     ours = {name: ThreadKey(thread_uuid(name)[0], "acme") for name in ("late", "chat")}
     async with await ThreadStore.open(local_settings.store_url) as store:
-        await store.write(turns)
-        held = Archive.of(local_settings, store.erased)
+        await write_turns(store, turns)
+        held = Archive.of(local_settings, partial(erased_among, store))
         assert (await held.write(TOPIC, 0, 0, len(entries), entries)).rows == len(entries)
         before = objects()
         await held.write(TOPIC, 0, 0, len(entries), entries)
@@ -256,7 +260,7 @@ async def test_what_a_tenant_claims_of_far_days_costs_other_tenants_nothing(
             assert len(read) <= 3
         assert len(objects()) == len(far)
         with archive(tmp_path / "an archive") as connection:
-            assert turns_of(connection) == {one["thread_id"]: one["turns"] async for _, one in store.documents()}
+            assert turns_of(connection) == {one["thread_id"]: one["turns"] async for _, one in all_documents(store)}
         evil = ThreadKey(thread_uuid("evil")[0], "evil")
         assert (await erase(local_settings, store, evil, "a test")).segments == len(far)
         assert objects() == {}
@@ -269,7 +273,7 @@ async def test_a_thread_that_is_erased_while_its_segment_is_written_does_not_sta
     entries = [Entry(n, 0, turn_record.encode(record(f"chat{n}", f"r{n}"))) for n in range(3)]
     ids = [thread_uuid(f"chat{n}")[0] for n in range(3)]
     async with await ThreadStore.open(local_settings.store_url) as store:
-        holder = Archive.of(local_settings, store.erased)
+        holder = Archive.of(local_settings, partial(erased_among, store))
         write = holder.objects.write
 
         async def erased_meanwhile(*args: Any, **options: Any) -> None:
@@ -320,7 +324,7 @@ async def test_what_is_in_the_way_is_named(tmp_path: Path, record: Any) -> None:
         archive_work(load({}, home=tmp_path), Metrics(), None)
     settings = load({}, home=tmp_path, archive=tmp_path.as_uri() + "/archive")
     async with await ThreadStore.open(settings.store_url) as store:
-        await store.write([record()])
+        await write_turns(store, [record()])
         (tmp_path / "archive").mkdir()
         (tmp_path / "archive" / "holiday.parquet").write_text("no parquet")
         with pytest.raises(StoreError, match=r"holiday\.parquet can't be read"):

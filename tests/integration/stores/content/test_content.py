@@ -26,7 +26,9 @@ from pipeline.settings import Settings, load
 from pipeline.stores.content.offload import Offload
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
+from pipeline.stores.turns import write_turns
 from pipeline.turns.canonical import turn_hash
 from tests.support.certificates import Authority
 from tests.support.packs import packed
@@ -229,7 +231,7 @@ async def test_export_and_delete_by_command(
     made = large_turn(record)
     async with await ThreadStore.open(settings.store_url) as store:
         value = await Offload(ContentStore.of(settings), 100_000, Metrics())(turn_record.encode(made))
-        await store.write([turn_record.decode(value)])
+        await write_turns(store, [turn_record.decode(value)])
 
     def run(*args: str) -> Any:
         return CliRunner().invoke(cli, args, standalone_mode=False)
@@ -294,8 +296,8 @@ def test_https(tmp_path: Path, record: Any) -> None:
 
         async def write() -> None:
             async with await ThreadStore.open(settings.store_url) as store:
-                await store.delete_thread(ThreadKey(made["thread_id"]))
-                await store.write([made])
+                await delete_thread(store, ThreadKey(made["thread_id"]))
+                await write_turns(store, [made])
 
         asyncio.run(write())
         command = [sys.executable, "-m", "pipeline", "export", "--inline"]

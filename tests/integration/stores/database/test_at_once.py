@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.write import lock
+from pipeline.stores.turns import write_turns
 from tests.support.turn_records import Record
 from topics.thread_key import ThreadKey
 
@@ -22,7 +24,7 @@ async def added(connection: AsyncConnection) -> None:
 
 
 async def threads(store: ThreadStore) -> int:
-    return (await store.counts()).threads
+    return (await count_rows(store)).threads
 
 
 async def test_what_fails_leaves_nothing(store: ThreadStore) -> None:
@@ -31,9 +33,9 @@ async def test_what_fails_leaves_nothing(store: ThreadStore) -> None:
         raise LookupError("no reason of the store's")
 
     with pytest.raises(LookupError, match="no reason"):
-        await store._written(fails)
+        await store.written(fails)
     assert await threads(store) == 0
-    await store._written(added)
+    await store.written(added)
     assert await threads(store) == 1
 
 
@@ -49,7 +51,7 @@ async def test_nothing_but_statements_is_waited_for(file: Path) -> None:
 
     async with await ThreadStore.open(f"sqlite:///{file}") as store:
         with pytest.raises(RuntimeError, match="nothing but its statements"):
-            await store._written(waits)
+            await store.written(waits)
         assert await threads(store) == 0
 
 
@@ -57,7 +59,7 @@ async def test_the_loop_goes_on_and_a_cancelled_caller_does_not_stop_it(file: Pa
     async with await ThreadStore.open(f"sqlite:///{file}") as store:
         other: Any = sqlite3.connect(file, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        writing = asyncio.create_task(store.write([record()]))
+        writing = asyncio.create_task(write_turns(store, [record()]))
         await asyncio.sleep(0.1)
         assert not writing.done()
         writing.cancel()
@@ -66,4 +68,4 @@ async def test_the_loop_goes_on_and_a_cancelled_caller_does_not_stop_it(file: Pa
         other.close()
         with pytest.raises(asyncio.CancelledError):
             await writing
-        assert await store.write([record()]) == WriteResult(unchanged=1)
+        assert await write_turns(store, [record()]) == WriteResult(unchanged=1)

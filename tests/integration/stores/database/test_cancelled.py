@@ -10,9 +10,10 @@ from typing import Final
 import pytest
 from sqlalchemy import text
 
+from pipeline.stores.accounts.audit import forget_audit
 from pipeline.stores.database import engine
 from pipeline.stores.database.engine import ReleasingConnection
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 
 LONG: Final = """
 WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2000000)
@@ -28,7 +29,7 @@ async def test_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     async with await ThreadStore.open(f"sqlite:///{tmp_path}/threads.db") as store:
 
         async def cancelled() -> None:
-            async with store._writing() as connection:
+            async with store.writing() as connection:
                 inside.set()
                 await connection.execute(text(LONG))
                 pytest.fail("it was cancelled before")
@@ -36,12 +37,12 @@ async def test_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         # The task keeps its exception, and the exception its cursor, as cycles of references do until a collection.
         first = asyncio.create_task(cancelled())
         await inside.wait()
-        waiting = asyncio.create_task(store.forget_audit("a")) if beside else None
+        waiting = asyncio.create_task(forget_audit(store, "a")) if beside else None
         await asyncio.sleep(0.05)
         first.cancel()
         await asyncio.wait([first])
         assert first.cancelled()
-        await (waiting or store.forget_audit("a"))
+        await (waiting or forget_audit(store, "a"))
 
 
 def test_it_may_be_closed_twice(tmp_path: Path) -> None:

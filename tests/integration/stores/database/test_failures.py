@@ -14,7 +14,9 @@ import pytest
 
 from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.failures import store_error
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.turns import write_turns
 from turnmill.errors import CallerError
 
 
@@ -62,7 +64,7 @@ async def test_a_user_who_may_not(postgres_database: str) -> None:
         url = re.sub(r"//[^@]*@", f"//{role}:secret@", postgres_database, count=1)
         async with await ThreadStore.open(url) as store:
             with pytest.raises(StoreError, match="lacks a right: grant it") as caught:
-                await store.write([facts()])
+                await write_turns(store, [facts()])
         assert not caught.value.transient
         assert "secret" not in str(caught.value)
     finally:
@@ -87,14 +89,14 @@ def facts() -> Any:
 
 async def test_a_connection_that_the_server_ended_is_replaced(postgres_database: str) -> None:
     async with await ThreadStore.open(postgres_database, migrate=True) as store:
-        await store.write([facts()])
+        await write_turns(store, [facts()])
         admin = await asyncpg.connect(postgres_database)
         await admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE pid <> pg_backend_pid() AND datname = current_database()"
         )
         await admin.close()
-        assert (await store.counts()).threads == 1
+        assert (await count_rows(store)).threads == 1
 
 
 async def test_a_file_that_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,12 +106,12 @@ async def test_a_file_that_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyP
         holder = sqlite3.connect(path, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="write lock") as caught:
-            await store.write([facts()])
+            await write_turns(store, [facts()])
         assert caught.value.transient
-        assert (await store.counts()).threads == 0  # readers go on
+        assert (await count_rows(store)).threads == 0  # readers go on
         holder.execute("ROLLBACK")
         holder.close()
-        assert (await store.write([facts()])).inserted == 1
+        assert (await write_turns(store, [facts()])).inserted == 1
 
 
 async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
@@ -130,13 +132,13 @@ async def test_a_path_that_can_not_be(tmp_path: Path) -> None:
 
 
 async def test_a_cancelled_write_ends_its_transaction_first(store: ThreadStore) -> None:
-    task = asyncio.create_task(store.write([facts()]))
+    task = asyncio.create_task(write_turns(store, [facts()]))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (await store.write([facts()])).unchanged == 1
+    assert (await write_turns(store, [facts()])).unchanged == 1
 
 
 @pytest.mark.parametrize(

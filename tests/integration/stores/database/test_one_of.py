@@ -12,8 +12,8 @@ from sqlalchemy.dialects import sqlite
 
 from pipeline.stores.database import schema
 from pipeline.stores.database.one_of import row_one_of
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.statements import among, is_thread
-from pipeline.stores.threads.store import ThreadStore
 from topics.thread_key import ThreadKey
 
 THREADS = [ThreadKey(f"thread-{n}", tenant) for n in range(3) for tenant in (None, "it's", "snow ☃")]
@@ -21,7 +21,7 @@ SUMS = [(900_000, start, False, names) for start in (0, 2**53) for names in (1, 
 
 
 async def test_rows_are_found_by_all_their_columns(store: ThreadStore) -> None:
-    async with store._writing() as connection:
+    async with store.writing() as connection:
         for key in THREADS:
             row = {"thread_id": key.thread_id, "tenant": key.tenant or "", "updated_at": 0, "created_at": 0}
             await connection.execute(schema.threads.insert().values(row))
@@ -42,7 +42,7 @@ async def test_sqlite_looks_them_up(tmp_path: Path, rows: int) -> None:
         select(schema.threads.c.id).where(among([ThreadKey(f"thread-{n}", None) for n in range(rows)])),
         select(schema.usage_sums).where(row_one_of(place, (SUMS * 50)[:rows])),
     ]
-    async with await ThreadStore.open(f"sqlite:///{tmp_path}/store.db") as store, store._reading() as connection:
+    async with await ThreadStore.open(f"sqlite:///{tmp_path}/store.db") as store, store.reading() as connection:
         for query in queries:
             made = query.compile(dialect=sqlite.dialect())
             given = [made.params[name] for name in made.positiontup]

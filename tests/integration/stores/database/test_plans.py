@@ -21,16 +21,43 @@ from sqlalchemy import event
 from pipeline.policies.budgets import parse as parse_budgets
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import Event
-from pipeline.stores.accounts.audit import AuditQuery
-from pipeline.stores.database import schema
-from pipeline.stores.keeping.expired_threads import RoundPosition
-from pipeline.stores.search.hits import SearchQuery
-from pipeline.stores.threads import unused_names
-from pipeline.stores.threads.feedback import ReceivedFeedback
+from pipeline.stores.accounts.audit import AuditQuery, audit_between, audit_from, audit_page, expire_audit
+from pipeline.stores.accounts.views import views_of
+from pipeline.stores.database import schema, unused_names
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread, mark_erased, sub_agents
+from pipeline.stores.keeping.expired_threads import RoundPosition, expire, next_ripe
+from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
+from pipeline.stores.keeping.tenant_erasure import threads_of_tenant
+from pipeline.stores.outbound.deliveries import claim_deliveries, enqueue, finish_delivery, retry_delivery, still_waits
+from pipeline.stores.outbound.notices import add_notices, due_notices, notices_sent
+from pipeline.stores.search import threads as stored_threads
+from pipeline.stores.search.hits import SearchQuery, find_turns
+from pipeline.stores.search.threads import list_threads
+from pipeline.stores.search.write import index_some
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.store import ThreadStore
-from pipeline.stores.threads.waiting import WaitingWanted
+from pipeline.stores.threads.reading import (
+    all_documents,
+    erased_among,
+    find_threads,
+    read_records,
+    read_thread,
+    run_events,
+    spawned_threads,
+    stored_runs,
+    thread_keys,
+    thread_summary,
+)
+from pipeline.stores.threads.remnants import due_remnants, looked_at
+from pipeline.stores.threads.requests import request_bodies
+from pipeline.stores.threads.waiting import WaitingWanted, waiting_threads
+from pipeline.stores.turns import compare_turns, write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.repricing import reprice
+from pipeline.stores.usage.summing import compare_sums, forget_sums, keep_sums, sum_up
+from pipeline.stores.usage.turns import turn_usage
 from tests.integration.stores.conftest import database
 from tests.support.places import ROOT
 from tests.support.turn_records import Record
@@ -107,7 +134,7 @@ OF_TENANT: Final = {"tenant": ("t7",)}
 
 
 async def forget(store: ThreadStore) -> None:
-    async with store._writing() as connection:
+    async with store.writing() as connection:
         await unused_names.forget_requests(connection, [1001, 1002])
         await unused_names._forget(connection, schema.request_values, [1001])
 
@@ -137,38 +164,38 @@ async def read(found: AsyncIterator[Any], most: int = 60) -> None:
 
 
 async def next_page(store: ThreadStore) -> None:
-    await store.threads(50, (await store.threads(50)).cursor)
+    await list_threads(store, 50, (await stored_threads.list_threads(store, 50)).cursor)
 
 
 async def deliver(store: ThreadStore, now: int = NOW) -> None:
-    await store.enqueue([("w7", DELIVERY)], now)
-    [one, *_] = await store.claim(now, lambda due: [one.seq for one in due][:2])
-    await store.waits(one)
-    await store.again(one, now)
-    await store.over(one, now)
+    await enqueue(store, [("w7", DELIVERY)], now)
+    [one, *_] = await claim_deliveries(store, now, lambda due: [one.seq for one in due][:2])
+    await still_waits(store, one)
+    await retry_delivery(store, one, now)
+    await finish_delivery(store, one, now)
 
 
 async def notify(store: ThreadStore) -> None:
-    await store.add_notices([{"v": 1, "id": "new", "type": "x", "at": 0, "data": {}}], NOW)
-    await store.notices_sent([one["id"] for one in await store.due_notices(NOW)], NOW)
+    await add_notices(store, [{"v": 1, "id": "new", "type": "x", "at": 0, "data": {}}], NOW)
+    await notices_sent(store, [one["id"] for one in await due_notices(store, NOW)], NOW)
 
 
 async def clean(store: ThreadStore) -> None:
-    found = await store.expired_remnants(NOW)
-    await store.looked_at(found[:1], found[1:2])
+    found = await due_remnants(store, NOW)
+    await looked_at(store, found[:1], found[1:2])
 
 
 async def hold(store: ThreadStore) -> None:
-    await store.hold(KEY)
-    await store.held([KEY])
-    await store.release(KEY)
+    await hold_thread(store, KEY)
+    await held_threads(store, [KEY])
+    await release_thread(store, KEY)
 
 
 async def erase(store: ThreadStore) -> None:
-    await store.mark_erased(KEY)
-    await store.sub_agents(KEY)
-    await store.erased([KEY])
-    await store.delete_thread(KEY, BUDGETS)
+    await mark_erased(store, KEY)
+    await sub_agents(store, KEY)
+    await erased_among(store, [KEY])
+    await delete_thread(store, KEY, BUDGETS)
 
 
 async def comment(store: ThreadStore) -> None:
@@ -176,94 +203,100 @@ async def comment(store: ThreadStore) -> None:
         {"v": 1, "thread_id": key.thread_id, "id": "one", "name": "helpful", "value": 1, "at": NOW}
         for key in (KEY, SUB)
     ]
-    await store.add_feedback([ReceivedFeedback(one, NOW, 0) for one in comments])
-    await store.feedback_of([KEY, SUB])
+    await add_feedback(store, [ReceivedFeedback(one, NOW, 0) for one in comments])
+    await feedback_of(store, [KEY, SUB])
 
 
 # A question, as the page calls it -> how the store is asked, and the index that answers it.
 QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str]]] = {
-    "threads, a page": (lambda s: s.threads(50), "threads_updated"),
+    "threads, a page": (lambda s: list_threads(s, 50), "threads_updated"),
     "threads, the next page": (next_page, "threads_updated"),
     "threads of some days": (
-        lambda s: s.threads(50, None, ListQuery(since=START, until=START + DAY_MS, status="complete")),
+        lambda s: list_threads(s, 50, None, ListQuery(since=START, until=START + DAY_MS, status="complete")),
         "threads_updated",
     ),
-    "threads of a tenant": (lambda s: s.threads(50, None, ListQuery(tenant="t7")), "threads_tenant_updated"),
-    "threads of an agent": (lambda s: s.threads(50, None, ListQuery(agent="a7")), "agents_agent"),
-    "threads by their cost, of the newest": (lambda s: s.threads(50, None, ListQuery(sort="cost")), "threads_updated"),
-    "threads of a model": (lambda s: s.threads(50, None, ListQuery(model="m")), "threads_updated"),
-    "threads in which a tool was called": (lambda s: s.threads(50, None, ListQuery(tool="t")), "turn_words_words"),
-    "threads that wait for an answer": (lambda s: s.waiting(WaitingWanted()), "threads_waiting"),
+    "threads of a tenant": (lambda s: list_threads(s, 50, None, ListQuery(tenant="t7")), "threads_tenant_updated"),
+    "threads of an agent": (lambda s: list_threads(s, 50, None, ListQuery(agent="a7")), "agents_agent"),
+    "threads by their cost, of the newest": (
+        lambda s: list_threads(s, 50, None, ListQuery(sort="cost")),
+        "threads_updated",
+    ),
+    "threads of a model": (lambda s: list_threads(s, 50, None, ListQuery(model="m")), "threads_updated"),
+    "threads in which a tool was called": (
+        lambda s: list_threads(s, 50, None, ListQuery(tool="t")),
+        "turn_words_words",
+    ),
+    "threads that wait for an answer": (lambda s: waiting_threads(s, WaitingWanted()), "threads_waiting"),
     "threads of a tenant that wait for an answer": (
-        lambda s: s.waiting(WaitingWanted(tenant="t7")),
+        lambda s: waiting_threads(s, WaitingWanted(tenant="t7")),
         "threads_tenant_waiting",
     ),
-    "a thread by its conversation id": (lambda s: s.find("chat"), "threads_external"),
-    "a thread's line": (lambda s: s.summary(KEY), "threads_named"),
-    "the threads with an id": (lambda s: s.find("chat"), "threads_named"),
-    "all threads": (lambda s: read(s.thread_keys()), "threads_named"),
-    "all runs": (lambda s: read(s.runs()), "turns_named"),
-    "a thread's turns": (lambda s: s.thread(KEY), "turns_named"),
-    "a thread's records": (lambda s: s.records(KEY), "turns_named"),
-    "a run's events": (lambda s: s.run_events(KEY), "turns_named"),
-    "all threads with their turns": (lambda s: read(s.documents(ListQuery(tenant=""))), "threads_named"),
-    "usage to be priced again": (lambda s: read(s.reprice(START, START + HOUR, dry_run=False)), "usage_at"),
-    "links into a thread": (lambda s: s.thread(KEY), "links_source"),
-    "a thread's agents": (lambda s: s.summary(KEY), "thread_agents_thread"),
-    "a thread's sub-agents": (lambda s: s.spawned(KEY), "links_target"),
-    "usage of each turn of a thread": (lambda s: s.turn_usage(KEY), "turns_named"),
+    "a thread by its conversation id": (lambda s: find_threads(s, "chat"), "threads_external"),
+    "a thread's line": (lambda s: thread_summary(s, KEY), "threads_named"),
+    "the threads with an id": (lambda s: find_threads(s, "chat"), "threads_named"),
+    "all threads": (lambda s: read(thread_keys(s)), "threads_named"),
+    "all runs": (lambda s: read(stored_runs(s)), "turns_named"),
+    "a thread's turns": (lambda s: read_thread(s, KEY), "turns_named"),
+    "a thread's records": (lambda s: read_records(s, KEY), "turns_named"),
+    "a run's events": (lambda s: run_events(s, KEY), "turns_named"),
+    "all threads with their turns": (lambda s: read(all_documents(s, ListQuery(tenant=""))), "threads_named"),
+    "usage to be priced again": (lambda s: read(reprice(s, START, START + HOUR, dry_run=False)), "usage_at"),
+    "links into a thread": (lambda s: read_thread(s, KEY), "links_source"),
+    "a thread's agents": (lambda s: thread_summary(s, KEY), "thread_agents_thread"),
+    "a thread's sub-agents": (lambda s: spawned_threads(s, KEY), "links_target"),
+    "usage of each turn of a thread": (lambda s: turn_usage(s, KEY), "turns_named"),
     "usage of a thread": (
-        lambda s: s.usage(UsageQuery(("agent",), where={"thread": (KEY.thread_id,)})),
+        lambda s: usage_report(s, UsageQuery(("agent",), where={"thread": (KEY.thread_id,)})),
         "turns_named",
     ),
-    "usage of some time": (lambda s: s.usage(BY_REASON), "usage_at"),
+    "usage of some time": (lambda s: usage_report(s, BY_REASON), "usage_at"),
     "usage of a tenant in some time": (
-        lambda s: s.usage(replace(BY_REASON, end=START + 74 * HOUR, where=OF_TENANT)),
+        lambda s: usage_report(s, replace(BY_REASON, end=START + 74 * HOUR, where=OF_TENANT)),
         "usage_names_at",
     ),
-    "usage of some time, from sums": (lambda s: s.usage(BY_MODEL), "usage_sums_pkey"),
-    "usage of a tenant, from sums": (lambda s: s.usage(replace(BY_MODEL, where=OF_TENANT)), "usage_sums_pkey"),
-    "taking changes up into sums": (lambda s: s.sum_up(), "usage_changes_pkey"),
-    "forgetting the sums of a tenant": (lambda s: s.forget_sums("t7"), "usage_sums_pkey"),
-    "comparing sums": (lambda s: s.compare_sums(), "usage_sums_pkey"),
-    "what a model was asked": (lambda s: s.asked(["0" * 64]), "requests_sha256"),
+    "usage of some time, from sums": (lambda s: usage_report(s, BY_MODEL), "usage_sums_pkey"),
+    "usage of a tenant, from sums": (lambda s: usage_report(s, replace(BY_MODEL, where=OF_TENANT)), "usage_sums_pkey"),
+    "taking changes up into sums": (sum_up, "usage_changes_pkey"),
+    "forgetting the sums of a tenant": (lambda s: forget_sums(s, "t7"), "usage_sums_pkey"),
+    "comparing sums": (compare_sums, "usage_sums_pkey"),
+    "what a model was asked": (lambda s: request_bodies(s, ["0" * 64]), "requests_sha256"),
     "whether a turn names a request": (forget, "turn_requests_request"),
     "whether a request has a value": (forget, "request_members_value"),
-    "threads that have expired": (lambda s: s.next_ripe(KEPT, NOW, RoundPosition(1)), "threads_updated"),
+    "threads that have expired": (lambda s: next_ripe(s, KEPT, NOW, RoundPosition(1)), "threads_updated"),
     "a tenant's threads that have expired": (
-        lambda s: s.next_ripe(KEPT, NOW, RoundPosition()),
+        lambda s: next_ripe(s, KEPT, NOW, RoundPosition()),
         "threads_tenant_updated",
     ),
-    "all threads of a tenant": (lambda s: read(s.threads_of("t7")), "threads_tenant_updated"),
+    "all threads of a tenant": (lambda s: read(threads_of_tenant(s, "t7")), "threads_tenant_updated"),
     "what expired threads have left": (clean, "expired_due"),
-    "a search, among the newest turns": (lambda s: s.search(SearchQuery("rare*")), "turn_words_pkey"),
+    "a search, among the newest turns": (lambda s: find_turns(s, SearchQuery("rare*")), "turn_words_pkey"),
     "a search of a tenant, among the newest turns": (
-        lambda s: s.search(SearchQuery("hello", tenant="t7")),
+        lambda s: find_turns(s, SearchQuery("hello", tenant="t7")),
         "turn_words_tenant",
     ),
-    "a search for a rare word": (lambda s: s.search(SearchQuery("rare17")), "turn_words_words"),
-    "what a hit says": (lambda s: s.search(SearchQuery("hello")), "turns_pkey"),
-    "turns that no search finds yet": (lambda s: s.index_some(), "turns_unsearched"),
-    "which threads and turns are there already (a write)": (lambda s: s.write(BATCH), "turns_named"),
-    "which turns are there already (a comparison)": (lambda s: s.compare(BATCH), "turns_named"),
+    "a search for a rare word": (lambda s: find_turns(s, SearchQuery("rare17")), "turn_words_words"),
+    "what a hit says": (lambda s: find_turns(s, SearchQuery("hello")), "turns_pkey"),
+    "turns that no search finds yet": (index_some, "turns_unsearched"),
+    "which threads and turns are there already (a write)": (lambda s: write_turns(s, BATCH), "turns_named"),
+    "which turns are there already (a comparison)": (lambda s: compare_turns(s, BATCH), "turns_named"),
     "notices that are due": (notify, "notices_due"),
     "deliveries that are due": (deliver, "webhook_deliveries_due"),
     "what waits in a lane": (lambda s: deliver(s, NOW + DAY_MS), "webhook_deliveries_lane"),
     "whether a thread is held": (hold, "holds_pkey"),
     "what was said of a thread": (comment, "feedback_pkey"),
-    "what was said of a tenant's threads": (lambda s: s.forget_feedback("t7"), "feedback_tenant"),
+    "what was said of a tenant's threads": (lambda s: forget_feedback(s, "t7"), "feedback_tenant"),
     "what was said under a name, for a report of usage": (
-        lambda s: s.usage(replace(BY_MODEL, feedback=("helpful",))),
+        lambda s: usage_report(s, replace(BY_MODEL, feedback=("helpful",))),
         "feedback_name",
     ),
-    "who did what": (lambda s: s.audit_page(AuditQuery(), 100, None), "audit_at"),
-    "who did what to a tenant's": (lambda s: s.audit_page(AuditQuery("t7"), 100, None), "audit_tenant_at"),
-    "the first entry of then or later": (lambda s: s.audit_from(NOW - 1000), "audit_at"),
-    "the entries of an hour": (lambda s: s.audit_between(NOW - 1000, NOW), "audit_at"),
-    "entries that are too old": (lambda s: s.expire_audit(NOW), "audit_at"),
-    "the saved views of a tenant": (lambda s: s.views("ann", "t7"), "views_tenant"),
+    "who did what": (lambda s: audit_page(s, AuditQuery(), 100, None), "audit_at"),
+    "who did what to a tenant's": (lambda s: audit_page(s, AuditQuery("t7"), 100, None), "audit_tenant_at"),
+    "the first entry of then or later": (lambda s: audit_from(s, NOW - 1000), "audit_at"),
+    "the entries of an hour": (lambda s: audit_between(s, NOW - 1000, NOW), "audit_at"),
+    "entries that are too old": (lambda s: expire_audit(s, NOW), "audit_at"),
+    "the saved views of a tenant": (lambda s: views_of(s, "ann", "t7"), "views_tenant"),
     "a thread that is deleted": (erase, "turns_named"),
-    "a thread that expires": (lambda s: s.expire([GONE], KEPT, NOW), "turns_named"),
+    "a thread that expires": (lambda s: expire(s, [GONE], KEPT, NOW), "turns_named"),
 }
 
 Transactions = list[list[tuple[str, Sequence[Any]]]]  # of each its statements, with parameters
@@ -290,18 +323,18 @@ def planned(sql: str) -> bool:
 async def filled(postgres_url: str, empty_store: str) -> AsyncIterator[ThreadStore]:
     """A store whose tables were filled and never analyzed."""
     async with database(postgres_url, empty_store) as url, ThreadStore(url) as store:
-        async with store._writing() as connection:
+        async with store.writing() as connection:
             for table in schema.metadata.tables:
                 await connection.exec_driver_sql(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
             await connection.exec_driver_sql(f"CREATE TEMP VIEW numbers AS SELECT generate_series(0, {TURNS - 1}) AS n")
             for statement in FILL:
                 await connection.exec_driver_sql(statement.replace("numbers n", "(SELECT n FROM numbers) s"))
-        await store.write(FIRST)
-        await store.keep_sums(wanted=True)
-        while await store.sum_up():
+        await write_turns(store, FIRST)
+        await keep_sums(store, wanted=True)
+        while await sum_up(store):
             pass
-        await store.write(LATER)
-        async with store._writing() as connection:
+        await write_turns(store, LATER)
+        async with store.writing() as connection:
             await connection.exec_driver_sql("UPDATE turns SET searched = false WHERE run_id = 'late-2'")
             await connection.exec_driver_sql(
                 "DELETE FROM turn_words WHERE id IN (SELECT id FROM turns WHERE NOT searched)"
@@ -335,7 +368,7 @@ async def explained(
     """
     found = list[tuple[str, dict[str, Any]]]()
     for statements in transactions:
-        async with store._reading() as connection:
+        async with store.reading() as connection:
             execute = connection.exec_driver_sql
             if kept:
                 await execute("SET LOCAL plan_cache_mode = force_generic_plan")
@@ -385,7 +418,7 @@ async def test_postgres_reads_no_table_whole_whatever_it_knows_of_it(
     wrong = {"without statistics": await wrong_plans(filled, asked)}
     async with database(postgres_url, empty_store) as url, ThreadStore(url) as empty:
         wrong["from when the tables were empty"] = await wrong_plans(empty, asked, kept=True)
-    async with filled._writing() as connection:
+    async with filled.writing() as connection:
         await connection.exec_driver_sql("ANALYZE")
     wrong["with statistics"] = await wrong_plans(filled, asked)
     assert not any(wrong.values()), json.dumps(wrong, indent=1)
@@ -403,8 +436,8 @@ async def test_postgres_reads_no_table_whole_whatever_it_knows_of_it(
 async def test_sqlite_reads_no_table_whole(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'threads.db'}"
     async with await ThreadStore.open(url) as store:
-        await store.write(FIRST)
-        await store.enqueue([("w7", replace(DELIVERY, id="f"))], NOW)
+        await write_turns(store, FIRST)
+        await enqueue(store, [("w7", replace(DELIVERY, id="f"))], NOW)
     seen: Transactions = []
 
     def note(sql: str) -> None:
@@ -428,7 +461,7 @@ async def test_sqlite_reads_no_table_whole(tmp_path: Path) -> None:
             event.listen(engine, "connect", traced)
         asked = await ask(store, watch)
         missed = dict[str, list[str]]()
-        async with store._reading() as connection:
+        async with store.reading() as connection:
             for name, (_, index) in QUESTIONS.items():
                 plans = list[str]()
                 for sql in {sql: None for statements in asked[name] for sql, _ in statements}:
@@ -461,7 +494,7 @@ def test_each_index_answers_a_question() -> None:
 
 async def test_what_the_page_asks_of_records_is_answered(filled: ThreadStore) -> None:
     model, thread = re.findall(r"^SELECT [^;]*", PAGE.read_text("utf-8"), re.MULTILINE)
-    async with filled._reading() as connection:
+    async with filled.reading() as connection:
         assert "model-1" in set((await connection.exec_driver_sql(model)).scalars())
         found = (await connection.exec_driver_sql(thread)).all()
     assert {(row.thread_id, row.tenant) for row in found} == {(KEY.thread_id, "")}

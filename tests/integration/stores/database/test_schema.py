@@ -16,8 +16,13 @@ from sqlalchemy import text
 from pipeline.stores.database import migrate
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.schema import metadata
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
+from pipeline.stores.search.threads import list_threads
+from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.threads.summaries import Counts
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
@@ -48,7 +53,7 @@ def of_both(item: Any, _: str | None, kind: str, reflected: bool, compared: Any)
 
 
 async def test_the_migrations_make_the_tables_of_the_code(store: ThreadStore) -> None:
-    async with store._reading() as connection:
+    async with store.reading() as connection:
         opts = {"version_table": migrate.VERSION_TABLE, "include_name": of_the_code, "include_object": of_both}
         difference = await connection.run_sync(
             lambda sync: compare_metadata(MigrationContext.configure(sync, opts=opts), metadata)
@@ -62,7 +67,7 @@ async def test_a_store_that_is_up_to_date_is_left_alone(store: ThreadStore) -> N
 
 
 async def test_a_newer_schema_is_refused(store: ThreadStore, store_url: str) -> None:
-    async with store._writing() as connection:
+    async with store.writing() as connection:
         await connection.execute(text("UPDATE turnmill_version SET version_num = '9999'"))
         await connection.execute(text("UPDATE compatibility SET oldest = '9999'"))
     for allowed in (False, True):
@@ -85,25 +90,27 @@ async def test_this_code_works_beside_newer_code_that_has_added_to_the_schema(
     store: ThreadStore, store_url: str, record: Any
 ) -> None:
     """A roll: the schema is migrated first, and workers of the old version go on, and start anew."""
-    await store.write([record(run="before")])
-    async with store._writing() as connection:
+    await write_turns(store, [record(run="before")])
+    async with store.writing() as connection:
         for statement in EXPANDED:
             await connection.execute(text(statement))
-    await store.write([record(run="meanwhile", text="by a worker that was running"), record(run="before", revision=1)])
+    await write_turns(
+        store, [record(run="meanwhile", text="by a worker that was running"), record(run="before", revision=1)]
+    )
     for allowed in (False, True):
         async with await ThreadStore.open(store_url, migrate=allowed) as opened:
             assert await opened.revision() == "9999"
-            await opened.write([record("other", f"restarted {allowed}")])
-            assert sorted(thread.turns for thread in (await opened.threads()).threads) == [1 + allowed, 2]
-            assert (await opened.usage(UsageQuery())).total.turns == 3 + allowed
-            assert await opened.delete_thread(ThreadKey(thread_uuid("nobody")[0])) is False
-    async with store._reading() as connection:
+            await write_turns(opened, [record("other", f"restarted {allowed}")])
+            assert sorted(thread.turns for thread in (await list_threads(opened)).threads) == [1 + allowed, 2]
+            assert (await usage_report(opened, UsageQuery())).total.turns == 3 + allowed
+            assert await delete_thread(opened, ThreadKey(thread_uuid("nobody")[0])) is False
+    async with store.reading() as connection:
         assert set(await connection.scalars(text("SELECT weight FROM turns"))) == {7}
 
 
 @pytest.mark.parametrize("mark", [None, "0008"])
 async def test_tables_without_the_mark_of_the_baseline_are_refused(store_url: str, mark: str | None) -> None:
-    async with ThreadStore(store_url) as store, store._writing() as connection:
+    async with ThreadStore(store_url) as store, store.writing() as connection:
         for table in ("threads", "turns"):
             await connection.execute(text(f"CREATE TABLE {table} (thread_id TEXT PRIMARY KEY)"))
         if mark is not None:
@@ -119,7 +126,7 @@ async def test_postgres_is_migrated_only_on_command(postgres_database: str) -> N
     with pytest.raises(StoreError, match="`turnmill store migrate`"):
         await ThreadStore.open(postgres_database)
     async with await ThreadStore.open(postgres_database, migrate=True) as store:
-        assert await store.counts() == Counts(0, 0, 0, 0)
+        assert await count_rows(store) == Counts(0, 0, 0, 0)
     async with await ThreadStore.open(postgres_database) as store:
         assert await store.revision() == migrate.HEAD
 
@@ -130,7 +137,7 @@ async def test_sqlite_is_migrated_when_it_is_opened(tmp_path: Path) -> None:
 
 
 async def test_sqlite_keeps_what_is_committed_and_lets_readers_in(tmp_path: Path) -> None:
-    async with await ThreadStore.open(f"sqlite:///{tmp_path / 'threads.db'}") as store, store._reading() as connection:
+    async with await ThreadStore.open(f"sqlite:///{tmp_path / 'threads.db'}") as store, store.reading() as connection:
         pragmas = [
             await connection.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "foreign_keys")
         ]
@@ -168,4 +175,4 @@ async def test_a_failed_migration_leaves_nothing(store_url: str, monkeypatch: py
     async with ThreadStore(store_url) as store:
         assert await store.revision() is None
         assert await store.migrate() is None
-        assert await store.counts() == Counts(0, 0, 0, 0)
+        assert await count_rows(store) == Counts(0, 0, 0, 0)

@@ -11,7 +11,9 @@ from typing import Any, Final
 import pytest
 
 from pipeline.stores.database import engine
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.turns import write_turns
 
 LIMIT: Final = 400_000
 
@@ -35,14 +37,14 @@ async def write(database: Path, record: Any, name: str, rounds: int) -> list[int
     sizes = []
     async with await ThreadStore.open(f"sqlite:///{database}") as store:
         for number in range(rounds):
-            await store.write(batch(record, f"{name}-{number}"))
+            await write_turns(store, batch(record, f"{name}-{number}"))
             sizes.append(log_bytes(database))
     return sizes
 
 
 async def stored(database: Path) -> int:
     async with await ThreadStore.open(f"sqlite:///{database}") as store:
-        return (await store.counts()).turns
+        return (await count_rows(store)).turns
 
 
 async def test_a_reader_that_stays_holds_nobody_up(database: Path, record: Any) -> None:
@@ -64,17 +66,17 @@ async def test_behind_a_writer_in_the_way_the_next_transaction_empties_it(databa
     async with await ThreadStore.open(f"sqlite:///{database}") as store:
         number = 0
         while log_bytes(database) < LIMIT:
-            await store.write(batch(record, f"before-{number}"))
+            await write_turns(store, batch(record, f"before-{number}"))
             number += 1
         other = sqlite3.connect(database, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        writing = asyncio.create_task(store.write(batch(record, "beside")))
+        writing = asyncio.create_task(write_turns(store, batch(record, "beside")))
         await asyncio.sleep(3 * engine.EMPTY_MS / 1000)
         other.execute("COMMIT")
         other.close()
         await writing
         assert log_bytes(database) >= LIMIT
-        await store.write(batch(record, "after"))
+        await write_turns(store, batch(record, "after"))
         assert log_bytes(database) < LIMIT
 
 

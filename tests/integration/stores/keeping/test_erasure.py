@@ -18,9 +18,20 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import Erasure, erase
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.outbound.notices import due_notices, notices_sent
+from pipeline.stores.search.threads import list_threads
+from pipeline.stores.threads.reading import (
+    all_documents,
+    erased_among,
+    find_threads,
+    read_thread,
+    spawned_threads,
+    thread_keys,
+)
 from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.worker.sinks.store import TurnWriter
 from topics import turn_record
 from topics.thread_key import ThreadKey
@@ -37,29 +48,29 @@ def local_settings(store_url: str, tmp_path: Path) -> Settings:
 async def test_nothing_of_it_is_left_and_a_replay_brings_nothing_back(
     store: ThreadStore, local_settings: Settings, record: Any, tables: Any
 ) -> None:
-    await store.write([record("kept")])
+    await write_turns(store, [record("kept")])
     contents = ContentStore.of(local_settings)
     await contents.put(ThreadKey(KEPT), b"of another", "text/plain")
     before = await tables()
     records = [record("gone", f"r{n}", revision=n) for n in range(3)]
-    await store.write(records)
+    await write_turns(store, records)
     await contents.put(ThreadKey(GONE), b"large", "text/plain")
     assert await erase(local_settings, store, ThreadKey(GONE), "a test") == Erasure(stored=True, objects=1, segments=0)
     for _ in range(2):  # as they were, newer, and in a batch with others
         newer = record("gone", "r0", revision=99)
-        assert await store.write([*records, newer, record("kept")]) == WriteResult(
+        assert await write_turns(store, [*records, newer, record("kept")]) == WriteResult(
             unchanged=5, erased=(ThreadKey(GONE),)
         )
     after = await tables()
     assert [row["thread_key"] for row in after.pop("erased")] == [GONE]
     assert before.pop("erased") == []
-    [notice] = await store.due_notices(time.time_ns() // 1_000_000)  # its id and that it went, until the topic knows
+    [notice] = await due_notices(store, time.time_ns() // 1_000_000)  # its id and that it went, until the topic knows
     assert (notice["thread_id"], notice["data"]) == (GONE, {"reason": "deleted"})
-    await store.notices_sent([notice["id"]], 1)
-    assert await store.due_notices(time.time_ns() // 1_000_000) == []
+    await notices_sent(store, [notice["id"]], 1)
+    assert await due_notices(store, time.time_ns() // 1_000_000) == []
     assert after == before
-    assert await store.find("gone") == ()
-    assert await store.erased([ThreadKey(GONE), ThreadKey(KEPT)]) == {ThreadKey(GONE)}
+    assert await find_threads(store, "gone") == ()
+    assert await erased_among(store, [ThreadKey(GONE), ThreadKey(KEPT)]) == {ThreadKey(GONE)}
     assert await erase(local_settings, store, ThreadKey(GONE), "a test") == Erasure(stored=False, objects=0, segments=0)
 
 
@@ -68,18 +79,18 @@ async def test_links_of_other_threads_to_it_are_not_shown(
 ) -> None:
     to_gone = {"thread_id": GONE, "relation": "spawned_from", "metadata": {"about": "somebody"}}
     to_kept = {"thread_id": KEPT, "relation": "referenced"}
-    await store.write([record("child", links=[to_gone, to_kept]), record("kept"), record("gone")])
-    await store.write([record("child", "of its own")])
+    await write_turns(store, [record("child", links=[to_gone, to_kept]), record("kept"), record("gone")])
+    await write_turns(store, [record("child", "of its own")])
     child = thread_uuid("child")[0]
-    assert len((await store.thread(ThreadKey(child)) or {})["relationships"]["links"]) == 2
-    assert [one.thread_id for one in await store.spawned(ThreadKey(GONE))] == [child]
+    assert len((await read_thread(store, ThreadKey(child)) or {})["relationships"]["links"]) == 2
+    assert [one.thread_id for one in await spawned_threads(store, ThreadKey(GONE))] == [child]
     await erase(local_settings, store, ThreadKey(GONE), "a test")
-    assert (await store.thread(ThreadKey(child)) or {})["relationships"] == {"links": [to_kept]}
-    assert [one async for _, one in store.documents()] == [
-        await store.thread(ThreadKey(id_)) for id_ in sorted([child, KEPT])
+    assert (await read_thread(store, ThreadKey(child)) or {})["relationships"] == {"links": [to_kept]}
+    assert [one async for _, one in all_documents(store)] == [
+        await read_thread(store, ThreadKey(id_)) for id_ in sorted([child, KEPT])
     ]
-    await store.write([record("child", links=[to_gone], revision=1)])
-    assert "relationships" not in (await store.thread(ThreadKey(child)) or {})
+    await write_turns(store, [record("child", links=[to_gone], revision=1)])
+    assert "relationships" not in (await read_thread(store, ThreadKey(child)) or {})
 
 
 def by(chat: str) -> dict[str, Any]:
@@ -96,7 +107,7 @@ def ids(*chats: str) -> list[ThreadKey]:
 
 
 async def stored(store: ThreadStore) -> set[ThreadKey]:
-    return {key async for key in store.thread_keys()}
+    return {key async for key in thread_keys(store)}
 
 
 async def test_threads_of_its_sub_agents_alone_go_with_it(
@@ -105,7 +116,8 @@ async def test_threads_of_its_sub_agents_alone_go_with_it(
     """`spoken`: a user went on in the sub-agent's thread; `shared`: another thread has started a run in it, too.
     `told`: the thread says that it has spawned it, but its own runs don't.
     """
-    await store.write(
+    await write_turns(
+        store,
         [
             record("gone", links=[link("gone", **{"from": thread_uuid("told")[0]})]),
             record("told"),
@@ -120,7 +132,7 @@ async def test_threads_of_its_sub_agents_alone_go_with_it(
             record("shared", "r2", **by("kept")),
             record("kept"),
             record("beside", **by("kept")),
-        ]
+        ],
     )
     contents = ContentStore.of(local_settings)
     for key in ids("child", "below", "spoken"):
@@ -129,7 +141,7 @@ async def test_threads_of_its_sub_agents_alone_go_with_it(
     assert (erased.stored, erased.objects) == (True, 2)
     assert set(erased.sub_agents) == set(ids("child", "older", "below"))
     assert await stored(store) == set(ids("told", "spoken", "shared", "kept", "beside"))
-    assert (await store.thread(ids("spoken")[0]) or {}).get("relationships") is None
+    assert (await read_thread(store, ids("spoken")[0]) or {}).get("relationships") is None
     assert set((await erase(local_settings, store, ThreadKey(KEPT), "a test")).sub_agents) == set(
         ids("beside", "shared")
     )
@@ -141,7 +153,7 @@ async def test_sub_agents_of_another_tenants_thread_with_its_id_stay(
 ) -> None:
     acme, evil = ({"tenant": tenant} for tenant in ("acme", "evil"))
     for who in (acme, evil):
-        await store.write([record("gone", **who), record("c", **by("gone"), **who)])
+        await write_turns(store, [record("gone", **who), record("c", **by("gone"), **who)])
     erased = await erase(local_settings, store, ThreadKey(GONE, "acme"), "a test")
     assert erased.sub_agents == (ThreadKey(thread_uuid("c")[0], "acme"),)
     assert await stored(store) == {ThreadKey(thread_uuid(chat)[0], "evil") for chat in ("gone", "c")}
@@ -150,12 +162,12 @@ async def test_sub_agents_of_another_tenants_thread_with_its_id_stay(
 async def test_what_a_run_under_way_brings_of_sub_agents_is_dropped(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
-    await store.write([record("gone"), record("spoken")])
+    await write_turns(store, [record("gone"), record("spoken")])
     await erase(local_settings, store, ThreadKey(GONE), "a test")
     late = [record("late", **by("gone")), record("below", **by("late")), record("spoken", "r2", **by("gone"))]
-    assert (await store.compare(late[:1])).erased == tuple(ids("late"))
-    assert (await store.write(late[:1])).erased == tuple(ids("late"))
-    assert (await store.write(late)).erased == tuple(sorted(ids("late", "below"), key=lambda key: key.text))
+    assert (await compare_turns(store, late[:1])).erased == tuple(ids("late"))
+    assert (await write_turns(store, late[:1])).erased == tuple(ids("late"))
+    assert (await write_turns(store, late)).erased == tuple(sorted(ids("late", "below"), key=lambda key: key.text))
     assert await stored(store) == set(ids("spoken"))
 
 
@@ -169,7 +181,7 @@ async def test_an_erasure_in_the_middle_of_a_run_leaves_nothing_of_its_sub_agent
         async with await ThreadStore.open(store_url) as own:
             for n in range(6):
                 made = [record(f"{chat}-sub{seed}", f"r{n}", **by(chat)) for chat in chats]
-                await own.write([*made, *(record(chat, f"r{seed}-{n}") for chat in chats)])
+                await write_turns(own, [*made, *(record(chat, f"r{seed}-{n}") for chat in chats)])
 
     async def erase_all() -> None:
         for key in ids(*chats):
@@ -188,7 +200,7 @@ async def test_a_writer_that_is_in_the_middle_does_not_bring_it_back(
 
     async def write(one: ThreadStore, seed: int) -> None:
         for n in range(8):
-            await one.write([record(chat, f"r{seed}-{n}") for chat in chats])
+            await write_turns(one, [record(chat, f"r{seed}-{n}") for chat in chats])
 
     async def erase_all() -> None:
         for chat in chats[:8]:
@@ -199,15 +211,15 @@ async def test_a_writer_that_is_in_the_middle_does_not_bring_it_back(
     finally:
         for one in others:
             await one.close()
-    left = {key.thread_id async for key in store.thread_keys()}
+    left = {key.thread_id async for key in thread_keys(store)}
     assert left == {thread_uuid(chat)[0] for chat in chats[8:]}
-    assert {summary.turns for summary in (await store.threads()).threads} == {24}
+    assert {summary.turns for summary in (await list_threads(store)).threads} == {24}
 
 
 async def test_the_store_role_drops_it_with_the_values_that_a_replay_has_kept_again(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
-    await store.write([record("gone")])
+    await write_turns(store, [record("gone")])
     await erase(local_settings, store, ThreadKey(GONE), "a test")
     contents = ContentStore.of(local_settings)
     await contents.put(ThreadKey(GONE), b"kept again by the assembly of a replay", "text/plain")
@@ -217,8 +229,8 @@ async def test_the_store_role_drops_it_with_the_values_that_a_replay_has_kept_ag
     batch = [record("gone"), record("kept")]
     await work.apply([(0, [SimpleNamespace(offset=n, value=turn_record.encode(one)) for n, one in enumerate(batch)])])
     await (await work.store.get()).close()
-    assert await store.thread(ThreadKey(GONE)) is None
-    assert await store.thread(ThreadKey(KEPT)) is not None
+    assert await read_thread(store, ThreadKey(GONE)) is None
+    assert await read_thread(store, ThreadKey(KEPT)) is not None
     assert await contents.delete_thread(ThreadKey(GONE)) == 0
     assert await contents.get(ThreadKey(KEPT), kept) == b"of another"
     assert metrics.registry.get_sample_value(m.STORE_ERASED.name) == 1
@@ -236,11 +248,11 @@ def test_the_command_erases_and_can_be_given_again(
 
     async def fill() -> None:
         async with await ThreadStore.open(store_url, migrate=True) as store:
-            await store.write([record("gone", thread={"external_id": "ticket 7"}), record("kept")])
+            await write_turns(store, [record("gone", thread={"external_id": "ticket 7"}), record("kept")])
 
     async def bring_back() -> WriteResult:
         async with await ThreadStore.open(store_url) as store:
-            return await store.write([record("gone")])
+            return await write_turns(store, [record("gone")])
 
     def run(*args: str) -> Any:
         return CliRunner().invoke(cli, args, standalone_mode=False)

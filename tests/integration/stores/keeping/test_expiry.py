@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,12 +28,18 @@ from pipeline.stores.content.store import ContentStore, folder
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.schema import expired as expired_table
 from pipeline.stores.database.schema import threads, usage_state
-from pipeline.stores.keeping.erasure import erase
-from pipeline.stores.keeping.expired_threads import RoundPosition
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread, erase
+from pipeline.stores.keeping.expired_threads import RoundPosition, expire, lease_expiry, next_ripe
 from pipeline.stores.keeping.expiry import RECHECK_MS, Expired, Expiry
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
+from pipeline.stores.search.threads import list_threads
+from pipeline.stores.threads.reading import erased_among, read_thread, thread_keys
 from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.turns import compare_turns, write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.turns.times import epoch_ms
 from pipeline.worker.sinks.expiring import Expiring
 from tests.support.packs import written_at
@@ -74,20 +81,20 @@ async def round_of(expiry: Expiry, now: int) -> Expired:
 
 
 async def stored(store: ThreadStore) -> set[ThreadKey]:
-    return {one async for one in store.thread_keys()}
+    return {one async for one in thread_keys(store)}
 
 
 async def expired_remnants(store: ThreadStore) -> int:
-    async with store._reading() as connection:
+    async with store.reading() as connection:
         return len((await connection.execute(select(expired_table))).all())
 
 
 async def tokens(store: ThreadStore, *groups: str) -> int:
-    return (await store.usage(UsageQuery(groups))).total.input_tokens
+    return (await usage_report(store, UsageQuery(groups))).total.input_tokens
 
 
 async def summed(store: ThreadStore) -> None:
-    while await store.sum_up():
+    while await sum_up(store):
         pass
 
 
@@ -96,7 +103,9 @@ async def test_a_thread_goes_as_a_whole_when_its_newest_turn_is_older_than_its_t
 ) -> None:
     caplog.set_level(logging.INFO, "pipeline.audit")
     tenants = {"none": None, "a": "acme", "g": "globex", "other": "umbrella"}
-    await store.write([record(chat, f"r{n}", tenant=tenant) for chat, tenant in tenants.items() for n in range(3)])
+    await write_turns(
+        store, [record(chat, f"r{n}", tenant=tenant) for chat, tenant in tenants.items() for n in range(3)]
+    )
     await summed(store)
     expiry = Expiry(local_settings, store)
     assert await expiry.would_go(AFTER_20_DAYS) == Expired(1, 3)
@@ -107,17 +116,17 @@ async def test_a_thread_goes_as_a_whole_when_its_newest_turn_is_older_than_its_t
     assert f"expired thread {key('a', 'acme').text}, 3 turns" in line
     newer = record("none", "new")
     newer["turn"] |= {"started_at": "2026-02-20T10:00:00Z", "completed_at": "2026-02-20T10:00:01Z"}
-    await store.write([newer], local_settings.kept_for, AFTER_40_DAYS)
+    await write_turns(store, [newer], local_settings.kept_for, AFTER_40_DAYS)
     assert await round_of(expiry, AFTER_40_DAYS) == Expired(1, 3)
     assert await stored(store) == {key("none"), key("g", "globex")}, "one whose newest turn is young stays as it is"
-    assert len((await store.thread(key("none")) or {})["turns"]) == 4
+    assert len((await read_thread(store, key("none")) or {})["turns"]) == 4
     await summed(store)
     assert await tokens(store, "tenant") == 13 * 10, "sums keep what expired threads have used"
     assert await tokens(store, "thread") == 7 * 10
     await erase(local_settings, store, key("g", "globex"), "a test")
     await summed(store)
     assert await tokens(store, "tenant") == 10 * 10, "an erasure takes it away"
-    assert (await store.compare_sums()).wrong == ()
+    assert (await compare_sums(store)).wrong == ()
 
 
 async def test_a_replay_brings_nothing_back_and_counts_nothing_twice(
@@ -125,7 +134,7 @@ async def test_a_replay_brings_nothing_back_and_counts_nothing_twice(
 ) -> None:
     kept_for = local_settings.kept_for
     old = [record("old", f"r{n}") for n in range(3)]
-    await store.write(old)
+    await write_turns(store, old)
     await round_of(Expiry(local_settings, store), AFTER_40_DAYS)
     await round_of(Expiry(local_settings, store), AFTER_40_DAYS + RECHECK_MS)
     await summed(store)
@@ -133,10 +142,10 @@ async def test_a_replay_brings_nothing_back_and_counts_nothing_twice(
     assert await expired_remnants(store) == 0
     young = record("young")
     young["turn"] |= {"started_at": "2026-02-20T10:00:00Z", "completed_at": "2026-02-20T10:00:01Z"}
-    result = await store.write([*old, young], kept_for, AFTER_40_DAYS)
+    result = await write_turns(store, [*old, young], kept_for, AFTER_40_DAYS)
     assert (result.inserted, result.unchanged, result.expired) == (1, 3, (0, 1, 2))
-    assert (await store.compare(old, kept_for, AFTER_40_DAYS)).expired == (0, 1, 2)
-    await store.delete_thread(key("young"))
+    assert (await compare_turns(store, old, kept_for, AFTER_40_DAYS)).expired == (0, 1, 2)
+    await delete_thread(store, key("young"))
     await summed(store)
     after = await tables()
     for name in ("usage_names",):
@@ -148,28 +157,28 @@ async def test_a_replay_brings_nothing_back_and_counts_nothing_twice(
 async def test_a_newer_revision_of_a_stored_turn_is_taken_however_old_it_is(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
-    await store.write([record("g", tenant="acme")])
+    await write_turns(store, [record("g", tenant="acme")])
     newer = record("g", tenant="acme", revision=1, events=4)
-    assert (await store.write([newer], local_settings.kept_for, AFTER_40_DAYS)).updated == 1
+    assert (await write_turns(store, [newer], local_settings.kept_for, AFTER_40_DAYS)).updated == 1
 
 
 async def test_what_has_no_time_stays(store: ThreadStore, local_settings: Settings, record: Any) -> None:
     timeless = record("timeless")
     timeless["turn"] = {"turn_type": "user", "parts": []}
-    assert (await store.write([timeless], local_settings.kept_for, AFTER_40_DAYS)).inserted == 1
+    assert (await write_turns(store, [timeless], local_settings.kept_for, AFTER_40_DAYS)).inserted == 1
     assert await round_of(Expiry(local_settings, store), AFTER_40_DAYS) == Expired()
 
 
 async def test_held_threads_stay_until_they_are_released(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
-    await store.write([record("one"), record("two")])
-    await store.hold(key("one"))
+    await write_turns(store, [record("one"), record("two")])
+    await hold_thread(store, key("one"))
     expiry = Expiry(local_settings, store)
     assert await expiry.would_go(AFTER_40_DAYS) == Expired(1, 1, held=1)
     assert await round_of(expiry, AFTER_40_DAYS) == Expired(1, 1)
     assert await stored(store) == {key("one")}
-    await store.release(key("one"))
+    await release_thread(store, key("one"))
     assert await round_of(expiry, AFTER_40_DAYS) == Expired(1, 1)
 
 
@@ -177,16 +186,16 @@ async def test_what_comes_or_is_held_in_the_middle_of_a_step_stays(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
     """Between the look at a thread, and its end."""
-    await store.write([record("one"), record("two"), record("three")])
-    ripe, _ = await store.next_ripe(local_settings.kept_for, AFTER_40_DAYS, RoundPosition(tenant=1))
+    await write_turns(store, [record("one"), record("two"), record("three")])
+    ripe, _ = await next_ripe(store, local_settings.kept_for, AFTER_40_DAYS, RoundPosition(tenant=1))
     assert len(ripe) == 3
     newer = record("one", "new")
     newer["turn"] |= {"completed_at": "2026-02-25T10:00:01Z"}
-    await store.write([newer])
-    await store.hold(key("two"))
-    gone = await store.expire([one.key for one in ripe], local_settings.kept_for, AFTER_40_DAYS)
+    await write_turns(store, [newer])
+    await hold_thread(store, key("two"))
+    gone = await expire(store, [one.key for one in ripe], local_settings.kept_for, AFTER_40_DAYS)
     assert [one.key for one in gone] == [key("three")]
-    assert len((await store.thread(key("one")) or {})["turns"]) == 2
+    assert len((await read_thread(store, key("one")) or {})["turns"]) == 2
 
 
 async def test_large_values_go_but_for_those_of_turns_that_may_be_on_their_way(
@@ -194,7 +203,7 @@ async def test_large_values_go_but_for_those_of_turns_that_may_be_on_their_way(
 ) -> None:
     contents = ContentStore.of(local_settings)
     for tenant in (None, "umbrella"):
-        await store.write([record("old", tenant=tenant)])
+        await write_turns(store, [record("old", tenant=tenant)])
         await contents.put(key("old", tenant), b"of the old turn", "text/plain")
     kept = await contents.put(key("g", "globex"), b"of another", "text/plain")
     written_at(tmp_path / "content", BEGIN)
@@ -216,7 +225,7 @@ async def test_large_values_go_but_for_those_of_turns_that_may_be_on_their_way(
     newer["turn"]["messages"][0]["parts"] = [
         {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "content_ref": coming}
     ]
-    await store.write([newer])
+    await write_turns(store, [newer])
     assert await expired_remnants(store) == 2
     assert await round_of(expiry, now + 20 * DAY_MS - RECHECK_MS) == Expired(0, 0, 1, 15)
     assert await contents.get(key("old"), coming), "it has come"
@@ -234,7 +243,7 @@ async def test_values_that_a_replay_has_kept_again_go_too(
         {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "content_ref": ref}
     ]
     far = BEGIN + 9000 * DAY_MS
-    assert (await store.write([replayed], local_settings.kept_for, far)).expired == (0,)
+    assert (await write_turns(store, [replayed], local_settings.kept_for, far)).expired == (0,)
     assert await stored(store) == set()
     assert (await round_of(Expiry(local_settings, store), far)).objects == 1
     with pytest.raises(StoreError):
@@ -250,8 +259,8 @@ async def test_the_archive_loses_the_rows_of_expired_threads_and_gets_none_of_th
         record(chat, f"r{n}", tenant=tenant) for n in range(3) for chat, tenant in (("o", None), ("g", "globex"))
     ]
     lone = [record("o", f"lone{n}") for n in range(2)]
-    await store.write([*records, *lone])
-    archive = archive_of(archived_settings, store.erased)
+    await write_turns(store, [*records, *lone])
+    archive = archive_of(archived_settings, partial(erased_among, store))
     for partition, some in ((0, records), (1, lone)):
         entries = [Entry(n, 0, turn_record.encode(one)) for n, one in enumerate(some)]
         assert (await archive.write("turns", partition, 0, len(some), entries)).rows == len(some)
@@ -278,11 +287,11 @@ async def test_what_comes_of_a_held_thread_is_kept_however_old_it_is(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
     kept_for, later = local_settings.kept_for, AFTER_40_DAYS
-    await store.hold(key("held"))
+    await hold_thread(store, key("held"))
     records = [record("held"), record("old"), record("held", "r2")]
-    written = await store.write(records, kept_for, later)
+    written = await write_turns(store, records, kept_for, later)
     assert (written.inserted, written.expired) == (2, (1,))
-    assert await store.compare([record("held", "r3"), record("old")], kept_for, later) == WriteResult(
+    assert await compare_turns(store, [record("held", "r3"), record("old")], kept_for, later) == WriteResult(
         inserted=1, unchanged=1, expired=(1,)
     )
     assert await round_of(Expiry(local_settings, store), later) == Expired()
@@ -290,11 +299,11 @@ async def test_what_comes_of_a_held_thread_is_kept_however_old_it_is(
     def expired(thread: ThreadKey, ended_at: int) -> bool:
         return kept_for.expired(thread.tenant, ended_at, later)
 
-    archive = archive_of(local_settings, store.erased)
+    archive = archive_of(local_settings, partial(erased_among, store))
     entries = [Entry(n, 0, turn_record.encode(one)) for n, one in enumerate(records)]
-    archived = await archive.write("turns", 0, 0, len(records), entries, expired, store.held)
+    archived = await archive.write("turns", 0, 0, len(records), entries, expired, partial(held_threads, store))
     assert (archived.rows, archived.expired) == (2, 1)
-    await store.release(key("held"))
+    await release_thread(store, key("held"))
     assert await round_of(Expiry(local_settings, store), later) == Expired(1, 2, archived=2)
 
 
@@ -302,8 +311,8 @@ async def test_an_archive_that_is_slower_than_the_expiry_leaves_nothing_behind(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
     """It began to write while the thread was young enough, and the object is there only now."""
-    await store.write([record("old")])
-    expiry, archive = Expiry(local_settings, store), archive_of(local_settings, store.erased)
+    await write_turns(store, [record("old")])
+    expiry, archive = Expiry(local_settings, store), archive_of(local_settings, partial(erased_among, store))
     assert await round_of(expiry, AFTER_40_DAYS) == Expired(1, 1)
     await archive.write("turns", 0, 0, 1, [Entry(0, 0, turn_record.encode(record("old")))])
     assert await round_of(expiry, AFTER_40_DAYS + RECHECK_MS) == Expired(archived=1)
@@ -314,12 +323,12 @@ async def test_an_archive_that_is_slower_than_the_expiry_leaves_nothing_behind(
 async def test_one_that_dies_in_the_middle_leaves_nothing_behind(
     store: ThreadStore, archived_settings: Settings, record: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    await store.write([record("old", tenant="umbrella")])
+    await write_turns(store, [record("old", tenant="umbrella")])
     contents = ContentStore.of(archived_settings)
     await contents.put(key("old", "umbrella"), b"large", "text/plain")
     written_at(tmp_path / "content", BEGIN)
     entries = [Entry(0, 0, turn_record.encode(record("old", tenant="umbrella")))]
-    archive = archive_of(archived_settings, store.erased)
+    archive = archive_of(archived_settings, partial(erased_among, store))
     await archive.write("turns", 0, 0, 1, entries)
     first = Expiry(archived_settings, store)
 
@@ -339,18 +348,18 @@ async def test_one_that_dies_in_the_middle_leaves_nothing_behind(
 
 async def test_one_process_at_a_time_is_at_it(store: ThreadStore, store_url: str) -> None:
     async with await ThreadStore.open(store_url) as other:
-        assert await store.lease_expiry("one", 100, 200)
-        assert not await other.lease_expiry("two", 150, 250)
-        assert await store.lease_expiry("one", 150, 250)
-        assert await other.lease_expiry("two", 250, 350), "the first one has died"
-        assert not await store.lease_expiry("one", 251, 351)
+        assert await lease_expiry(store, "one", 100, 200)
+        assert not await lease_expiry(other, "two", 150, 250)
+        assert await lease_expiry(store, "one", 150, 250)
+        assert await lease_expiry(other, "two", 250, 350), "the first one has died"
+        assert not await lease_expiry(store, "one", 251, 351)
 
 
 async def test_writers_and_several_expiries_at_once_leave_what_is_young(
     store: ThreadStore, store_url: str, local_settings: Settings, record: Any
 ) -> None:
     old = [record(f"old{n}", f"r{run}") for n in range(20) for run in range(3)]
-    await store.write(old)
+    await write_turns(store, old)
 
     def young(n: int, run: str) -> Any:
         one = record(f"old{n}", run)
@@ -369,7 +378,7 @@ async def test_writers_and_several_expiries_at_once_leave_what_is_young(
 
     async def written(own: ThreadStore, records: Sequence[Any]) -> bool:
         try:
-            await own.write(records, local_settings.kept_for, AFTER_40_DAYS)
+            await write_turns(own, records, local_settings.kept_for, AFTER_40_DAYS)
         except StoreError as error:
             if not error.transient:
                 raise
@@ -380,14 +389,16 @@ async def test_writers_and_several_expiries_at_once_leave_what_is_young(
     assert await stored(store) == {key(f"old{n}") for n in range(0, 20, 2)}
     assert sum(one.threads for one in done[:2]) >= 10
     await summed(store)
-    assert (await store.compare_sums()).wrong == ()
+    assert (await compare_sums(store)).wrong == ()
     assert await tokens(store, "tenant") == 10 * (20 * 3 + 10 * 2), "each turn counts once, whenever it went"
 
 
 async def test_the_store_role_lets_threads_expire_and_counts_them(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
-    await store.write([record("old", f"r{n}") for n in range(3)])  # long ago by the time of this machine, or it waits
+    await write_turns(
+        store, [record("old", f"r{n}") for n in range(3)]
+    )  # long ago by the time of this machine, or it waits
 
     async def opened() -> ThreadStore:
         return store
@@ -417,8 +428,8 @@ def test_the_command_says_what_would_go_and_then_deletes_it(
 
     async def fill() -> None:
         async with await ThreadStore.open(store_url, migrate=True) as store:
-            await store.write([record("one"), record("one", "r2"), record("two", tenant="acme"), record("held")])
-            await store.hold(key("held"))
+            await write_turns(store, [record("one"), record("one", "r2"), record("two", tenant="acme"), record("held")])
+            await hold_thread(store, key("held"))
 
     def run(*args: str) -> Any:
         return CliRunner().invoke(cli, ["store", "expire", *args], standalone_mode=False)
@@ -458,7 +469,7 @@ async def test_any_history_leaves_what_is_young_or_held_and_nothing_else(tmp_pat
 
     async def play(steps: Sequence[tuple[str, str, int]]) -> None:
         async with await ThreadStore.open(url) as store:
-            async with store._writing() as connection:
+            async with store.writing() as connection:
                 for table in (*(expired_table,), *_all_tables()):
                     await connection.execute(table.delete())
                 await connection.execute(update(usage_state).values(kept=True, since=None))
@@ -479,12 +490,12 @@ async def test_any_history_leaves_what_is_young_or_held_and_nothing_else(tmp_pat
                         old = kept_for.expired(None, ended(one), now)
                         if whose not in erased_ones and (not old or one["turn_id"] in model[whose]):
                             model[whose][one["turn_id"]] = ended(one)
-                    await store.write(past if name == "again" else past[-1:], kept_for, now)
+                    await write_turns(store, past if name == "again" else past[-1:], kept_for, now)
                 elif name == "hold" and chat not in erased_ones:
-                    await store.hold(key(chat))
+                    await hold_thread(store, key(chat))
                     held.add(chat)
                 elif name == "release":
-                    await store.release(key(chat))
+                    await release_thread(store, key(chat))
                     held.discard(chat)
                 elif name == "erase" and chat not in held:
                     await erase(given_settings, store, key(chat), "a test")
@@ -497,10 +508,10 @@ async def test_any_history_leaves_what_is_young_or_held_and_nothing_else(tmp_pat
                             gone_by_age += len(its_turns)
                             model[each] = {}
                 live = Counter({each: len(its_turns) for each, its_turns in model.items() if its_turns})
-                found = {one.thread_id: one.turns for one in (await store.threads()).threads}
+                found = {one.thread_id: one.turns for one in (await list_threads(store)).threads}
                 assert found == {key(each).thread_id: count for each, count in live.items()}, (name, chat)
             await summed(store)
-            assert (await store.compare_sums()).wrong == ()
+            assert (await compare_sums(store)).wrong == ()
             assert await tokens(store, "tenant") == 10 * (live.total() + gone_by_age)
 
     def run(steps: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,15 @@ from pipeline.stores.archive.configured import archive_of
 from pipeline.stores.archive.records import Entry
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.schema import metadata
-from pipeline.stores.keeping.erasure import erase
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread, erase
+from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.keeping.scrubbing import scrub
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.outbound.deliveries import add_webhook, enqueue
+from pipeline.stores.threads.reading import erased_among, thread_keys
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.summing import sum_up
 from pipeline.turns.requests import digest
 from topics import turn_record
 from topics.thread_key import ThreadKey
@@ -57,22 +64,22 @@ def marked(record: Any, run: str = "markofrun", **more: Any) -> Any:
 async def fill(store: ThreadStore, settings: Settings, record: Any) -> None:
     """Other threads around it, so that what is deleted shares pages and parts of the index with what stays."""
     others = [record(f"other {n}", text=f"what stays {n} " * 20, seconds=n + 1) for n in range(40)]
-    await store.write(others[:20])
-    await store.write([marked(record, status="interrupted"), others[20]])
-    await store.write([marked(record, revision=1, text2="x"), *others[21:]])
-    await store.write([marked(record, "markofsecond", seconds=9)])
-    while await store.sum_up():
+    await write_turns(store, others[:20])
+    await write_turns(store, [marked(record, status="interrupted"), others[20]])
+    await write_turns(store, [marked(record, revision=1, text2="x"), *others[21:]])
+    await write_turns(store, [marked(record, "markofsecond", seconds=9)])
+    while await sum_up(store):
         pass
     contents = ContentStore.of(settings)
     await contents.put(GONE, b"markoflarge " * 1000, "text/markofmedia")
     entries = [Entry(n, 0, turn_record.encode(one)) for n, one in enumerate([marked(record), *others[:3]])]
-    await archive_of(settings, store.erased).write("turns", 0, 0, len(entries), entries)
-    await store.add_webhook(
-        Webhook("wh_1", "https://example.com/markofurl", EVENTS, TENANT, (secret_of(b"markofsecret" * 3),), 1)
+    await archive_of(settings, partial(erased_among, store)).write("turns", 0, 0, len(entries), entries)
+    await add_webhook(
+        store, Webhook("wh_1", "https://example.com/markofurl", EVENTS, TENANT, (secret_of(b"markofsecret" * 3),), 1)
     )
     lane, payload = lane_of(TENANT, GONE.thread_id), b'{"text": "markofpayload"}'
     turn = Event("t1", "turn.completed", TENANT, lane, 5, payload, ("turns", 1, 2), GONE)
-    await store.enqueue([("wh_1", turn), ("for all", turn)], 10)
+    await enqueue(store, [("wh_1", turn), ("for all", turn)], 10)
 
 
 def on_disk(folder: Path) -> Iterator[tuple[str, str]]:
@@ -84,7 +91,7 @@ def on_disk(folder: Path) -> Iterator[tuple[str, str]]:
 async def in_rows(store: ThreadStore) -> dict[str, set[str]]:
     """Table -> the marks in any of its columns, as text."""
     found = dict[str, set[str]]()
-    async with store._reading() as connection:
+    async with store.reading() as connection:
         for table in metadata.sorted_tables:
             for row in await connection.execute(table.select()):
                 text = "".join(str(value) for value in row).encode()
@@ -103,28 +110,28 @@ async def test_no_byte_of_a_thread_stays_and_then_none_of_its_tenant(
     assert (await erase(local_settings, store, GONE, "a test")).stored
     until_summed = {"markofmodel", "markofagent"}
     assert {mark for _, mark in on_disk(tmp_path)} <= {"markoftenant", "markofurl", *until_summed}
-    while await store.sum_up():
+    while await sum_up(store):
         pass
     may_stay = {"erased", "notices", "webhooks"}  # the mark; who hears of it; the tenant's own address
     assert (await in_rows(store)).keys() <= may_stay
     of_tenant = {"markoftenant", "markofurl"}
-    await store.scrub()  # names went when the sums were brought up to date
+    await scrub(store)  # names went when the sums were brought up to date
     assert {mark for _, mark in on_disk(tmp_path)} <= of_tenant
     await erase_tenant(local_settings, store, TENANT, "a test", lambda _: None)
     assert (await what_is_left(local_settings, store, TENANT)).nothing
-    async with store._writing() as connection:  # as the topic has it
+    async with store.writing() as connection:  # as the topic has it
         await connection.exec_driver_sql("DELETE FROM notices")
-    await store.scrub()
+    await scrub(store)
     assert await in_rows(store) == {"erased": {"markoftenant"}}
     assert {mark for _, mark in on_disk(tmp_path)} <= {"markoftenant"}
-    assert len([one async for one in store.thread_keys()]) == 40
+    assert len([one async for one in thread_keys(store)]) == 40
 
 
 async def test_sums_of_what_expired_name_nobody_behind_the_tenant(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
     await fill(store, local_settings, record)
-    await store.expire([GONE], Retention(DAY_MS), 2_000_000_000_000)
+    await expire(store, [GONE], Retention(DAY_MS), 2_000_000_000_000)
     await erase_tenant(local_settings, store, TENANT, "a test", lambda _: None)
     assert (await in_rows(store)).keys() <= {"erased", "notices"}
 
@@ -132,8 +139,8 @@ async def test_sums_of_what_expired_name_nobody_behind_the_tenant(
 @pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
 async def test_postgres_keeps_bytes_until_vacuum(store: ThreadStore, store_url: str, record: Any) -> None:
     """What docs/retention.md says of its pages: dead rows, until VACUUM has been there."""
-    await store.write([record("gone", text="markofvacuum")])
-    await store.delete_thread(ThreadKey.of(thread_uuid("gone")[0], None))
+    await write_turns(store, [record("gone", text="markofvacuum")])
+    await delete_thread(store, ThreadKey.of(thread_uuid("gone")[0], None))
     connection = await asyncpg.connect(store_url)
 
     async def has_mark() -> bool:

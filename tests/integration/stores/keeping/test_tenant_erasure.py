@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,17 @@ from pipeline.stores.archive.configured import archive_of
 from pipeline.stores.archive.records import Entry
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.keeping import tenant_erasure
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping import erasure, tenant_erasure
+from pipeline.stores.keeping.expired_threads import expire
 from pipeline.stores.keeping.expiry import Expiry
+from pipeline.stores.keeping.holding import hold_thread, release_thread
 from pipeline.stores.keeping.tenant_erasure import ARCHIVE, VALUES, erase_tenant, what_is_left
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.outbound.deliveries import add_webhook, enqueue, waiting_deliveries
+from pipeline.stores.outbound.notices import add_notices
+from pipeline.stores.threads.reading import erased_among, thread_keys
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.summing import sum_up
 from pipeline.stores.usage.tallies import SPANS
 from topics import turn_record
 from topics.thread_key import ThreadKey
@@ -52,10 +60,10 @@ def key(chat: str, tenant: str) -> ThreadKey:
 
 async def fill(store: ThreadStore, given: Settings, record: Any) -> None:
     """Three threads of each tenant in the store, of which one has a large value; one more in the archive alone."""
-    contents, archive = ContentStore.of(given), archive_of(given, store.erased)
+    contents, archive = ContentStore.of(given), archive_of(given, partial(erased_among, store))
     for number, tenant in enumerate(STRANGE):
         records = [record(f"chat{n}", tenant=tenant) for n in range(3)]
-        await store.write(records)
+        await write_turns(store, records)
         await contents.put(key("chat0", tenant), b"large", "text/plain")
         await contents.put(key("nowhere else", tenant), b"also large", "text/plain")
         records.append(record("archived", tenant=tenant))
@@ -82,20 +90,20 @@ async def test_each_tenant_is_erased_by_itself_and_nothing_of_it_comes_back(
         for other in STRANGE[number + 1 :]:
             assert (await what_is_left(archived_settings, store, other)).found["threads"] == 3, (tenant, other)
         for chat in ("chat0", "archived", "nowhere else"):
-            assert (await store.write([record(chat, tenant=tenant, revision=9)])).erased
-    assert tables or [one async for one in store.thread_keys()] == []
+            assert (await write_turns(store, [record(chat, tenant=tenant, revision=9)])).erased
+    assert tables or [one async for one in thread_keys(store)] == []
 
 
 async def test_held_threads_stay_and_are_named(store: ThreadStore, local_settings: Settings, record: Any) -> None:
     await fill(store, local_settings, record)
-    await store.hold(key("chat1", "acme"))
+    await hold_thread(store, key("chat1", "acme"))
     assert await erase_tenant(local_settings, store, "acme", "a test", lambda _: None) == (key("chat1", "acme"),)
     left = await what_is_left(local_settings, store, "acme")
     assert left.held == (key("chat1", "acme"),)
     assert (left.found["threads"], left.found[VALUES], left.found[ARCHIVE]) == (1, 0, 1)
     assert left.found["usage_sums"] > 0
     assert not left.nothing
-    await store.release(key("chat1", "acme"))
+    await release_thread(store, key("chat1", "acme"))
     assert await erase_tenant(local_settings, store, "acme", "a test", lambda _: None) == ()
     assert (await what_is_left(local_settings, store, "acme")).nothing
 
@@ -107,19 +115,19 @@ async def test_one_that_was_stopped_goes_on(
     monkeypatch.setattr(tenant_erasure, "BATCH_SIZE", 2)
     for broken in ("delete_thread", "mark_erased", "sub_agents"):
         calls = 0
-        real = getattr(ThreadStore, broken)
+        real = getattr(erasure, broken)
 
-        async def failing(self: ThreadStore, *args: Any, real: Any = real) -> Any:
+        async def failing(*args: Any, real: Any = real) -> Any:
             nonlocal calls
             calls += 1
             if calls == 2:
                 raise StoreError("the store is away", transient=True)
-            return await real(self, *args)
+            return await real(*args)
 
-        monkeypatch.setattr(ThreadStore, broken, failing)
+        monkeypatch.setattr(erasure, broken, failing)
         with pytest.raises(StoreError):
             await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
-        monkeypatch.setattr(ThreadStore, broken, real)
+        monkeypatch.setattr(erasure, broken, real)
         assert not (await what_is_left(local_settings, store, "acme")).nothing
     await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
     assert (await what_is_left(local_settings, store, "acme")).nothing
@@ -129,11 +137,11 @@ async def test_one_that_was_stopped_goes_on(
 async def test_what_its_expired_threads_have_used_goes_too(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
-    await store.write([record("old", tenant="acme"), record("other", tenant="globex")])
+    await write_turns(store, [record("old", tenant="acme"), record("other", tenant="globex")])
     gone = Expiry(local_settings.model_copy(update={"store_retention": "1d", "archive": None}), store)
     while (await gone.step(2_000_000_000_000))[1]:
         pass
-    while await store.sum_up():
+    while await sum_up(store):
         pass
     assert (await what_is_left(local_settings, store, "acme")).found["usage_sums"] == len(SPANS)
     await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
@@ -152,11 +160,11 @@ def test_the_command_erases_checks_and_says_what_topics_keep(
     async def make() -> None:
         async with await ThreadStore.open(local_settings.store_url, migrate=True) as store:
             await fill(store, local_settings, record)
-            await store.hold(held)
+            await hold_thread(store, held)
 
     async def release() -> None:
         async with await ThreadStore.open(local_settings.store_url) as store:
-            await store.release(held)
+            await release_thread(store, held)
 
     def run(*args: str, **more: Any) -> tuple[int, str]:
         result = CliRunner().invoke(cli, ["tenants", *args], standalone_mode=False, **more)
@@ -211,19 +219,19 @@ async def test_what_hears_of_it_and_what_waits_goes_with_it(
     for tenant in ("acme", "globex"):
         gone = key("chat", tenant)
         made = Webhook(f"wh_{tenant}", "https://example.com", EVENTS, tenant, (secret_of(b"k" * 32),), 1)
-        await store.add_webhook(made)
+        await add_webhook(store, made)
         turn = Event("t1", "turn.completed", tenant, lane_of(tenant, gone.thread_id), 5, b"{}", ("turns", 1, 2), gone)
-        await store.write([record("chat", tenant=tenant), record("old", tenant=tenant)])
-        await store.enqueue([(made.id, turn)], 10)
-        await store.expire([key("old", tenant)], Retention(DAY_MS), 2_000_000_000_000)
+        await write_turns(store, [record("chat", tenant=tenant), record("old", tenant=tenant)])
+        await enqueue(store, [(made.id, turn)], 10)
+        await expire(store, [key("old", tenant)], Retention(DAY_MS), 2_000_000_000_000)
         budget: Any = {"v": 1, "id": tenant, "type": "budget.reached", "at": 0, "data": {}, "tenant": tenant}
-        await store.add_notices([budget], 2**50)
+        await add_notices(store, [budget], 2**50)
     before = (await what_is_left(local_settings, store, "acme")).found
     assert (before["webhooks"], before["expired"], before["notices"]) == (1, 1, 1)
     await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
     assert {
         place: count for place, count in (await what_is_left(local_settings, store, "acme")).found.items() if count
     } == {}
-    assert await store.waiting_deliveries() == {"wh_globex": 1}
+    assert await waiting_deliveries(store) == {"wh_globex": 1}
     after = (await what_is_left(local_settings, store, "globex")).found
     assert (after["webhooks"], after["expired"], after["notices"], after["threads"]) == (1, 1, 1, 1)

@@ -14,10 +14,24 @@ from click.testing import CliRunner
 from pipeline.__main__ import cli
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore, folder
-from pipeline.stores.keeping.erasure import erase
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread, erase, mark_erased
+from pipeline.stores.search.threads import list_threads
+from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.reading import (
+    erased_among,
+    find_threads,
+    read_thread,
+    spawned_threads,
+    stored_runs,
+    thread_keys,
+    thread_summary,
+)
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.turns import turn_usage
 from pipeline.turns.canonical import turn_hash
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
@@ -45,20 +59,24 @@ def runs_of(document: Any) -> list[str]:
 
 
 async def what_each_sees(store: ThreadStore) -> None:
-    acme, evil, nobody = [await store.thread(key) or {} for key in (ACME, EVIL, NOBODY)]
+    acme, evil, nobody = [await read_thread(store, key) or {} for key in (ACME, EVIL, NOBODY)]
     assert runs_of(acme) == ["acme's prompt", "hello"]
     assert (runs_of(evil), runs_of(nobody)) == (["evil's"], ["nobody's"])
     assert set(acme["agents"]) == {"a1"}
     assert set(evil["agents"]) == {"mallory"}
     assert "metadata" not in evil
-    assert [len(await store.turn_usage(key)) for key in (ACME, EVIL, NOBODY)] == [1, 1, 1]
-    assert await store.find("order-4711", "acme") == await store.find(ID, "acme") == (ACME,)
-    assert await store.find("order-4711", "evil") == ()
-    assert await store.find(ID, "evil") == (EVIL,)
-    assert await store.find(ID, "") == (NOBODY,)
-    assert set(await store.find(ID)) == {ACME, EVIL, NOBODY}
-    assert sorted([key.text async for key in store.thread_keys()]) == [NOBODY.text, ACME.text, EVIL.text]
-    lines = [await store.summary(key) for key in (ACME, EVIL, NOBODY)]
+    assert [len(await turn_usage(store, key)) for key in (ACME, EVIL, NOBODY)] == [1, 1, 1]
+    assert (
+        await find_threads(store, "order-4711", "acme")
+        == await stored_reading.find_threads(store, ID, "acme")
+        == (ACME,)
+    )
+    assert await find_threads(store, "order-4711", "evil") == ()
+    assert await find_threads(store, ID, "evil") == (EVIL,)
+    assert await find_threads(store, ID, "") == (NOBODY,)
+    assert set(await find_threads(store, ID)) == {ACME, EVIL, NOBODY}
+    assert sorted([key.text async for key in thread_keys(store)]) == [NOBODY.text, ACME.text, EVIL.text]
+    lines = [await thread_summary(store, key) for key in (ACME, EVIL, NOBODY)]
     assert [(line.title, line.turns, line.tokens, line.agents) for line in lines if line] == [
         ("acme's prompt", 2, 101, ("A1",)),
         (None, 1, 8, ("Mallory",)),
@@ -66,9 +84,9 @@ async def what_each_sees(store: ThreadStore) -> None:
     ]
     for tenant, tokens in (("acme", 101), ("evil", 8), ("", 2)):
         where = {"tenant": (tenant,), "thread": (ID,)}
-        (row,) = (await store.usage(UsageQuery(("thread",), where=where))).rows
+        (row,) = (await usage_report(store, UsageQuery(("thread",), where=where))).rows
         assert (row.group["thread"], row.figures.total_tokens) == (ID, tokens)
-    assert {run async for run in store.runs()} == {
+    assert {run async for run in stored_runs(store)} == {
         ("acme", ID, "r1"),
         ("evil", ID, "evil"),
         (None, ID, "none"),
@@ -76,13 +94,13 @@ async def what_each_sees(store: ThreadStore) -> None:
 
 
 async def test_one_id_of_three_is_three_threads(store: ThreadStore, mixed: list[Any]) -> None:
-    await store.write(mixed)
+    await write_turns(store, mixed)
     await what_each_sees(store)
     for tenant, title in (("acme", "acme's prompt"), ("evil", None), ("", None)):
-        (line,) = (await store.threads(wanted=ListQuery(tenant=tenant))).threads
+        (line,) = (await list_threads(store, wanted=ListQuery(tenant=tenant))).threads
         assert (line.thread_id, line.tenant or "", line.title) == (ID, tenant, title)
-    assert len((await store.threads()).threads) == 3
-    assert not (await store.threads(wanted=ListQuery(tenant="evil", search="acme"))).threads
+    assert len((await list_threads(store)).threads) == 3
+    assert not (await list_threads(store, wanted=ListQuery(tenant="evil", search="acme"))).threads
 
 
 async def test_links_stay_within_a_tenant(store: ThreadStore, record: Any) -> None:
@@ -92,34 +110,38 @@ async def test_links_stay_within_a_tenant(store: ThreadStore, record: Any) -> No
     made += [record(key.thread_id, "r", tenant=tenant, links=[link]) for tenant, key in child.items()]
     forged = [{**link, "from": child["acme"].thread_id, "thread_id": id_} for id_ in (ID, other)]
     made += [record("other", "x", tenant="evil", links=forged)]
-    await store.write(made)
-    assert [line.key for line in await store.spawned(ACME)] == [child["acme"]]
-    assert [line.key for line in await store.spawned(EVIL)] == [child["evil"]]
-    assert await store.spawned(NOBODY) == await store.spawned(ThreadKey(other, "evil")) == ()
-    assert (await store.thread(child["acme"]) or {})["relationships"] == {"links": [link]}
+    await write_turns(store, made)
+    assert [line.key for line in await spawned_threads(store, ACME)] == [child["acme"]]
+    assert [line.key for line in await spawned_threads(store, EVIL)] == [child["evil"]]
+    assert (
+        await spawned_threads(store, NOBODY)
+        == await stored_reading.spawned_threads(store, ThreadKey(other, "evil"))
+        == ()
+    )
+    assert (await read_thread(store, child["acme"]) or {})["relationships"] == {"links": [link]}
 
 
 async def test_who_deletes_deletes_its_own(store: ThreadStore, mixed: list[Any], tmp_path: Path) -> None:
-    settings = load({}, home=tmp_path, store=store._url, content=(tmp_path / "content").as_uri())
-    await store.write(mixed)
+    settings = load({}, home=tmp_path, store=store.url, content=(tmp_path / "content").as_uri())
+    await write_turns(store, mixed)
     assert (await erase(settings, store, EVIL, "a test")).stored
-    assert await store.erased([ACME, EVIL, NOBODY]) == {EVIL}
-    assert await store.thread(EVIL) is None
-    assert runs_of(await store.thread(ACME)) == ["acme's prompt", "hello"]
-    assert (await store.write(mixed)).erased == (EVIL,)
-    assert await store.thread(EVIL) is None
-    assert runs_of(await store.thread(NOBODY)) == ["nobody's"]
+    assert await erased_among(store, [ACME, EVIL, NOBODY]) == {EVIL}
+    assert await read_thread(store, EVIL) is None
+    assert runs_of(await read_thread(store, ACME)) == ["acme's prompt", "hello"]
+    assert (await write_turns(store, mixed)).erased == (EVIL,)
+    assert await read_thread(store, EVIL) is None
+    assert runs_of(await read_thread(store, NOBODY)) == ["nobody's"]
 
 
 async def test_a_mark_without_a_tenant_is_for_no_other(store: ThreadStore, mixed: list[Any]) -> None:
-    await store.mark_erased(NOBODY)
-    assert await store.erased([ACME, EVIL, NOBODY]) == {NOBODY}
-    assert (await store.write(mixed)).erased == (NOBODY,)
+    await mark_erased(store, NOBODY)
+    assert await erased_among(store, [ACME, EVIL, NOBODY]) == {NOBODY}
+    assert (await write_turns(store, mixed)).erased == (NOBODY,)
 
 
 async def test_nobody_gets_anothers_object_by_guessing(store: ThreadStore, record: Any, tmp_path: Path) -> None:
     """References to objects of a tenant and of nobody, as they are after an upload, and as producers may write them."""
-    settings = load({}, home=tmp_path, store=store._url, content=(tmp_path / "content").as_uri())
+    settings = load({}, home=tmp_path, store=store.url, content=(tmp_path / "content").as_uri())
     for elsewhere in (True, False):
         contents = ContentStore.of(settings, elsewhere=elsewhere)
         new = await contents.put(ACME, b"acme's secret", "text/plain")
@@ -136,10 +158,10 @@ async def test_nobody_gets_anothers_object_by_guessing(store: ThreadStore, recor
                 {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "content_ref": ref}
             )
             forged["hash"] = turn_hash(forged["turn"])
-            await store.delete_thread(EVIL)
-            await store.write([forged])
+            await delete_thread(store, EVIL)
+            await write_turns(store, [forged])
             with pytest.raises(Exception, match="not in the content store") as caught:
-                await contents.inlined(EVIL, await store.thread(EVIL) or {})
+                await contents.inlined(EVIL, await read_thread(store, EVIL) or {})
             answers.add(str(caught.value).replace(uri, "URI"))
         assert len(answers) == 1, "they don't tell whether there is one"
 
@@ -157,7 +179,7 @@ class Commands:
 
         async def write() -> None:
             async with await ThreadStore.open(self.store_url, migrate=True) as store:
-                await store.write(records)
+                await write_turns(store, records)
 
         asyncio.run(write())
 

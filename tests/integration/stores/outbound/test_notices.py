@@ -11,12 +11,14 @@ import pytest
 from pipeline.policies.retention import Retention
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.keeping.erasure import erase
-from pipeline.stores.keeping.expired_threads import RoundPosition
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread, erase
+from pipeline.stores.keeping.expired_threads import RoundPosition, expire, next_ripe
 from pipeline.stores.keeping.tenant_erasure import erase_tenant
 from pipeline.stores.outbound import notices
-from pipeline.stores.outbound.notices import BATCH_SIZE, CLAIMED_MS, deleted
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.outbound.notices import BATCH_SIZE, CLAIMED_MS, add_notices, deleted, due_notices, notices_sent
+from pipeline.stores.threads.reading import read_thread
+from pipeline.stores.turns import write_turns
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 
@@ -29,17 +31,19 @@ def key(chat: str, tenant: str | None = None) -> ThreadKey:
 
 
 async def told(store: ThreadStore, now: int = FAR) -> set[tuple[str | None, str, str]]:
-    return {(n.get("tenant"), n["thread_id"], n["data"]["reason"]) for n in await store.due_notices(now)}
+    return {(n.get("tenant"), n["thread_id"], n["data"]["reason"]) for n in await due_notices(store, now)}
 
 
 async def test_whatever_way_a_thread_goes(store: ThreadStore, record: Record, settings_of_store: Settings) -> None:
     settings = settings_of_store
     spawned = [{"from": key("child").thread_id, "thread_id": key("parent").thread_id, "relation": "spawned_from"}]
-    await store.write(
-        [record("one"), record("one", "r2"), record("two", tenant="acme"), record("three", tenant="acme")]
+    await write_turns(
+        store, [record("one"), record("one", "r2"), record("two", tenant="acme"), record("three", tenant="acme")]
     )
-    await store.write([record("parent"), record("child", links=spawned, parent={"thread_id": key("parent").thread_id})])
-    await store.write([record("old"), record("stays", tenant="globex")])
+    await write_turns(
+        store, [record("parent"), record("child", links=spawned, parent={"thread_id": key("parent").thread_id})]
+    )
+    await write_turns(store, [record("old"), record("stays", tenant="globex")])
     assert await told(store) == set()
 
     await erase(settings, store, key("one"), "a test")
@@ -48,8 +52,8 @@ async def test_whatever_way_a_thread_goes(store: ThreadStore, record: Record, se
     assert await told(store) == {(None, key("one").thread_id, "deleted")}
     await erase_tenant(settings, store, "acme", "a test", lambda _: None)
     retention, now = Retention.parse("1d"), time.time_ns() // 1_000_000 + 10**12
-    assert (await store.next_ripe(retention, now, RoundPosition()))[0]
-    await store.expire([key("old")], retention, now)
+    assert (await next_ripe(store, retention, now, RoundPosition()))[0]
+    await expire(store, [key("old")], retention, now)
     assert await told(store, FAR + CLAIMED_MS) == {
         (None, key("one").thread_id, "deleted"),
         ("acme", key("two").thread_id, "deleted"),
@@ -66,43 +70,43 @@ def settings_of_store(store_url: str, tmp_path: Any) -> Settings:
 async def test_a_deletion_that_is_rolled_back_leaves_none(
     store: ThreadStore, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.write([record("one")])
+    await write_turns(store, [record("one")])
 
     def breaks(*_: object) -> object:
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("pipeline.stores.threads.store.statements.delete_empty", breaks)
+        patched.setattr("pipeline.stores.threads.statements.delete_empty", breaks)
         with pytest.raises(StoreError):
-            await store.delete_thread(key("one"))
+            await delete_thread(store, key("one"))
     assert await told(store) == set()
-    assert await store.thread(key("one")) is not None
-    await store.delete_thread(key("one"))
+    assert await read_thread(store, key("one")) is not None
+    await delete_thread(store, key("one"))
     assert len(await told(store)) == 1
 
 
 async def test_what_is_claimed_comes_again_until_it_was_sent(store: ThreadStore) -> None:
     many = [deleted(key(f"t{n}"), "deleted", n) for n in range(BATCH_SIZE + 20)]
-    await store.add_notices(many, keep_until=0)
-    first = await store.due_notices(10_000)
-    second = await store.due_notices(10_000)  # another worker's
+    await add_notices(store, many, keep_until=0)
+    first = await due_notices(store, 10_000)
+    second = await due_notices(store, 10_000)  # another worker's
     assert [n["at"] for n in first] == list(range(BATCH_SIZE))
     assert [n["at"] for n in second] == list(range(BATCH_SIZE, BATCH_SIZE + 20))
-    assert await store.due_notices(10_000) == []
-    await store.notices_sent([n["id"] for n in second], 10_000)
-    again = await store.due_notices(10_000 + CLAIMED_MS)  # whoever had the first ones died
+    assert await due_notices(store, 10_000) == []
+    await notices_sent(store, [n["id"] for n in second], 10_000)
+    again = await due_notices(store, 10_000 + CLAIMED_MS)  # whoever had the first ones died
     assert [n["id"] for n in again] == [n["id"] for n in first]
 
 
 async def test_an_id_that_is_to_stay_known_is_taken_once(store: ThreadStore) -> None:
     one = deleted(key("one"), "deleted", 1)
-    await store.add_notices([one], keep_until=5_000)
-    await store.add_notices([one | {"at": 2}], keep_until=5_000)  # type: ignore[list-item]  # another worker's
-    assert [n["at"] for n in await store.due_notices(10)] == [1]
-    await store.notices_sent([one["id"]], 4_000)
-    await store.add_notices([one], keep_until=5_000)
-    assert await store.due_notices(10**9) == []
-    await store.notices_sent([], 5_000)
-    await store.add_notices([one], keep_until=0)
-    assert len(await store.due_notices(10**9)) == 1
+    await add_notices(store, [one], keep_until=5_000)
+    await add_notices(store, [one | {"at": 2}], keep_until=5_000)  # type: ignore[list-item]  # another worker's
+    assert [n["at"] for n in await due_notices(store, 10)] == [1]
+    await notices_sent(store, [one["id"]], 4_000)
+    await add_notices(store, [one], keep_until=5_000)
+    assert await due_notices(store, 10**9) == []
+    await notices_sent(store, [], 5_000)
+    await add_notices(store, [one], keep_until=0)
+    assert len(await due_notices(store, 10**9)) == 1
     assert notices.BATCH_SIZE == BATCH_SIZE

@@ -16,13 +16,16 @@ from pipeline.stores.database.engine import SEARCH as CHOICE
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.keys import turn_text
 from pipeline.stores.database.schema import turn_words, turns
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread, mark_erased
 from pipeline.stores.search import hits as search
-from pipeline.stores.search.hits import SearchQuery
+from pipeline.stores.search import write as stored_write
+from pipeline.stores.search.hits import SearchQuery, find_turns
 from pipeline.stores.search.query import fts5, wanted_only
 from pipeline.stores.search.rows import search_words, tsvector
-from pipeline.stores.search.write import CHOICES
+from pipeline.stores.search.write import CHOICES, index_some
 from pipeline.stores.threads.rows import record_of, record_rows
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.turns import write_turns
 from pipeline.turns.spoken_text import KINDS
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
@@ -35,7 +38,7 @@ async def found(store: ThreadStore, q: str, **more: Any) -> list[str]:
     """The snippets of all pages."""
     query, snippets = SearchQuery(q, **more), list[str]()
     while True:
-        page = await store.search(query)
+        page = await find_turns(store, query)
         snippets += [hit.snippet for hit in page.results]
         if page.next is None:
             return snippets
@@ -84,42 +87,42 @@ async def test_words_phrases_prefixes_and_exclusions(store: ThreadStore, record:
         "kanji": "今日の天気予報です",
         "thai": "สวัสดีครับ",
     }
-    await store.write([record(run=run, text=said_) for run, said_ in texts.items()])
-    async with store._reading() as connection:
+    await write_turns(store, [record(run=run, text=said_) for run, said_ in texts.items()])
+    async with store.reading() as connection:
         runs = {
             turn_text(row.turn_id): row.run_id
             for row in await connection.execute(select(turns.c.turn_id, turns.c.run_id))
         }
-    page = await store.search(SearchQuery(q))
+    page = await find_turns(store, SearchQuery(q))
     assert sorted(runs[hit.turn_id] for hit in page.results) == sorted(hits)
     assert page.next is None
 
 
 async def test_a_hit_says_where_it_is_and_shows_it_without_letting_html_in(store: ThreadStore, record: Any) -> None:
-    await store.write(
-        [record(role="user", text="<b onclick='x'>Hello</b>\0 & \ud800 hello"), record(run="r2", seconds=5)]
+    await write_turns(
+        store, [record(role="user", text="<b onclick='x'>Hello</b>\0 & \ud800 hello"), record(run="r2", seconds=5)]
     )
-    page = await store.search(SearchQuery("hello", role="user"))
+    page = await find_turns(store, SearchQuery("hello", role="user"))
     (hit,) = page.results
     assert (hit.thread_id, hit.role, hit.at) == (thread_uuid("chat")[0], "user", 1_768_903_201_000)
     assert hit.turn_id == record()["turn_id"]
     assert hit.snippet.startswith("&lt;b onclick=&#x27;x&#x27;&gt;<mark>Hello</mark>&lt;/b&gt;")
     assert hit.score > 0
-    assert [one.role for one in (await store.search(SearchQuery("hello", agent_id="a1", role="agent"))).results] == [
-        "agent"
-    ]
-    assert (await store.search(SearchQuery("hello", agent_id="a2"))).results == ()
+    assert [
+        one.role for one in (await find_turns(store, SearchQuery("hello", agent_id="a1", role="agent"))).results
+    ] == ["agent"]
+    assert (await find_turns(store, SearchQuery("hello", agent_id="a2"))).results == ()
 
 
 async def test_thoughts_and_results_are_searched_by_choice(store_url: str, record: Any) -> None:
     async with await ThreadStore.open(store_url, migrate=True) as store:
-        await store.write([thinking(record(run="plain"))])
+        await write_turns(store, [thinking(record(run="plain"))])
         for kinds in (KINDS[:1], KINDS):
             assert len(await found(store, "book_flight", kinds=kinds)) == 1
             for q in ("walrus", "giraffe", "madagascar", "zebra"):
                 assert await found(store, q, kinds=kinds) == []
     async with await ThreadStore.open(store_url, search="all") as store:
-        await store.write([thinking(record(run="all"))])
+        await write_turns(store, [thinking(record(run="all"))])
         assert await found(store, "walrus") == []
         assert await found(store, "walrus", kinds=("thinking",)) == ["perhaps a <mark>walrus</mark>"]
         assert await found(store, "giraffe", kinds=KINDS) == ["12A <mark>giraffe</mark>"]
@@ -130,8 +133,8 @@ async def test_thoughts_and_results_are_searched_by_choice(store_url: str, recor
 
 async def test_tenants_see_their_own(store: ThreadStore, record: Any) -> None:
     for tenant in ("acme", "globex", None):
-        await store.write(
-            [record(run=str(tenant), text=f"hello of {tenant}", **({"tenant": tenant} if tenant else {}))]
+        await write_turns(
+            store, [record(run=str(tenant), text=f"hello of {tenant}", **({"tenant": tenant} if tenant else {}))]
         )
     assert len(await found(store, "hello")) == 3
     assert await found(store, "hello", tenant="acme") == ["<mark>hello</mark> of acme"]
@@ -145,15 +148,15 @@ async def test_the_newest_are_ranked_and_pages_go_through_all(
 ) -> None:
     monkeypatch.setattr(search, "CANDIDATES", 5)
     texts = [f"number {n} {'hello ' * (1 + n % 3)}" for n in range(12)]
-    await store.write([record(run=f"r{n}", seconds=n, text=said_) for n, said_ in enumerate(texts)])
-    first = await store.search(SearchQuery("hello", limit=3))
+    await write_turns(store, [record(run=f"r{n}", seconds=n, text=said_) for n, said_ in enumerate(texts)])
+    first = await find_turns(store, SearchQuery("hello", limit=3))
     ats = [(hit.at - 1_768_903_200_000) // 1000 for hit in first.results]
     assert ats == [11, 8, 10], "of the five newest those that say it most often"
     assert [hit.score for hit in first.results] == sorted((hit.score for hit in first.results), reverse=True)
-    await store.write([record(run="new", seconds=99, text="hello new")])
+    await write_turns(store, [record(run="new", seconds=99, text="hello new")])
     pages, cursor = [first], first.next
     while cursor is not None:
-        pages.append(await store.search(SearchQuery("hello", limit=3, cursor=cursor)))
+        pages.append(await find_turns(store, SearchQuery("hello", limit=3, cursor=cursor)))
         cursor = pages[-1].next
     seen = [hit.at for page in pages for hit in page.results]
     assert len(seen) == len(set(seen)) == 12
@@ -169,8 +172,8 @@ async def test_postgres_and_sqlite_look_further_where_the_newest_turns_do_not_ha
     monkeypatch.setattr(search, "CANDIDATES", 4)
     monkeypatch.setattr(search, "PROBES", (3, 8))
     monkeypatch.setattr(search, "FULL_PROBE", 1)
-    await store.write([record(run=f"r{n}", seconds=n, text="odd" if n % 2 else "even") for n in range(20)])
-    await store.write([record(run="rare", seconds=0, text="needle")])
+    await write_turns(store, [record(run=f"r{n}", seconds=n, text="odd" if n % 2 else "even") for n in range(20)])
+    await write_turns(store, [record(run="rare", seconds=0, text="needle")])
     assert len(await found(store, "needle")) == 1
     assert len(await found(store, "odd")) == 10
     assert len(await found(store, "even")) == 10
@@ -182,7 +185,7 @@ async def test_what_a_database_gives_in_spite_of_an_exclusion_is_left_out(
     monkeypatch.setattr(search, "CANDIDATES", 3)
     monkeypatch.setattr(search, "WINDOWS", 9)
     texts = ["weather in rome", *["weather in paris"] * 7]
-    await store.write([record(run=f"r{n}", seconds=n, text=said_) for n, said_ in enumerate(texts)])
+    await write_turns(store, [record(run=f"r{n}", seconds=n, text=said_) for n, said_ in enumerate(texts)])
     if store._engine.dialect.name == "sqlite":
         monkeypatch.setattr(search, "fts5", lambda terms, *rest: fts5(wanted_only(terms), *rest))
     assert await found(store, "weather -paris") == ["<mark>weather</mark> in rome"]
@@ -197,18 +200,18 @@ HOSTILE: Final = (
 
 @pytest.mark.parametrize("q", HOSTILE)
 async def test_no_query_breaks_anything(store: ThreadStore, record: Any, q: str) -> None:
-    await store.write([record(text="hello x a b c"), record(run="same", text=q)])
+    await write_turns(store, [record(text="hello x a b c"), record(run="same", text=q)])
     try:
         query = SearchQuery(q, kinds=KINDS)
     except CallerError:
         return
-    assert all(hit.snippet for hit in (await store.search(query)).results)
+    assert all(hit.snippet for hit in (await find_turns(store, query)).results)
 
 
 async def test_a_search_that_takes_too_long_is_stopped(
     store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.write([record()])
+    await write_turns(store, [record()])
     slow = (
         "WITH RECURSIVE n(id, words) AS (SELECT 1, 2 UNION ALL SELECT id + 1, 2 FROM n WHERE id < 1000000000) "
         "SELECT count(*), 1 FROM n"
@@ -217,7 +220,7 @@ async def test_a_search_that_takes_too_long_is_stopped(
     monkeypatch.setattr(search.statements, "sqlite_candidates", lambda *_: text(slow))
     monkeypatch.setattr(search.statements, "postgres_candidates", lambda *_: text(slow))
     with pytest.raises(CallerError, match="took longer than 1 s"):
-        await store.search(SearchQuery("hello"))
+        await find_turns(store, SearchQuery("hello"))
     monkeypatch.undo()
     assert len(await found(store, "hello")) == 1, "the connection goes on"
 
@@ -225,35 +228,35 @@ async def test_a_search_that_takes_too_long_is_stopped(
 async def test_bad_cursors_are_refused(store: ThreadStore) -> None:
     for cursor in ("", "x", "Ww", "WzEsMl0x", "WzEsIjIiXQ", "Wy0xLDBd", "WzEsMTAwMDAwXQ", "é"):
         with pytest.raises(CallerError, match="cursor"):
-            await store.search(SearchQuery("hello", cursor=cursor))
+            await find_turns(store, SearchQuery("hello", cursor=cursor))
 
 
 async def test_what_is_replaced_or_deleted_is_not_found(store: ThreadStore, record: Any) -> None:
-    await store.write([record(text="secret"), record("other", text="secret too")])
-    await store.write([record(text="redacted", revision=1)])
+    await write_turns(store, [record(text="secret"), record("other", text="secret too")])
+    await write_turns(store, [record(text="redacted", revision=1)])
     assert await found(store, "secret") == ["<mark>secret</mark> too"]
     assert await found(store, "redacted") == ["<mark>redacted</mark>"]
     key = ThreadKey(thread_uuid("other")[0])
-    await store.mark_erased(key)
+    await mark_erased(store, key)
     assert await found(store, "secret") == [], "from the mark on, though the rows go last"
-    await store.delete_thread(key)
-    async with store._reading() as connection:
+    await delete_thread(store, key)
+    async with store.reading() as connection:
         assert await connection.scalar(select(func.count()).select_from(turn_words)) == 1
-    await store.write([record("other", text="secret too")])
+    await write_turns(store, [record("other", text="secret too")])
     assert await found(store, "secret") == []
 
 
 async def test_off_keeps_nothing_gives_the_room_back_and_can_be_turned_on_again(store_url: str, record: Any) -> None:
     async with await ThreadStore.open(store_url, migrate=True) as store:
-        await store.write([record(run=f"r{n}", text="secret") for n in range(3)])
+        await write_turns(store, [record(run=f"r{n}", text="secret") for n in range(3)])
     async with await ThreadStore.open(store_url, search="off") as store:
-        await store.write([record(run="r0", text="public", revision=1), record(run="r9", text="public")])
+        await write_turns(store, [record(run="r0", text="public", revision=1), record(run="r9", text="public")])
         assert len(await found(store, "secret")) == 2
         assert await found(store, "public") == []
-        assert [await store.index_some(), await store.index_some()] == [2, 0]
+        assert [await index_some(store), await stored_write.index_some(store)] == [2, 0]
         assert await found(store, "secret") == []
     async with await ThreadStore.open(store_url) as store:
-        assert await store.index_some() == 4
+        assert await index_some(store) == 4
         assert (len(await found(store, "secret")), len(await found(store, "public"))) == (2, 2)
 
 
@@ -263,17 +266,17 @@ async def test_turns_of_one_moment_have_ids_of_their_own(
     """Also where the numbers of all turns have come round, and those of this moment are given already."""
     monkeypatch.setattr(turn_ids, "NUMBERS", 1)
     for n in range(3):
-        await store.write([record(run=f"r{n}-{m}", text=f"hello {n} {m}") for m in range(3)])
+        await write_turns(store, [record(run=f"r{n}-{m}", text=f"hello {n} {m}") for m in range(3)])
     assert len(await found(store, "hello")) == 9
     assert len(await found(store, "hello 1")) == 5
-    async with store._reading() as connection:
+    async with store.reading() as connection:
         ids = (await connection.scalars(select(turn_words.c.id))).all()
     assert len(set(ids)) == len(ids) == 9
 
 
 async def check_index(store: ThreadStore) -> None:
     """The rows are those of the turns, and the databases' own indexes those of the rows."""
-    async with store._reading() as connection:
+    async with store.reading() as connection:
         rows = (await connection.execute(select(turns.c.id, turns.c.record).where(turns.c.searched))).all()
         right = {row.id: search_words(record_rows(record_of(row.record)), CHOICES["on"]) for row in rows}
         right = {id_: words for id_, words in right.items() if words}
@@ -290,7 +293,7 @@ async def check_index(store: ThreadStore) -> None:
             expected = dict(zip(expected, normal, strict=True))
         assert held == expected
     if sqlite:
-        async with store._writing() as connection:
+        async with store.writing() as connection:
             await connection.execute(
                 text("INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('integrity-check', 1)")
             )
@@ -305,24 +308,24 @@ async def test_any_sequence_of_steps_leaves_the_words_of_all_turns(store: Thread
 
     async def step(name: str, records: Sequence[Any], chat: str) -> None:
         if name in ("write", "again"):
-            await store.write(records)
+            await write_turns(store, records)
         elif name == "erase":
-            await store.delete_thread(ThreadKey(thread_uuid(chat)[0]))
+            await delete_thread(store, ThreadKey(thread_uuid(chat)[0]))
         else:
             choice = "off" if name == "off" else "on"
             store._writer = store._writer.execution_options(**{CHOICE: choice})
-            await store.index_some(2)
+            await index_some(store, 2)
             store._writer = store._writer.execution_options(**{CHOICE: "on"})
         await check_index(store)
 
     async def check_all() -> None:
-        while await store.index_some():
+        while await index_some(store):
             pass
         await check_index(store)
-        async with store._reading() as connection:
+        async with store.reading() as connection:
             left = await connection.scalar(select(func.count()).where(turns.c.searched.is_(None)))
         assert left == 0
-        async with store._writing() as connection:
+        async with store.writing() as connection:
             await connection.execute(delete(turns))
             assert await connection.scalar(select(func.count()).select_from(turn_words)) == 0
 
@@ -351,7 +354,7 @@ async def test_any_sequence_of_steps_leaves_the_words_of_all_turns(store: Thread
 async def stored(store: ThreadStore, records: Sequence[Any]) -> bool:
     """Whether it worked: a thread may have been deleted meanwhile."""
     try:
-        await store.write(records)
+        await write_turns(store, records)
     except StoreError as error:
         if not error.transient:
             raise
@@ -372,13 +375,13 @@ async def test_writers_steps_and_erasures_at_once(store: ThreadStore, store_url:
     async def index() -> None:
         async with await ThreadStore.open(store_url) as own:
             while writing:
-                await own.index_some(3)
+                await index_some(own, 3)
                 await asyncio.sleep(0)
 
     async def erase() -> None:
         for n in range(6):
             await asyncio.sleep(0.05)
-            await store.delete_thread(ThreadKey(thread_uuid(f"chat{n % 2}")[0]))
+            await delete_thread(store, ThreadKey(thread_uuid(f"chat{n % 2}")[0]))
 
     steps = [asyncio.create_task(index()) for _ in range(2)]
     await asyncio.gather(*map(write, range(3)), erase())

@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from pipeline.stores.database.engine import create_engine
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.search.hits import SearchQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.search.hits import SearchQuery, find_turns
 from tests.bench import report, searched_store, searching
 from tests.bench.results import Suite
 from tests.bench.searched_store import EVERY, fill, order
@@ -30,12 +30,12 @@ async def test_words_are_in_as_many_turns_as_they_are_said_to_be(
     for word, every in EVERY.items():
         found, cursor = 0, None
         while found < 300:
-            page = await store.search(SearchQuery(word, limit=100, cursor=cursor))
+            page = await find_turns(store, SearchQuery(word, limit=100, cursor=cursor))
             found, cursor = found + len(page.results), page.next
             if cursor is None:
                 break
         assert found == min(300, TURNS // every), word
-    assert len((await store.search(SearchQuery(order(1_500)))).results) == 1
+    assert len((await find_turns(store, SearchQuery(order(1_500)))).results) == 1
 
 
 async def test_its_index_may_take_longer_than_a_statement_of_a_store(
@@ -44,7 +44,7 @@ async def test_its_index_may_take_longer_than_a_statement_of_a_store(
     monkeypatch.setattr(create_engine, "__kwdefaults__", {"command_seconds": 0.2})
     async with ThreadStore(postgres_database) as store:
         with pytest.raises(StoreError, match="TimeoutError"):
-            async with store._reading() as connection:
+            async with store.reading() as connection:
                 await connection.execute(text("SELECT pg_sleep(0.5)"))
         await searched_store._run(store, "postgresql", "SELECT pg_sleep(0.5)")
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.settings import Settings, load
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
-from pipeline.stores.threads.feedback import ReceivedFeedback, thread_of
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, thread_of
+from pipeline.stores.turns import write_turns
 from topics.feedback import FeedbackRecord
 from topics.thread_key import ThreadKey
 from turnmill.publish.feedback import made
@@ -24,7 +25,7 @@ def said(chat: str, id_: str, value: Any, offset: int, tenant: str | None = None
 
 
 async def values(store: ThreadStore, *keys: ThreadKey) -> dict[ThreadKey, dict[str, Any]]:
-    found = await store.feedback_of(keys)
+    found = await feedback_of(store, keys)
     return {key: {one["id"]: one["value"] for one in some} for key, some in found.items()}
 
 
@@ -45,15 +46,15 @@ async def test_what_comes_last_counts_in_any_order_and_however_often(store: Thre
         rng.shuffle(again)
         while again:
             size = rng.randrange(1, 40)
-            await store.add_feedback(again[:size])
+            await add_feedback(store, again[:size])
             again = again[size:]
         assert await values(store, *wanted) == wanted
 
 
 async def test_it_is_taken_back_for_good(store: ThreadStore) -> None:
     first, back = said("chat", "a", True, 1, comment="good"), said("chat", "a", None, 2)
-    await store.add_feedback([first, back])
-    await store.add_feedback([first])
+    await add_feedback(store, [first, back])
+    await add_feedback(store, [first])
     assert await values(store, thread_of(first.record)) == {thread_of(first.record): {}}
 
 
@@ -61,21 +62,21 @@ async def test_it_goes_with_its_thread_and_stays_away(
     store: ThreadStore, record: Any, store_url: str, tmp_path: Path
 ) -> None:
     settings: Settings = load({}, home=tmp_path, store=store_url)
-    await store.write([record("chat"), record("other")])
+    await write_turns(store, [record("chat"), record("other")])
     both = [said("chat", "a", 1, 1), said("other", "a", 2, 2)]
-    await store.add_feedback(both)
+    await add_feedback(store, both)
     chat, other = (thread_of(one.record) for one in both)
     await erase(settings, store, chat, "a test")
     assert await values(store, chat, other) == {chat: {}, other: {"a": 2}}
-    assert await store.add_feedback([*both, said("chat", "b", 3, 3)]) == 2
+    assert await add_feedback(store, [*both, said("chat", "b", 3, 3)]) == 2
     assert await values(store, chat, other) == {chat: {}, other: {"a": 2}}
 
 
 async def test_it_goes_with_its_tenant(store: ThreadStore, record: Any, store_url: str, tmp_path: Path) -> None:
     settings: Settings = load({}, home=tmp_path, store=store_url)
     for number, tenant in enumerate(("acme", "globex", None)):
-        await store.write([record("chat", tenant=tenant)] if tenant else [record("chat")])
-        await store.add_feedback([said("chat", "a", 1, number, tenant), said("never stored", "a", 1, 9, tenant)])
+        await write_turns(store, [record("chat", tenant=tenant)] if tenant else [record("chat")])
+        await add_feedback(store, [said("chat", "a", 1, number, tenant), said("never stored", "a", 1, 9, tenant)])
     for tenant, left in (("acme", {"globex": 2, "": 2}), ("", {"globex": 2, "acme": 0})):
         assert (await what_is_left(settings, store, tenant)).found["feedback"] == 2
         await erase_tenant(settings, store, tenant, "a test", lambda _: None)

@@ -13,8 +13,12 @@ from pipeline.__main__ import cli
 from pipeline.observability.audit import local_user
 from pipeline.settings import Settings, load
 from pipeline.stores.database.errors import HeldThread
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping import holding as stored_holding
 from pipeline.stores.keeping.erasure import erase
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.keeping.holding import held_threads, hold_thread, release_thread
+from pipeline.stores.threads.reading import erased_among, read_thread, thread_keys
+from pipeline.stores.turns import write_turns
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
@@ -30,29 +34,29 @@ def local_settings(store_url: str, tmp_path: Path) -> Settings:
 async def test_a_held_thread_is_not_deleted_until_it_is_released(
     store: ThreadStore, local_settings: Settings, record: Any, tables: Any
 ) -> None:
-    await store.write([record("one"), record("other")])
-    assert await store.hold(ONE)
-    assert not await store.hold(ONE), "it was held before"
-    assert await store.held() == {ONE} == await store.held([ONE, CHILD])
+    await write_turns(store, [record("one"), record("other")])
+    assert await hold_thread(store, ONE)
+    assert not await hold_thread(store, ONE), "it was held before"
+    assert await held_threads(store) == {ONE} == await stored_holding.held_threads(store, [ONE, CHILD])
     before = await tables()
     with pytest.raises(HeldThread, match="held"):
         await erase(local_settings, store, ONE, "a test")
     assert await tables() == before, "nothing was marked or deleted"
-    assert (await store.write([record("one", "r2")])).inserted == 1
-    assert await store.release(ONE)
-    assert not await store.release(ONE)
+    assert (await write_turns(store, [record("one", "r2")])).inserted == 1
+    assert await release_thread(store, ONE)
+    assert not await release_thread(store, ONE)
     assert (await erase(local_settings, store, ONE, "a test")).stored
     with pytest.raises(CallerError, match="deleted"):
-        await store.hold(ONE)
-    assert await store.held() == set()
+        await hold_thread(store, ONE)
+    assert await held_threads(store) == set()
 
 
 async def test_a_name_that_columns_shorten_is_held_as_it_is(store: ThreadStore, record: Any) -> None:
     keys = [ThreadKey(ONE.thread_id, tenant) for tenant in ("x" * 900, "a\0b", "\ud800", "acme")]
-    await store.write([record("one", tenant=key.tenant) for key in keys])
+    await write_turns(store, [record("one", tenant=key.tenant) for key in keys])
     for key in keys:
-        await store.hold(key)
-    assert await store.held() == set(keys) == await store.held(keys)
+        await hold_thread(store, key)
+    assert await held_threads(store) == set(keys) == await stored_holding.held_threads(store, keys)
 
 
 async def test_a_sub_agents_held_thread_stays_with_what_it_has_started(
@@ -64,20 +68,20 @@ async def test_a_sub_agents_held_thread_stays_with_what_it_has_started(
             "links": [{"thread_id": thread_uuid(chat)[0], "relation": "spawned_from"}],
         }
 
-    await store.write([record("one"), record("child", **by("one")), record("below", **by("child"))])
-    await store.hold(CHILD)
+    await write_turns(store, [record("one"), record("child", **by("one")), record("below", **by("child"))])
+    await hold_thread(store, CHILD)
     erased = await erase(local_settings, store, ONE, "a test")
     assert (erased.sub_agents, erased.held) == ((), (CHILD,))
-    assert await store.erased([ONE, CHILD, BELOW]) == {ONE}
-    assert (await store.write([record("child", "r2", **by("one"))])).inserted == 1, "it goes on, too"
-    assert {key async for key in store.thread_keys()} == {CHILD, BELOW}
+    assert await erased_among(store, [ONE, CHILD, BELOW]) == {ONE}
+    assert (await write_turns(store, [record("child", "r2", **by("one"))])).inserted == 1, "it goes on, too"
+    assert {key async for key in thread_keys(store)} == {CHILD, BELOW}
 
 
 async def test_a_hold_and_a_deletion_at_once_leave_one_of_both(
     store: ThreadStore, store_url: str, local_settings: Settings, record: Any
 ) -> None:
     keys = [ThreadKey(thread_uuid(f"chat{n}")[0]) for n in range(12)]
-    await store.write([record(f"chat{n}") for n in range(12)])
+    await write_turns(store, [record(f"chat{n}") for n in range(12)])
 
     async def tried(work: Any) -> bool:
         try:
@@ -89,10 +93,10 @@ async def test_a_hold_and_a_deletion_at_once_leave_one_of_both(
     async with await ThreadStore.open(store_url) as other:
         for key in keys:
             held, deleted = await asyncio.gather(
-                tried(other.hold(key)), tried(erase(local_settings, store, key, "a test"))
+                tried(hold_thread(other, key)), tried(erase(local_settings, store, key, "a test"))
             )
             assert held != deleted
-            assert (await store.thread(key) is not None) == held
+            assert (await read_thread(store, key) is not None) == held
 
 
 def test_the_command_holds_lists_and_releases(
@@ -103,7 +107,7 @@ def test_the_command_holds_lists_and_releases(
 
     async def fill() -> None:
         async with await ThreadStore.open(store_url, migrate=True) as store:
-            await store.write([record("one", tenant="acme"), record("child")])
+            await write_turns(store, [record("one", tenant="acme"), record("child")])
 
     def run(*args: str) -> Any:
         return CliRunner().invoke(cli, ["threads", *args], standalone_mode=False)

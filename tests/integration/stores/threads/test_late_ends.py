@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.settings import Settings
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents
 from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, Envelope, run_of
 from tests.support.topic_records import publish, read_all
@@ -44,7 +45,7 @@ def part_of(run: AgentRun, first: int, last: int | None) -> AgentRun:
 
 async def documents(settings: Settings) -> dict[str, Any]:
     async with await ThreadStore.open(settings.store_url) as store:
-        return {key.thread_id: document async for key, document in store.documents()}
+        return {key.thread_id: document async for key, document in all_documents(store)}
 
 
 async def marks_are_gone(settings: Settings, worker: WorkerProcess, count: int) -> None:

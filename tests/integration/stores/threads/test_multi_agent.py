@@ -11,7 +11,9 @@ from rich.console import Console
 from pipeline.assembly.offline import assemble
 from pipeline.cli.stored.thread_view import nested, view
 from pipeline.dialects import DIALECTS, FORMATS
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import read_thread, spawned_threads
+from pipeline.stores.turns import write_turns
 from tests.corpus import compare_ui
 from tests.support.places import ROOT
 from topics.thread_key import ThreadKey
@@ -55,7 +57,7 @@ def run(
 
 
 async def document_of(store: ThreadStore, thread_id: str) -> dict[str, Any]:
-    document = await store.thread(ThreadKey(thread_id))
+    document = await read_thread(store, ThreadKey(thread_id))
     assert document is not None
     assert [finding for finding in check(document) if finding.severity == "error"] == []
     return document
@@ -68,7 +70,7 @@ def links(document: dict[str, Any]) -> list[tuple[str, str]]:
 async def shown(store: ThreadStore, thread_id: str) -> list[str]:
     console = Console(width=200, color_system=None)
     with console.capture() as capture:
-        for piece in view(await document_of(store, thread_id), await store.spawned(ThreadKey(thread_id))):
+        for piece in view(await document_of(store, thread_id), await spawned_threads(store, ThreadKey(thread_id))):
             console.print(piece)
     return [line.rstrip(" ─") for line in capture.get().splitlines() if line.strip()]
 
@@ -79,7 +81,7 @@ async def test_a_delegated_run_stands_behind_its_parents(store: ThreadStore) -> 
     sub = events("pydantic-ai", folder / "delegation.sub-sub_weather-1.pai_events.jsonl")
     weather = run("pydantic-ai", sub, run_id="weather-1", parent_run_id="boss-1", ts=START + 500)
     later = run("vercel-ai", HELLO, run_id="boss-2", ts=START + 60_000)
-    await store.write([*weather, *later, *boss])
+    await write_turns(store, [*weather, *later, *boss])
     turns = (await document_of(store, CHAT))["turns"]
     tree = [(depth, turn["turn_type"], turn["meta:run_id"]) for depth, turn in nested(turns)]
     own = [(0, "user", "boss-1"), (0, "agent", "boss-1")]
@@ -93,15 +95,15 @@ async def test_a_delegated_run_stands_behind_its_parents(store: ThreadStore) -> 
 
 
 async def test_a_sub_agents_own_thread_links_to_where_it_was_spawned(store: ThreadStore) -> None:
-    await store.write(run("vercel-ai", HELLO))
+    await write_turns(store, run("vercel-ai", HELLO))
     parent = {"parent_run_id": "boss-1", "parent_thread_id": "chat"}
-    await store.write(run("vercel-ai", HELLO, thread_id=CHILD, run_id="sub-1", agent_name="Sub", **parent))
+    await write_turns(store, run("vercel-ai", HELLO, thread_id=CHILD, run_id="sub-1", agent_name="Sub", **parent))
     child = await document_of(store, CHILD)
     assert links(child) == [("spawned_from", CHAT)]
     assert child["turns"][0]["meta:parent"] == {"run_id": "boss-1", "thread_id": CHAT}
     assert links(await document_of(store, CHAT)) == []
-    assert [summary.thread_id for summary in await store.spawned(ThreadKey(CHAT))] == [CHILD]
-    assert await store.spawned(ThreadKey(CHILD)) == ()
+    assert [summary.thread_id for summary in await spawned_threads(store, ThreadKey(CHAT))] == [CHILD]
+    assert await spawned_threads(store, ThreadKey(CHILD)) == ()
     assert f"└ thread {CHILD}  Sub · 1 turns" in await shown(store, CHAT)
 
 
@@ -113,9 +115,9 @@ async def test_events_of_threadprotocol_link_the_right_threads(store: ThreadStor
         {"type": "data-tp-error", "data": {"error": "no wind"}},
         {"type": "data-tp-thread_end", "data": {"timestamp": "2026-01-20T17:00:00Z"}},
     ]
-    await store.write(run("vercel-ai", [*HELLO[:-1], *told, HELLO[-1]]))
-    await store.write(run("vercel-ai", HELLO, thread_id=CHILD, run_id="sub-1", parent_thread_id="chat"))
-    await store.write(run("vercel-ai", HELLO, thread_id=OTHER, run_id="third-1"))
+    await write_turns(store, run("vercel-ai", [*HELLO[:-1], *told, HELLO[-1]]))
+    await write_turns(store, run("vercel-ai", HELLO, thread_id=CHILD, run_id="sub-1", parent_thread_id="chat"))
+    await write_turns(store, run("vercel-ai", HELLO, thread_id=OTHER, run_id="third-1"))
     chat, child, other = [await document_of(store, thread_id) for thread_id in (CHAT, CHILD, OTHER)]
     assert links(chat) == [("merged_from", OTHER)]
     assert links(child) == [("spawned_from", CHAT)]  # said by both sides, kept once
@@ -129,7 +131,7 @@ async def test_events_of_threadprotocol_link_the_right_threads(store: ThreadStor
 
 async def test_a_sub_agent_that_is_a_tool_of_the_ai_sdk(store: ThreadStore) -> None:
     path = CORPUS / "vercel-ai" / "v7-sub-agent-as-tool-data-parts.sse"
-    await store.write(run("vercel-ai", events("vercel-ai", path)))
+    await write_turns(store, run("vercel-ai", events("vercel-ai", path)))
     truth = json.loads(path.with_name(f"{path.stem}.uimessage.json").read_text())
     messages = FORMATS["vercel-ai"].write(await document_of(store, CHAT))
     assert compare_ui.steps(messages) == compare_ui.steps([truth])

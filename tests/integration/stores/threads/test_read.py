@@ -1,4 +1,4 @@
-"""What ThreadStore answers."""
+"""What a store answers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ import pytest
 from pipeline.settings import Settings
 from pipeline.stores.content import store as content
 from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
+from pipeline.stores.search.threads import list_threads
+from pipeline.stores.search.write import index_some
 from pipeline.stores.threads import documents, list_statements
-from pipeline.stores.threads import store as sql
+from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.threads.reading import all_documents, count_rows, find_threads, read_thread, thread_keys
 from pipeline.stores.threads.summaries import Counts
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage import turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.turns import turn_usage
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
@@ -24,15 +32,15 @@ CHAT = thread_uuid("chat")[0]
 
 
 async def test_an_empty_store_answers(store: ThreadStore) -> None:
-    page = await store.threads()
+    page = await list_threads(store)
     assert (page.threads, page.cursor) == ((), None)
-    assert await store.thread(ThreadKey(CHAT)) is None
-    assert await store.find("chat") == ()
-    report = await store.usage(UsageQuery(("model",), "day"))
+    assert await read_thread(store, ThreadKey(CHAT)) is None
+    assert await find_threads(store, "chat") == ()
+    report = await usage_report(store, UsageQuery(("model",), "day"))
     assert (report.rows, report.total.requests, report.total.ttft_ms.p50, report.unpriced) == ((), 0, None, {})
-    assert await store.counts() == Counts(0, 0, 0, 0)
-    assert [document async for _, document in store.documents()] == []
-    assert await store.delete_thread(ThreadKey(CHAT)) is False
+    assert await count_rows(store) == Counts(0, 0, 0, 0)
+    assert [document async for _, document in all_documents(store)] == []
+    assert await delete_thread(store, ThreadKey(CHAT)) is False
 
 
 async def test_threads_are_read_beside_the_event_loop(
@@ -43,7 +51,7 @@ async def test_threads_are_read_beside_the_event_loop(
     for module, name in (
         (documents, "record_of"),
         (documents, "thread_document"),
-        (sql, "used_by"),
+        (turns, "used_by"),
         (content, "references"),
     ):
         real = getattr(module, name)
@@ -53,24 +61,25 @@ async def test_threads_are_read_beside_the_event_loop(
             return real(*arguments)
 
         monkeypatch.setattr(module, name, noted)
-    await store.write([record(tokens=5)])
-    document = await store.thread(ThreadKey(CHAT))
+    await write_turns(store, [record(tokens=5)])
+    document = await read_thread(store, ThreadKey(CHAT))
     assert document is not None
     assert (await ContentStore.of(Settings()).inlined(ThreadKey(CHAT), document)) == document
-    assert len(await store.turn_usage(ThreadKey(CHAT))) == 1
+    assert len(await turn_usage(store, ThreadKey(CHAT))) == 1
     assert called == {"record_of": True, "thread_document": True, "used_by": True, "references": True}
 
 
 async def test_a_summary_says_what_the_thread_is_about(store: ThreadStore, record: Any) -> None:
-    await store.write(
+    await write_turns(
+        store,
         [
             record(run="r1", ordinal="user", role="user", seconds=1, text="What is\nthe weather?", agents=[]),
             record(run="r1", seconds=2, tokens=100),
             record(run="r2", seconds=9, agent_id="bob", status="interrupted", tokens=7),
-        ]
+        ],
     )
-    (summary,) = (await store.threads()).threads
-    document = await store.thread(ThreadKey(CHAT))
+    (summary,) = (await list_threads(store)).threads
+    document = await read_thread(store, ThreadKey(CHAT))
     assert document is not None
     assert (summary.thread_id, summary.external_id, summary.title) == (CHAT, "chat", "What is the weather?")
     assert (summary.agents, summary.turns, summary.status) == (("A1", "Bob"), 3, "interrupted")
@@ -80,18 +89,18 @@ async def test_a_summary_says_what_the_thread_is_about(store: ThreadStore, recor
 
 
 async def test_a_title_comes_before_the_prompt_and_the_newest_counts(store: ThreadStore, record: Any) -> None:
-    await store.write(
-        [record(seconds=3, thread={"title": "new"}), record(run="r0", seconds=2, thread={"title": "old"})]
+    await write_turns(
+        store, [record(seconds=3, thread={"title": "new"}), record(run="r0", seconds=2, thread={"title": "old"})]
     )
-    (summary,) = (await store.threads()).threads
-    assert summary.title == "new" == (await store.thread(ThreadKey(CHAT)) or {})["title"]
+    (summary,) = (await list_threads(store)).threads
+    assert summary.title == "new" == (await read_thread(store, ThreadKey(CHAT)) or {})["title"]
 
 
 async def test_pages_hold_every_thread_once_the_last_updated_first(store: ThreadStore, record: Any) -> None:
-    await store.write([record(f"chat{n}", seconds=n // 3) for n in range(25)])
+    await write_turns(store, [record(f"chat{n}", seconds=n // 3) for n in range(25)])
     seen, cursor = [], None
     while True:
-        page = await store.threads(limit=4, cursor=cursor)
+        page = await list_threads(store, limit=4, cursor=cursor)
         seen += page.threads
         cursor = page.cursor
         if cursor is None:
@@ -103,20 +112,21 @@ async def test_pages_hold_every_thread_once_the_last_updated_first(store: Thread
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "WzEsIjIiXQ", "W10", "ÿ", "WyJhIiwiYiJd", "bnVsbA"])
 async def test_a_cursor_of_someone_else_is_refused(store: ThreadStore, cursor: str) -> None:
     with pytest.raises(CallerError, match="cursor"):
-        await store.threads(cursor=cursor)
+        await list_threads(store, cursor=cursor)
 
 
 async def test_threads_by_agent_tenant_and_text(store: ThreadStore, record: Any) -> None:
-    await store.write(
+    await write_turns(
+        store,
         [
             record("one", agent_id="ann", tenant="t1", thread={"title": "About 100% of Weather"}),
             record("two", agent_id="bob", tenant="t2", thread={"title": "About 1000 foxes"}),
             record("two", "r2", agent_id="ann", tenant="t2", seconds=5),
-        ]
+        ],
     )
 
     async def found(**query: Any) -> set[str | None]:
-        return {summary.title for summary in (await store.threads(wanted=ListQuery(**query))).threads}
+        return {summary.title for summary in (await list_threads(store, wanted=ListQuery(**query))).threads}
 
     weather, foxes = "About 100% of Weather", "About 1000 foxes"
     assert await found(agent="ann") == {weather, foxes}
@@ -134,28 +144,30 @@ async def test_threads_say_what_they_cost_and_who_answered_last(store: ThreadSto
     unpriced = record("free", seconds=3)
     del unpriced["turn"]["messages"][0]["usage"]["cost"]
     question = record("asked", run="r1", ordinal="user", role="user", seconds=2, agents=[])
-    await store.write([record(seconds=1), later, unpriced, question])
+    await write_turns(store, [record(seconds=1), later, unpriced, question])
 
     async def lines() -> dict[str | None, tuple[Any, ...]]:
-        found = (await store.threads()).threads
+        found = (await list_threads(store)).threads
         return {one.external_id: (one.cost_usd, one.model, one.duration_ms) for one in found}
 
     expected = {"chat": (0.002, "model-2", 500), "free": (None, "model-1", 500), "asked": (None, None, None)}
     assert await lines() == expected
-    await store.write([record(seconds=5, run="between")])  # before the last one: the line is derived from all turns
+    await write_turns(
+        store, [record(seconds=5, run="between")]
+    )  # before the last one: the line is derived from all turns
     assert await lines() == expected | {"chat": (0.003, "model-2", 500)}
 
 
 async def test_threads_are_sorted_among_the_newest(
     store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.write([record(f"chat-{n}", seconds=n, tokens=n * 7 % 11) for n in range(11)])
-    assert (await store.threads()).sorted_among is None
+    await write_turns(store, [record(f"chat-{n}", seconds=n, tokens=n * 7 % 11) for n in range(11)])
+    assert (await list_threads(store)).sorted_among is None
 
     async def order(sort: str) -> list[str | None]:
         seen, cursor = list[str | None](), None
         while True:
-            page = await store.threads(3, cursor, ListQuery(sort=sort))
+            page = await list_threads(store, 3, cursor, ListQuery(sort=sort))
             assert page.sorted_among == list_statements.AMONG
             seen += [one.external_id for one in page.threads]
             cursor = page.cursor
@@ -174,10 +186,10 @@ async def test_threads_are_sorted_among_the_newest(
 async def test_threads_by_model_cost_time_and_name_of_agent(store: ThreadStore, record: Any) -> None:
     dear = record("dear", seconds=5, model="m2")
     dear["turn"]["messages"][0]["usage"]["cost"] = 2.5
-    await store.write([record("cheap", seconds=1), record("cheap", "again", seconds=60), dear])
+    await write_turns(store, [record("cheap", seconds=1), record("cheap", "again", seconds=60), dear])
 
     async def found(**query: Any) -> set[str | None]:
-        return {one.external_id for one in (await store.threads(wanted=ListQuery(**query))).threads}
+        return {one.external_id for one in (await list_threads(store, wanted=ListQuery(**query))).threads}
 
     assert await found(model="m2") == {"dear"}
     assert await found(min_cost=2.5) == {"dear"}
@@ -192,35 +204,39 @@ async def test_threads_by_a_tool_that_was_called(store: ThreadStore, record: Any
     calling = record("calling", seconds=2)
     parts = calling["turn"]["messages"][0]["parts"]
     parts.append({"part_kind": "tool-call", "tool_name": "get weather", "tool_call_id": "c", "args": {}})
-    await store.write([calling, record("talking", text="get weather")])
-    while await store.index_some():
+    await write_turns(store, [calling, record("talking", text="get weather")])
+    while await index_some(store):
         pass
     for wanted, expected in ((ListQuery(tool="get weather"), ["calling"]), (ListQuery(tool="weather"), [])):
-        found = await store.threads(wanted=wanted)
+        found = await list_threads(store, wanted=wanted)
         assert [one.external_id for one in found.threads] == expected
 
 
 async def test_a_thread_is_found_by_both_its_ids(store: ThreadStore, record: Any) -> None:
     uuid = "11111111-1111-4111-8111-111111111111"
-    await store.write([record("chat"), record(uuid, thread={"external_id": "ticket 7"})])
-    assert await store.find("chat") == await store.find(CHAT) == (ThreadKey(CHAT),)
-    assert await store.find("ticket 7") == await store.find(uuid.upper()) == (ThreadKey(uuid),)
-    assert await store.find("ticket 8") == ()
+    await write_turns(store, [record("chat"), record(uuid, thread={"external_id": "ticket 7"})])
+    assert await find_threads(store, "chat") == await stored_reading.find_threads(store, CHAT) == (ThreadKey(CHAT),)
+    assert (
+        await find_threads(store, "ticket 7")
+        == await stored_reading.find_threads(store, uuid.upper())
+        == (ThreadKey(uuid),)
+    )
+    assert await find_threads(store, "ticket 8") == ()
 
 
 async def test_every_document_is_streamed_in_the_order_of_ids(store: ThreadStore, record: Any) -> None:
-    await store.write([record(f"chat{n}", f"r{run}", seconds=n) for n in range(120) for run in range(2)])
-    ids = [key.thread_id async for key in store.thread_keys()]
-    documents = [document async for _, document in store.documents()]
+    await write_turns(store, [record(f"chat{n}", f"r{run}", seconds=n) for n in range(120) for run in range(2)])
+    ids = [key.thread_id async for key in thread_keys(store)]
+    documents = [document async for _, document in all_documents(store)]
     assert [document["thread_id"] for document in documents] == ids == sorted(ids)
     assert len(ids) == 120
-    assert documents[3] == await store.thread(ThreadKey(ids[3]))
+    assert documents[3] == await read_thread(store, ThreadKey(ids[3]))
 
 
 async def test_a_deleted_thread_leaves_nothing(store: ThreadStore, record: Any, tables: Any) -> None:
-    await store.write([record("kept")])
+    await write_turns(store, [record("kept")])
     before = await tables()
     link = {"thread_id": thread_uuid("kept")[0], "relation": "referenced"}
-    await store.write([record("gone", links=[link]), record("gone", "r2")])
-    assert await store.delete_thread(ThreadKey(thread_uuid("gone")[0])) is True
+    await write_turns(store, [record("gone", links=[link]), record("gone", "r2")])
+    assert await delete_thread(store, ThreadKey(thread_uuid("gone")[0])) is True
     assert await tables() == before

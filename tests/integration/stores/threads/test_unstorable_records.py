@@ -14,8 +14,10 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
 from pipeline.worker.sinks import burying
+from pipeline.worker.sinks import store as sink
 from pipeline.worker.sinks.store import TurnWriter
 from tests.support.waiting import until
 from topics import dead_letter, turn_record
@@ -87,7 +89,7 @@ async def test_one_record_is_left_out_and_the_rest_is_stored(
         31: (Reason.NOT_AN_ENVELOPE, group[31].value),
     }
     assert [letter.partition for letter in letters.sent] == [3, 4]
-    assert (await store.counts()).threads == 38
+    assert (await count_rows(store)).threads == 38
     transactions = writer.metrics.registry.get_sample_value(m.STORE_BATCHES.name)
     assert transactions is not None
     assert transactions < 20
@@ -99,7 +101,7 @@ async def test_a_store_that_is_away_leaves_out_nothing(
     async def away(*_: object) -> None:
         raise StoreError("the store is away", transient=True)
 
-    monkeypatch.setattr(writer.store.value, "write", away)
+    monkeypatch.setattr(sink, "write_turns", away)
     with pytest.raises(StoreError):
         await writer.apply([(0, batch([record(status=None), record(run="r2")]))])
     assert not letters.sent

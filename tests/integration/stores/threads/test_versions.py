@@ -18,9 +18,12 @@ from pipeline.kafka.outbox import Outbox
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.database.schema import turns
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
+from pipeline.stores.threads.reading import count_rows, read_thread, thread_keys
 from pipeline.stores.threads.rows import record_of
-from pipeline.stores.threads.store import ThreadStore
 from pipeline.stores.threads.summaries import WriteResult
+from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.turns.event_coverage import ranges_of
 from pipeline.worker.sinks.store import TurnWriter
 from tests.integration.stores.threads.test_unstorable_records import Letters
@@ -55,14 +58,14 @@ def version(dialect: str, held: frozenset[int], run_id: str = "r") -> list[Recor
 
 async def held(store: ThreadStore) -> dict[str, set[int]]:
     """turn_id -> the events that its stored record was made of."""
-    async with store._reading() as connection:
+    async with store.reading() as connection:
         records = [record_of(row.record) for row in await connection.execute(turns.select())]
     return {one["turn_id"]: {seq for a, b in ranges_of(one) for seq in range(a, b + 1)} for one in records}
 
 
 async def emptied(store: ThreadStore) -> ThreadStore:
-    for key in [key async for key in store.thread_keys()]:
-        await store.delete_thread(key)
+    for key in [key async for key in thread_keys(store)]:
+        await delete_thread(store, key)
     return store
 
 
@@ -80,7 +83,7 @@ async def test_no_sequence_of_versions_shrinks_what_is_held(store: ThreadStore, 
             before = await held(store)
             records = version(dialect, events)
             batches = [records[start : start + at_once] for start in range(0, len(records), at_once)]
-            results = [await store.write(batch) for batch in batches]
+            results = [await write_turns(store, batch) for batch in batches]
             after = await held(store)
             assert all(after[turn_id] >= events for turn_id, events in before.items())
             # What is not held now has become a dead letter, with all of its turns.
@@ -88,7 +91,7 @@ async def test_no_sequence_of_versions_shrinks_what_is_held(store: ThreadStore, 
             held_now = set().union(*after.values())
             assert events <= held_now or len(late) == len(records)
             assert len(late) in (0, len(records))
-        await store.write(version(dialect, frozenset(range(LAST + 1))))  # a replay joins them all
+        await write_turns(store, version(dialect, frozenset(range(LAST + 1))))  # a replay joins them all
         assert set(map(frozenset, (await held(store)).values())) == {frozenset(range(LAST + 1))}
 
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -105,15 +108,15 @@ async def test_versions_that_hold_one_another_end_alike_in_any_order(
 ) -> None:
     chain = [frozenset(range(2)), frozenset({0, 1, 4, 5}), frozenset(range(LAST + 1))]
     versions = [version(dialect, events) for events in chain]
-    await store.write(versions[-1])
+    await write_turns(store, versions[-1])
     expected = await tables()
     for order in permutations(versions):
         await emptied(store)
         for records in order:
-            assert (await store.write(records)).late == ()
+            assert (await write_turns(store, records)).late == ()
         assert await tables() == expected
         await emptied(store)
-        await store.write([record for records in order for record in records])
+        await write_turns(store, [record for records in order for record in records])
         assert await tables() == expected
 
 
@@ -121,66 +124,66 @@ async def test_a_late_tail_leaves_the_stored_head_alone(store: ThreadStore, tabl
     head, tail, whole = (version("vercel-ai", frozenset(events)) for events in ({0, 1}, {2, 3, 4, 5}, range(6)))
     for first, second in ((head, tail), (tail, head)):
         await emptied(store)
-        await store.write(first)
+        await write_turns(store, first)
         before = await tables()
-        assert await store.compare(second) == WriteResult(late=tuple(range(len(second))))
-        assert await store.write(second) == WriteResult(late=tuple(range(len(second))))
-        assert await store.write(second) == WriteResult(late=tuple(range(len(second))))
+        assert await compare_turns(store, second) == WriteResult(late=tuple(range(len(second))))
+        assert await write_turns(store, second) == WriteResult(late=tuple(range(len(second))))
+        assert await write_turns(store, second) == WriteResult(late=tuple(range(len(second))))
         assert await tables() == before
-        assert await store.write(whole) == WriteResult(updated=1)
-        assert await store.write(second) == WriteResult(unchanged=1)  # the dead letters, once more
-    assert await store.write([*head, *tail]) == WriteResult(unchanged=2)
+        assert await write_turns(store, whole) == WriteResult(updated=1)
+        assert await write_turns(store, second) == WriteResult(unchanged=1)  # the dead letters, once more
+    assert await write_turns(store, [*head, *tail]) == WriteResult(unchanged=2)
 
 
 async def test_a_late_tail_of_native_turns_is_late_as_a_whole(store: ThreadStore, tables: Any) -> None:
     """A and B are stored; C, D and E must neither replace them nor stand behind them as the third turn."""
     head, tail = version("thread-protocol", frozenset({0, 1})), version("thread-protocol", frozenset({2, 3, 4}))
-    assert await store.write(head) == WriteResult(inserted=2)
+    assert await write_turns(store, head) == WriteResult(inserted=2)
     before = await tables()
     for batch in ([tail], [[record] for record in tail], [[record] for record in reversed(tail)]):
-        results = [await store.write(records) for records in batch]
+        results = [await write_turns(store, records) for records in batch]
         assert sum(len(result.late) for result in results) == 3
         assert await tables() == before
     whole = version("thread-protocol", frozenset(range(5)))
-    assert await store.write(whole) == WriteResult(inserted=3, updated=2)
-    starts = [turn["submitted_at"] for turn in (await store.thread(ThreadKey(THREAD_ID)) or {})["turns"]]
+    assert await write_turns(store, whole) == WriteResult(inserted=3, updated=2)
+    starts = [turn["submitted_at"] for turn in (await read_thread(store, ThreadKey(THREAD_ID)) or {})["turns"]]
     assert starts == [turn["submitted_at"] for turn in TURNS[:5]]
 
 
 async def test_a_late_head_is_late_as_a_whole(store: ThreadStore) -> None:
-    await store.write(version("thread-protocol", frozenset({5})))
+    await write_turns(store, version("thread-protocol", frozenset({5})))
     head = version("thread-protocol", frozenset({0, 1, 2}))
-    assert await store.write(head) == WriteResult(late=(0, 1, 2))
-    assert (await store.counts()).turns == 1
+    assert await write_turns(store, head) == WriteResult(late=(0, 1, 2))
+    assert (await count_rows(store)).turns == 1
 
 
 async def test_the_end_of_a_stored_run_once_more_changes_nothing(store: ThreadStore, tables: Any) -> None:
     """A spool that sends again, days later, what was stored: cut off so, it would be other turns."""
-    await store.write(version("thread-protocol", frozenset(range(6))))
+    await write_turns(store, version("thread-protocol", frozenset(range(6))))
     before = await tables()
     for first in range(1, 6):
         again = version("thread-protocol", frozenset(range(first, 6)))
-        assert await store.write(again) == WriteResult(unchanged=len(again))
+        assert await write_turns(store, again) == WriteResult(unchanged=len(again))
     assert await tables() == before
 
 
 async def test_facts_without_a_turn_are_no_exception(store: ThreadStore, record: Any) -> None:
     facts = record(run="f", turn=None, events=2, ranges=[[0, 1]], at=1)
     late = record(run="f", turn=None, events=3, ranges=[[2, 4]], at=2)
-    assert await store.write([facts, late]) == WriteResult(inserted=1, late=(1,))
+    assert await write_turns(store, [facts, late]) == WriteResult(inserted=1, late=(1,))
 
 
 async def test_a_tail_without_any_head_is_stored(store: ThreadStore) -> None:
     (tail,) = version("vercel-ai", frozenset({2, 3, 4, 5}))
-    assert await store.write([tail]) == WriteResult(inserted=1)
-    (turn,) = (await store.thread(ThreadKey(THREAD_ID)) or {})["turns"]
+    assert await write_turns(store, [tail]) == WriteResult(inserted=1)
+    (turn,) = (await read_thread(store, ThreadKey(THREAD_ID)) or {})["turns"]
     assert (turn["completion_status"], turn["meta:missing"]) == ("interrupted", [[0, 1]])
 
 
 async def test_other_runs_and_threads_do_not_matter(store: ThreadStore, record: Any) -> None:
     held = {"status": "interrupted", "events": 2}
     batch = [record(run="r", ranges=[[0, 1]], **held), record(run="r2", ranges=[[2, 3]], **held)]
-    assert await store.write([*batch, record("other", "r", ranges=[[2, 3]], **held)]) == WriteResult(inserted=3)
+    assert await write_turns(store, [*batch, record("other", "r", ranges=[[2, 3]], **held)]) == WriteResult(inserted=3)
 
 
 async def test_a_late_version_becomes_a_dead_letter_with_its_bytes(store: ThreadStore) -> None:
@@ -195,4 +198,4 @@ async def test_a_late_version_becomes_a_dead_letter_with_its_bytes(store: Thread
     letter = dead_letter.from_record(letters.sent[0].key, letters.sent[0].value, letters.sent[0].headers or [])
     assert (letter.topic, letter.partition, letter.key) == ("turnmill.turns", 3, THREAD_ID.encode())
     assert f"`turnmill replay --thread {THREAD_ID}`" in letter.detail
-    assert (await store.counts()).turns == 2
+    assert (await count_rows(store)).turns == 2

@@ -13,8 +13,14 @@ from pipeline.policies.budgets import parse
 from pipeline.settings import Settings
 from pipeline.stores.database.bounded_sum import MAX_INTEGER
 from pipeline.stores.database.schema import deleted_usage
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
+from pipeline.stores.keeping.places import rows_left
+from pipeline.stores.outbound.notices import due_notices, notices_sent
+from pipeline.stores.threads.reading import count_rows
+from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.budgeting import states
+from pipeline.stores.usage.deleted import forget_deleted_usage, forget_windows
 from pipeline.worker.sinks.housekeeping import BudgetWatch
 from topics.thread_key import ThreadKey
 from turnmill import clock
@@ -29,13 +35,14 @@ BUDGETS = """[{"name": "all", "tokens": 40, "per": "hour"},
 
 
 async def test_what_is_used(store: ThreadStore, record: Callable[..., Any], monkeypatch: Any) -> None:
-    await store.write(
+    await write_turns(
+        store,
         [
             record("one", tokens=10),
             record("two", tokens=20, tenant="acme"),
             record("three", tokens=5, tenant="acme", agent_id="a2"),
             record("four", tokens=50, tenant="acme", imported=True),
-        ]
+        ],
     )
     found = await states(store, parse(BUDGETS), RECORDS_AT + 60_000)
     used = {one.budget.name: one.used for one in found}
@@ -51,12 +58,12 @@ async def test_what_is_used(store: ThreadStore, record: Callable[..., Any], monk
     workers = [BudgetWatch(Settings(budgets=BUDGETS), opened, Metrics()) for _ in range(2)]
     for worker in (*workers, *workers):
         await worker._step()
-    notices = await store.due_notices(RECORDS_AT + 60_000)
+    notices = await due_notices(store, RECORDS_AT + 60_000)
     reached = sorted((one["data"]["budget"], one["data"]["level"]) for one in notices)
     assert reached == [("all", 80), ("money", 80), ("money", 100)]
-    await store.notices_sent([one["id"] for one in notices], RECORDS_AT + 60_000)
+    await notices_sent(store, [one["id"] for one in notices], RECORDS_AT + 60_000)
     await BudgetWatch(Settings(budgets=BUDGETS), opened, Metrics())._step()  # one that has just started
-    assert await store.due_notices(RECORDS_AT + 10**9) == []
+    assert await due_notices(store, RECORDS_AT + 10**9) == []
 
 
 def in_scope(states_: Any) -> dict[str, tuple[int, dict[str | None, int]]]:
@@ -69,33 +76,34 @@ async def test_deleting_threads_gives_nothing_back(
     now, budgets = RECORDS_AT + 60_000, parse(BUDGETS)
     monkeypatch.setattr(clock.time, "time_ns", lambda: now * 1_000_000)
     chats = [("one", None), ("two", "acme"), ("three", "acme"), ("four", "acme"), ("six", "acme")]
-    await store.write(
+    await write_turns(
+        store,
         [
             record("one", tokens=10),
             record("two", tokens=20, tenant="acme"),
             record("three", tokens=5, tenant="acme", agent_id="a2"),
             record("four", tokens=7, tenant="acme", seconds=-3 * 3600),
             record("six", tokens=50, tenant="acme", imported=True),
-        ]
+        ],
     )
     before = in_scope(await states(store, budgets, now))
     keys = [ThreadKey(thread_uuid(chat)[0], tenant) for chat, tenant in chats]
-    gone = await asyncio.gather(*(store.delete_thread(key, budgets) for key in keys))
+    gone = await asyncio.gather(*(delete_thread(store, key, budgets) for key in keys))
     assert gone == [True] * 5
-    assert [await store.delete_thread(key, budgets) for key in keys] == [False] * 5
-    assert (await store.counts()).turns == 0
+    assert [await delete_thread(store, key, budgets) for key in keys] == [False] * 5
+    assert (await count_rows(store)).turns == 0
     assert in_scope(await states(store, budgets, now)) == before
-    await store.write([record("five", tokens=1, tenant="acme")])
+    await write_turns(store, [record("five", tokens=1, tenant="acme")])
     grown = in_scope(await states(store, budgets, now))
     assert grown["acme"][0] > before["acme"][0]
-    assert (await store.rows_left("acme"))["deleted_usage"] == 4  # all, acme, agent, money
-    await store.forget_windows(RECORDS_AT // 3_600_000 * 3_600_000 + 3_600_000)
-    assert (await store.rows_left("acme"))["deleted_usage"] == 3, "the hour is over"
-    await store.forget_deleted_usage("acme")
-    assert (await store.rows_left("acme"))["deleted_usage"] == 0
-    assert (await store.rows_left(""))["deleted_usage"] == 1
-    await store.forget_windows(now + 40 * 86_400_000)
-    assert (await store.rows_left(""))["deleted_usage"] == 0
+    assert (await rows_left(store, "acme"))["deleted_usage"] == 4  # all, acme, agent, money
+    await forget_windows(store, RECORDS_AT // 3_600_000 * 3_600_000 + 3_600_000)
+    assert (await rows_left(store, "acme"))["deleted_usage"] == 3, "the hour is over"
+    await forget_deleted_usage(store, "acme")
+    assert (await rows_left(store, "acme"))["deleted_usage"] == 0
+    assert (await rows_left(store, ""))["deleted_usage"] == 1
+    await forget_windows(store, now + 40 * 86_400_000)
+    assert (await rows_left(store, ""))["deleted_usage"] == 0
 
 
 async def test_no_claim_is_too_large_to_be_deleted(
@@ -105,10 +113,10 @@ async def test_no_claim_is_too_large_to_be_deleted(
     monkeypatch.setattr(clock.time, "time_ns", lambda: now * 1_000_000)
     start, end = budgets[0].window(now)
     known = {"scope": budgets[0].scope, "start": start, "end": end, "tenant": "", "used": MAX_INTEGER - 5}
-    async with store._writing() as connection:
+    async with store.writing() as connection:
         await connection.execute(insert(deleted_usage), [known])
-    await store.write([record("one", tokens=10), record("two", tokens=10)])
-    assert await store.delete_thread(ThreadKey(thread_uuid("one")[0]), budgets)
+    await write_turns(store, [record("one", tokens=10), record("two", tokens=10)])
+    assert await delete_thread(store, ThreadKey(thread_uuid("one")[0]), budgets)
     [all_, *_] = await states(store, budgets, now)
     assert all_.used == MAX_INTEGER
     assert all_.exhausted(None)

@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import cli
-from pipeline.stores.threads.feedback import ReceivedFeedback
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from topics.feedback import FeedbackRecord
 from turnmill.errors import CallerError
@@ -68,8 +70,8 @@ def hour_of(turn: dict[str, Any]) -> str:
 async def test_each_counts_under_its_turn_in_any_report(store: ThreadStore, record: Any) -> None:
     turns = many_turns(record)
     given = much_feedback(turns)
-    await store.write(turns)
-    await store.add_feedback([ReceivedFeedback(one, 1_000, n) for n, (one, _) in enumerate(given)])
+    await write_turns(store, turns)
+    await add_feedback(store, [ReceivedFeedback(one, 1_000, n) for n, (one, _) in enumerate(given)])
     counted = [(one, turn) for one, turn in given if turn is not None and not isinstance(one["value"], str)]
     groupings: list[tuple[str, ...]] = [("agent",), ("model", "tenant"), ("thread",), ()]
     for where in ({}, {"tenant": ("t1",)}, {"agent": ("a2",)}):
@@ -94,7 +96,7 @@ async def test_each_counts_under_its_turn_in_any_report(store: ThreadStore, reco
                 key = (hour_of(turn), *(names[group] for group in groups))
                 count, total = sums[key][one["name"]]
                 sums[key][one["name"]] = count + 1, total + float(one["value"] or 0)
-            report = await store.usage(UsageQuery(groups, "hour", where=where, feedback=NAMES))
+            report = await usage_report(store, UsageQuery(groups, "hour", where=where, feedback=NAMES))
             for line in report.document()["rows"]:
                 key = (line["bucket"][:13], *(line[group] for group in groups))
                 judged = sums.pop(key, {})
@@ -112,15 +114,16 @@ async def test_each_counts_under_its_turn_in_any_report(store: ThreadStore, reco
 async def test_the_rest_and_the_time_asked_for_have_theirs(store: ThreadStore, record: Any) -> None:
     turns = many_turns(record)
     given = much_feedback(turns)
-    await store.write(turns)
-    await store.add_feedback([ReceivedFeedback(one, 1_000, n) for n, (one, _) in enumerate(given)])
-    report = await store.usage(UsageQuery(("thread", "model"), limit=3, feedback=NAMES))
+    await write_turns(store, turns)
+    await add_feedback(store, [ReceivedFeedback(one, 1_000, n) for n, (one, _) in enumerate(given)])
+    report = await usage_report(store, UsageQuery(("thread", "model"), limit=3, feedback=NAMES))
     assert [row.other for row in report.rows] == [False] * 3 + [True]
     for name in NAMES:
         assert sum(row.figures.feedback[name].count for row in report.rows) == report.total.feedback[name].count > 0
     middle = 1_768_903_200_000 + 70 * 97_000
     halves = [
-        await store.usage(UsageQuery((), start=a, end=b, feedback=NAMES)) for a, b in ((0, middle), (middle, None))
+        await usage_report(store, UsageQuery((), start=a, end=b, feedback=NAMES))
+        for a, b in ((0, middle), (middle, None))
     ]
     for name in NAMES:
         counts = [half.total.feedback[name].count for half in halves]
@@ -132,15 +135,15 @@ async def test_the_rest_and_the_time_asked_for_have_theirs(store: ThreadStore, r
 
 
 async def test_what_is_taken_back_or_not_asked_for_counts_nowhere(store: ThreadStore, record: Any) -> None:
-    await store.write([record("chat")])
+    await write_turns(store, [record("chat")])
     good: FeedbackRecord = made("chat", None, {"id": "a", "name": "helpful", "value": True})  # type: ignore[assignment]
-    await store.add_feedback([ReceivedFeedback(good, 1, 1)])
+    await add_feedback(store, [ReceivedFeedback(good, 1, 1)])
     query = UsageQuery(("agent",), feedback=("helpful", "never said"))
-    (row,) = (await store.usage(query)).document()["rows"]
+    (row,) = (await usage_report(store, query)).document()["rows"]
     assert row["feedback"] == {"helpful": {"mean": 1.0, "count": 1}, "never said": {"mean": None, "count": 0}}
-    assert "feedback" not in (await store.usage(UsageQuery(("agent",)))).document()["total"]
-    await store.add_feedback([ReceivedFeedback({**good, "value": None}, 1, 2)])
-    (row,) = (await store.usage(query)).document()["rows"]
+    assert "feedback" not in (await usage_report(store, UsageQuery(("agent",)))).document()["total"]
+    await add_feedback(store, [ReceivedFeedback({**good, "value": None}, 1, 2)])
+    (row,) = (await usage_report(store, query)).document()["rows"]
     assert row["feedback"]["helpful"] == {"mean": None, "count": 0}
     with pytest.raises(CallerError, match="at most 10 names"):
         UsageQuery(feedback=tuple(map(str, range(11))))
@@ -150,9 +153,9 @@ async def test_the_command_shows_it(
     store: ThreadStore, store_url: str, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNMILL_STORE", store_url)
-    await store.write([record("chat")])
+    await write_turns(store, [record("chat")])
     good: FeedbackRecord = made("chat", None, {"id": "a", "name": "helpful", "value": 0.25})  # type: ignore[assignment]
-    await store.add_feedback([ReceivedFeedback(good, 1, 1)])
+    await add_feedback(store, [ReceivedFeedback(good, 1, 1)])
     arguments = ["usage", "--group-by", "agent", "--feedback", "helpful"]
     for more, said in (([], "0.25 (1)"), (["--csv"], "feedback_helpful_mean"), (["--json"], '"mean":0.25')):
         result = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, *more])

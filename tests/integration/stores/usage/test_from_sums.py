@@ -16,11 +16,16 @@ from sqlalchemy import update
 from pipeline.policies.retention import Retention
 from pipeline.stores.database.bounded_sum import MAX_INTEGER
 from pipeline.stores.database.schema import usage, usage_state
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
+from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.turns import write_turns
 from pipeline.stores.usage import plan as usage_plan
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.stores.usage.plan import LAST, Piece, bucket_of, fits, joined, part_of, parts, pieces, plan
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import ORDERS, SUMMED, Percentiles, UsageQuery, UsageReport
+from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.stores.usage.tallies import DAY, QUARTER, WEEK
 from pipeline.stores.usage.time_buckets import HOUR, MINUTE, zone
 from tests.integration.stores.usage.test_report import many_records
@@ -39,16 +44,16 @@ WHERE: Final = {"model": ("m1", "gpt-5", ""), "tenant": ("t1", ""), "agent": ("a
 async def full(store: ThreadStore, record: Any) -> ThreadStore:
     """Sums of some hours; before them rows without sums; changes that are not taken up yet."""
     records = many_records(record)
-    await store.write(records)
-    async with store._writing() as connection:
+    await write_turns(store, records)
+    async with store.writing() as connection:
         await usage_sums.take_up(connection)
         await usage_sums.build(connection, 100)
         assert BEGIN + HOUR < await usage_sums.since(connection) < BEGIN + 4 * HOUR
     for one in records[::7]:
         one["revision"] += 1
         one["timings"] = [{"ttft_ms": 1_234, "duration_ms": 5_000}]
-    await store.write(records)
-    await store.delete_thread(ThreadKey(thread_uuid("chat3")[0], "t1"))
+    await write_turns(store, records)
+    await delete_thread(store, ThreadKey(thread_uuid("chat3")[0], "t1"))
     return store
 
 
@@ -58,11 +63,11 @@ async def both(store: ThreadStore, query: UsageQuery, monkeypatch: Any) -> tuple
     with monkeypatch.context() as patch:
         right = usage_plan.plan
         patch.setattr("pipeline.stores.usage.sums_query.plan", lambda *args: asked.append(args[0]) or right(*args))
-        summed = await store.usage(query)
+        summed = await usage_report(store, query)
     assert asked, "it comes from sums"
     with monkeypatch.context() as patch:
         patch.setattr(usage_plan, "fits", lambda query, edges=(): False)
-        return summed, await store.usage(query)
+        return summed, await usage_report(store, query)
 
 
 def near(one: Percentiles, other: Percentiles) -> bool:
@@ -107,32 +112,32 @@ async def test_any_report_from_sums_is_that_from_rows(full: ThreadStore, monkeyp
         agree(*asyncio.run_coroutine_threadsafe(both(full, query, monkeypatch), loop).result())
 
     await asyncio.to_thread(check)
-    while await full.sum_up():
+    while await sum_up(full):
         pass
     await asyncio.to_thread(check)
 
 
 async def test_what_expired_is_in_the_sums_and_in_no_row(store: ThreadStore, record: Any) -> None:
-    await store.write([record(run=f"r{n}", seconds=n * 900, tokens=10) for n in range(4)])
-    await store.write([record("other", "r", seconds=1_000, tokens=5)])
-    while await store.sum_up():
+    await write_turns(store, [record(run=f"r{n}", seconds=n * 900, tokens=10) for n in range(4)])
+    await write_turns(store, [record("other", "r", seconds=1_000, tokens=5)])
+    while await sum_up(store):
         pass
-    await store.expire([ThreadKey(thread_uuid("chat")[0])], Retention(default=1), 4_000_000_000_000)
+    await expire(store, [ThreadKey(thread_uuid("chat")[0])], Retention(default=1), 4_000_000_000_000)
     for _ in range(2):
-        assert (await store.usage(UsageQuery(("model",)))).total.input_tokens == 45
+        assert (await usage_report(store, UsageQuery(("model",)))).total.input_tokens == 45
         hour = UsageQuery((), start=BEGIN, end=BEGIN + HOUR)
-        assert (await store.usage(hour)).total.input_tokens == 45
-        assert (await store.usage(replace(hour, start=BEGIN + MINUTE))).total.input_tokens == 35
-        assert (await store.usage(UsageQuery(("thread",)))).total.input_tokens == 5
-        await store.sum_up()
-    assert (await store.compare_sums()).wrong == ()
+        assert (await usage_report(store, hour)).total.input_tokens == 45
+        assert (await usage_report(store, replace(hour, start=BEGIN + MINUTE))).total.input_tokens == 35
+        assert (await usage_report(store, UsageQuery(("thread",)))).total.input_tokens == 5
+        await sum_up(store)
+    assert (await compare_sums(store)).wrong == ()
 
 
 async def test_rows_are_read_where_no_sums_are(full: ThreadStore) -> None:
-    with_sums = await full.usage(UsageQuery(("model",), "hour"))
-    async with full._writing() as connection:
+    with_sums = await usage_report(full, UsageQuery(("model",), "hour"))
+    async with full.writing() as connection:
         await connection.execute(update(usage_state).values(since=None))
-    agree(with_sums, await full.usage(UsageQuery(("model",), "hour")))
+    agree(with_sums, await usage_report(full, UsageQuery(("model",), "hour")))
 
 
 def test_what_sums_can_not_answer() -> None:
@@ -202,15 +207,15 @@ def test_a_day_of_berlin_is_one_of_utc_but_for_an_hour_at_each_end() -> None:
 
 async def test_what_is_not_known_exactly_is_never_taken_away(store: ThreadStore, record: Any) -> None:
     """A day's sum that stands for all above the most, and an hour's that would be taken from it."""
-    await store.write([record(run=f"r{n}", seconds=n * 48_600) for n in range(2)])
-    async with store._writing() as connection:
+    await write_turns(store, [record(run=f"r{n}", seconds=n * 48_600) for n in range(2)])
+    async with store.writing() as connection:
         await connection.execute(update(usage).where(usage.c.at >= BEGIN + HOUR).values(total_tokens=MAX_INTEGER))
-    while await store.sum_up():
+    while await sum_up(store):
         pass
     times = UsageQuery(start=BEGIN - 10 * HOUR, end=BEGIN + 13 * HOUR)  # a day without its last hour
     assert pieces(times.start or 0, times.end or 0)[-1].sign == -1
-    summed = await store.usage(times)
-    async with store._writing() as connection:
+    summed = await usage_report(store, times)
+    async with store.writing() as connection:
         await connection.execute(update(usage_state).values(since=None))
-    agree(summed, await store.usage(times))
+    agree(summed, await usage_report(store, times))
     assert summed.total.total_tokens < MAX_INTEGER

@@ -13,9 +13,15 @@ from click.testing import CliRunner
 
 from pipeline.__main__ import cli
 from pipeline.policies.prices import parse
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.search.threads import list_threads
 from pipeline.stores.threads.list_statements import ListQuery
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
+from pipeline.stores.usage.repricing import reprice
+from pipeline.stores.usage.summing import sum_up
+from pipeline.stores.usage.turns import turn_usage
 from tests.support.turn_records import make_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
@@ -46,13 +52,15 @@ async def test_costs_are_computed_anew_on_purpose(store_url: str) -> None:
         broke_off("guessed", 8_100),
     ]
     async with await ThreadStore.open(store_url, migrate=True) as store:
-        await store.write(records)
-        assert (await store.usage(UsageQuery())).total.cost_nano_usd == 750_000_000, "nobody knows the house's prices"
+        await write_turns(store, records)
+        assert (await usage_report(store, UsageQuery())).total.cost_nano_usd == 750_000_000, (
+            "nobody knows the house's prices"
+        )
     noon = 1_768_910_400_000
     async with await ThreadStore.open(store_url, prices=parse(json.dumps(PRICES))) as store:
-        seen = [one async for one in store.reprice(noon, noon + 86_400_000, dry_run=True)]
-        assert (await store.usage(UsageQuery())).total.cost_nano_usd == 750_000_000, "so far only looked at"
-        done = [one async for one in store.reprice(noon, noon + 86_400_000, dry_run=False)]
+        seen = [one async for one in reprice(store, noon, noon + 86_400_000, dry_run=True)]
+        assert (await usage_report(store, UsageQuery())).total.cost_nano_usd == 750_000_000, "so far only looked at"
+        done = [one async for one in reprice(store, noon, noon + 86_400_000, dry_run=False)]
         assert sorted(done) == sorted(seen)
         source = f"own price: house-1 from {NOON}"
         after, guessed = dollars((1_000, "0.9"), (10, "3.3")) * 10**9, dollars((152, "0.9"), (3, "3.3")) * 10**9
@@ -61,14 +69,14 @@ async def test_costs_are_computed_anew_on_purpose(store_url: str) -> None:
             ("house-1", None, None, round(after), source),
         ]
         for _ in range(2):  # from rows and changes, then from sums
-            total = (await store.usage(UsageQuery())).total
+            total = (await usage_report(store, UsageQuery())).total
             assert (total.cost_nano_usd, total.estimated_nano_usd) == (750_000_000 + round(after), round(guessed))
-            while await store.sum_up():
+            while await sum_up(store):
                 pass
-        assert [one async for one in store.reprice(noon, noon + 86_400_000, dry_run=False)] == []
-        [line] = (await store.threads(wanted=ListQuery(search="a", min_cost=0.0009))).threads[-1:]
+        assert [one async for one in reprice(store, noon, noon + 86_400_000, dry_run=False)] == []
+        [line] = (await list_threads(store, wanted=ListQuery(search="a", min_cost=0.0009))).threads[-1:]
         assert line.cost_usd == round(after) / 10**9
-        assert len([one async for one in store.reprice(0, noon, dry_run=False)]) == 1
+        assert len([one async for one in reprice(store, 0, noon, dry_run=False)]) == 1
 
 
 def test_the_command_shows_what_changes(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +85,7 @@ def test_the_command_shows_what_changes(store_url: str, tmp_path: Path, monkeypa
 
     async def fill() -> None:
         async with await ThreadStore.open(store_url, migrate=True) as store:
-            await store.write([response("a", 60, {"input_tokens": 1_000, "output_tokens": 10})])
+            await write_turns(store, [response("a", 60, {"input_tokens": 1_000, "output_tokens": 10})])
 
     asyncio.run(fill())
     monkeypatch.setenv("TURNMILL_PRICES", json.dumps(PRICES))
@@ -123,9 +131,9 @@ async def test_the_bill_of_a_day(store_url: str) -> None:
     acme = dollars((1_000_000, "0.9"), (3, "3.3")) * Fraction("0.85")
     cut_off = dollars((77, "0.9"), (5, "3.3"))
     async with await ThreadStore.open(store_url, migrate=True, prices=parse(json.dumps(PRICES))) as store:
-        await store.write(records)
-        await store.write([broke_off("guessed", 8_100), broke_off("guessed-too", 60, tenant="acme")])
-        report = await store.usage(UsageQuery(group_by=("tenant",)))
+        await write_turns(store, records)
+        await write_turns(store, [broke_off("guessed", 8_100), broke_off("guessed-too", 60, tenant="acme")])
+        report = await usage_report(store, UsageQuery(group_by=("tenant",)))
         by_tenant = {row.group["tenant"]: row.figures.cost_nano_usd for row in report.rows}
         assert by_tenant == {
             None: round((plain + cut_off + Fraction("0.75")) * 10**9),
@@ -138,10 +146,10 @@ async def test_the_bill_of_a_day(store_url: str) -> None:
         assert guessed == {None: round(after * 10**9), "acme": round(before * 10**9)}
         assert report.total.estimated_tokens == 2 * 155
         assert report.document()["total"]["estimated_cost_usd"] == sum(guessed.values()) / 10**9
-        while await store.sum_up():
+        while await sum_up(store):
             pass
-        summed = await store.usage(UsageQuery(group_by=("tenant",)))
+        summed = await usage_report(store, UsageQuery(group_by=("tenant",)))
         assert summed.rows == report.rows
-        [turn] = (await store.turn_usage(ThreadKey.of(thread_uuid("guessed")[0], None))).values()
+        [turn] = (await turn_usage(store, ThreadKey.of(thread_uuid("guessed")[0], None))).values()
         assert turn.estimated_cost_usd == guessed[None] / 10**9
         assert f"estimate by own price: house-1 from {NOON}" in turn.prices

@@ -16,8 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.__main__ import cli
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
+from pipeline.stores.threads.reading import thread_keys
 from pipeline.stores.threads.rows import record_rows
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import BUCKETS, GROUPS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport
 from pipeline.stores.usage.time_buckets import edges, moment, zone
 from turnmill.errors import CallerError
@@ -88,8 +92,8 @@ def rows_of(records: Sequence[Any]) -> list[dict[str, Any]]:
 
 async def test_any_grouping_is_what_python_says_and_sums_to_the_total(store: ThreadStore, record: Any) -> None:
     records = many_records(record)
-    await store.write(records)
-    await store.write(records)  # a replay
+    await write_turns(store, records)
+    await write_turns(store, records)  # a replay
     rows = rows_of(records)
     total = expected(rows)
     assert (total.turns, total.interrupted, total.errors) == (160, 27, 13)
@@ -97,7 +101,7 @@ async def test_any_grouping_is_what_python_says_and_sums_to_the_total(store: Thr
     for number, names in enumerate([*groupings, GROUPS]):
         bucket = [None, "hour", "minute", "day"][number % 4]
         query = UsageQuery(tuple(names), bucket, limit=200)
-        report = await store.usage(query)
+        report = await usage_report(store, query)
         assert report.total == total
         starts = edges(bucket, min(r["at"] for r in rows), max(r["at"] for r in rows), query.tz) if bucket else []
 
@@ -118,39 +122,39 @@ async def test_any_grouping_is_what_python_says_and_sums_to_the_total(store: Thr
 
 async def test_the_rest_is_summed_as_other_in_each_bucket(store: ThreadStore, record: Any) -> None:
     records = many_records(record)
-    await store.write(records)
+    await write_turns(store, records)
     rows = rows_of(records)
     tokens: dict[str, int] = {}
     for row in rows:
         tokens[row["thread_id"]] = tokens.get(row["thread_id"], 0) + (row["total_tokens"] or 0)
     top = sorted(tokens, key=lambda thread: (-tokens[thread], thread))[:3]
-    report = await store.usage(UsageQuery(("thread",), limit=3))
+    report = await usage_report(store, UsageQuery(("thread",), limit=3))
     assert [row.group["thread"] for row in report.rows] == [*top, None]
     assert [row.other for row in report.rows] == [False] * 3 + [True]
     assert report.rows[3].figures == expected([row for row in rows if row["thread_id"] not in top])
-    hourly = await store.usage(UsageQuery(("thread",), "hour", limit=3))
+    hourly = await usage_report(store, UsageQuery(("thread",), "hour", limit=3))
     for name in SUMMED:
         assert sum(sums(row.figures)[name] for row in hourly.rows) == sums(report.total)[name]
     others = [row.bucket for row in hourly.rows if row.other]
     assert len(others) == len(set(others))
-    by_errors = await store.usage(UsageQuery(("agent",), limit=1, order="errors"))
-    most = max(sums(row.figures)["errors"] for row in (await store.usage(UsageQuery(("agent",)))).rows)
+    by_errors = await usage_report(store, UsageQuery(("agent",), limit=1, order="errors"))
+    most = max(sums(row.figures)["errors"] for row in (await usage_report(store, UsageQuery(("agent",)))).rows)
     assert by_errors.rows[0].figures.errors == most
 
 
 async def test_filters_and_times(store: ThreadStore, record: Any) -> None:
     records = many_records(record)
-    await store.write(records)
+    await write_turns(store, records)
     rows = rows_of(records)
     start, end = moment("2026-01-20T11:00", zone("UTC"), 0), moment("2026-01-20T12:30", zone("UTC"), 0)
-    report = await store.usage(
-        UsageQuery((), start=start, end=end, where={"model": ("m1", "m2"), "tenant": ("t2", "no such")})
+    report = await usage_report(
+        store, UsageQuery((), start=start, end=end, where={"model": ("m1", "m2"), "tenant": ("t2", "no such")})
     )
     kept = [r for r in rows if start <= r["at"] < end and r["model"] in ("m1", "m2") and r["tenant"] == "t2"]
     assert kept
     assert report.total == expected(kept)
     hostile = UsageQuery(("model",), "month", where={"model": ("n\0ul", "\ud800", "'; DROP TABLE usage; --" * 200)})
-    nothing = await store.usage(hostile)
+    nothing = await usage_report(store, hostile)
     assert (nothing.rows, nothing.total.turns) == ((), 0)
 
 
@@ -160,10 +164,10 @@ async def test_a_month_begins_when_it_does_in_the_zone(store: ThreadStore, recor
     late["turn"]["messages"][0]["timestamp"] = "2026-01-31T23:30:00.000Z"
     early = record(run="early", tokens=7)
     early["turn"]["messages"][0]["timestamp"] = "2026-01-31T22:30:00.000Z"
-    await store.write([late, early])
+    await write_turns(store, [late, early])
 
     async def months(tz: str) -> list[tuple[str, int]]:
-        document = (await store.usage(UsageQuery((), "month", zone(tz)))).document()
+        document = (await usage_report(store, UsageQuery((), "month", zone(tz)))).document()
         return [(row["bucket"], row["input_tokens"]) for row in document["rows"]]
 
     assert await months("UTC") == [("2026-01-01T00:00:00+00:00", 12)]
@@ -178,7 +182,8 @@ async def test_models_without_a_price_are_named_and_a_price_keeps_its_source(
         made["turn"]["messages"][0] |= {"usage": usage, "provider_name": provider}
         return made
 
-    await store.write(
+    await write_turns(
+        store,
         [
             priced("r1", "gpt-5", "openai", input_tokens=1_000_000, output_tokens=0),
             priced("r2", "house-model", None, input_tokens=10),
@@ -186,9 +191,9 @@ async def test_models_without_a_price_are_named_and_a_price_keeps_its_source(
             priced("r4", "gpt-5", "someone-elses-proxy", input_tokens=10),
             priced("r5", "house-model", None, input_tokens=10, cost=0.25),
             priced("r6", "no-tokens", None),
-        ]
+        ],
     )
-    report = await store.usage(UsageQuery(("model",)))
+    report = await usage_report(store, UsageQuery(("model",)))
     assert report.unpriced == {"house-model": 2, "gpt-5": 1}
     figures = {row.group["model"]: row.figures for row in report.rows}
     assert (figures["gpt-5"].cost_usd, figures["gpt-5"].unpriced) == (1.25, 1)
@@ -214,14 +219,14 @@ def test_what_can_not_be_asked_is_refused() -> None:
 
 
 async def test_too_many_rows_are_refused(store: ThreadStore, record: Any) -> None:
-    await store.write([record(run="r1"), record(run="r2", seconds=3600)])
+    await write_turns(store, [record(run="r1"), record(run="r2", seconds=3600)])
     with pytest.raises(CallerError, match="fewer groups"):
-        await store.usage(UsageQuery(("model",), "minute", limit=10_000))
+        await usage_report(store, UsageQuery(("model",), "minute", limit=10_000))
     old = record(run="r3")
     old["turn"]["messages"][0]["timestamp"] = "1971-01-01T00:00:00.000Z"
-    await store.write([old])
+    await write_turns(store, [old])
     with pytest.raises(CallerError, match="larger buckets"):
-        await store.usage(UsageQuery((), "hour"))
+        await usage_report(store, UsageQuery((), "hour"))
 
 
 async def test_sums_over_any_grouping_equal_the_total(store: ThreadStore, record: Any) -> None:
@@ -231,11 +236,11 @@ async def test_sums_over_any_grouping_equal_the_total(store: ThreadStore, record
     usages = st.fixed_dictionaries({}, optional=dict.fromkeys(("input_tokens", "output_tokens", "cost"), counts))
 
     async def asked(records: list[Any], query: UsageQuery) -> UsageReport:
-        for key in [key async for key in store.thread_keys()]:
-            await store.delete_thread(key)
+        for key in [key async for key in thread_keys(store)]:
+            await delete_thread(store, key)
         for one in records:
-            await store.write([one])
-        return await store.usage(query)
+            await write_turns(store, [one])
+        return await usage_report(store, query)
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.data())
@@ -267,7 +272,7 @@ async def test_sums_over_any_grouping_equal_the_total(store: ThreadStore, record
 async def test_the_command_prints_a_table_json_and_csv(
     store: ThreadStore, store_url: str, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.write(many_records(record))
+    await write_turns(store, many_records(record))
     monkeypatch.setenv("TURNMILL_STORE", store_url)
 
     def run(*args: str) -> str:
@@ -282,7 +287,7 @@ async def test_the_command_prints_a_table_json_and_csv(
         return run(*options), json.loads(run(*options, "--json")), list(csv.DictReader(io.StringIO(printed)))
 
     table, document, lines = await asyncio.to_thread(all_three)
-    assert (await store.usage(UsageQuery(("model",)))).total.turns == document["total"]["turns"] == 160
+    assert (await usage_report(store, UsageQuery(("model",)))).total.turns == document["total"]["turns"] == 160
     assert len(document["rows"]) == len(lines)
     assert sum(int(line["input_tokens"]) for line in lines) == document["total"]["input_tokens"]
     assert document["rows"][0]["bucket"] == lines[0]["bucket"] == "2026-01-20T00:00:00+09:00"

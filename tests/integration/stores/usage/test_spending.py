@@ -11,7 +11,10 @@ import pytest
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage.query import cost_since
+from pipeline.stores.usage.summing import sum_up
 from pipeline.worker.sinks import housekeeping
 from pipeline.worker.sinks.housekeeping import HOUR_MS, Spending
 
@@ -43,24 +46,26 @@ async def test_it_is_that_of_the_store_whoever_looks(
         return store
 
     monkeypatch.setattr(housekeeping, "SPENT_INTERVAL", 0.0)
-    await store.write([costing(record, "r0", 5, 1.5), costing(record, "r1", 50, None), costing(record, "r2", 70, 9.0)])
+    await write_turns(
+        store, [costing(record, "r0", 5, 1.5), costing(record, "r1", 50, None), costing(record, "r2", 70, 9.0)]
+    )
     first, again = Metrics(), Metrics()
     one = Spending(opened, first)
     await looked(one)
     assert cost(first) == 1.5 + 3.0, "what the stream says, and what the price list says; nothing older than an hour"
-    while await store.sum_up():
+    while await sum_up(store):
         pass
     await looked(one)
     await looked(Spending(opened, again))
     assert cost(first) == cost(again) == 4.5, "from sums, and after a restart"
-    await store.write([costing(record, "r3", 1, 0.25)])
+    await write_turns(store, [costing(record, "r3", 1, 0.25)])
     await looked(one)
     assert cost(first) == 4.75
-    assert await store.spent(time.time_ns() // 1_000_000 - 2 * HOUR_MS) == 13_750_000_000
+    assert await cost_since(store, time.time_ns() // 1_000_000 - 2 * HOUR_MS) == 13_750_000_000
 
 
 async def test_a_worker_without_partitions_says_nothing(store: ThreadStore, record: Any) -> None:
-    await store.write([costing(record, "r0", 5, 1.5)])
+    await write_turns(store, [costing(record, "r0", 5, 1.5)])
     held, went_on = asyncio.Event(), asyncio.Event()
 
     async def opened() -> ThreadStore:

@@ -19,10 +19,16 @@ from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.keys import UsageNames
 from pipeline.stores.database.schema import COUNTED, SUMMED, usage, usage_changes, usage_names, usage_state
 from pipeline.stores.database.schema import usage_sums as sums_table
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.keeping.erasure import delete_thread
+from pipeline.stores.keeping.expired_threads import expire
+from pipeline.stores.threads.reading import thread_keys
 from pipeline.stores.threads.statements import number_of
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.turns import write_turns
+from pipeline.stores.usage import summing as stored_summing
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.stores.usage.histogram import of_times
+from pipeline.stores.usage.summing import compare_sums, keep_sums
 from pipeline.stores.usage.tallies import SPANS, Tally
 from tests.support.places import ROOT
 from topics.thread_key import ThreadKey
@@ -56,13 +62,13 @@ async def usage_rows(store: ThreadStore, thread: ThreadKey | None = None) -> lis
     query = select(usage, *columns).join(usage_names, usage.c.names == usage_names.c.id)
     if thread is not None:
         query = query.where(usage.c.thread == number_of(thread))
-    async with store._reading() as connection:
+    async with store.reading() as connection:
         return [dict(row) for row in (await connection.execute(query)).mappings()]
 
 
 async def stored(store: ThreadStore) -> Sums:
     """The sums as they are in their table."""
-    async with store._reading() as connection:
+    async with store.reading() as connection:
         rows = (
             (
                 await connection.execute(
@@ -82,14 +88,14 @@ async def stored(store: ThreadStore) -> Sums:
 
 
 async def sum_all_up(store: ThreadStore) -> None:
-    while await store.sum_up():
+    while await stored_summing.sum_up(store):
         pass
 
 
 async def begun_anew(store: ThreadStore) -> None:
-    for key in [key async for key in store.thread_keys()]:
-        await store.delete_thread(key)
-    async with store._writing() as connection:
+    for key in [key async for key in thread_keys(store)]:
+        await delete_thread(store, key)
+    async with store.writing() as connection:
         for table in (usage_changes, sums_table, usage_names):
             await connection.execute(delete(table))
         await connection.execute(update(usage_state).values(kept=True, since=None))
@@ -141,31 +147,31 @@ async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
     async def step(name: str, records: Sequence[Any], chat: str, expired: Counter[Any]) -> None:
         key = ThreadKey(thread_uuid(chat)[0])
         if name in ("write", "again"):
-            await store.write(records)
+            await write_turns(store, records)
         elif name in ("erase", "expire"):
             if name == "expire":
                 for row in await usage_rows(store, key):
                     expired[tuple(row.items())] += 1
-                await store.expire([key], Retention(default=1), FAR)
+                await expire(store, [key], Retention(default=1), FAR)
             else:
-                await store.delete_thread(key)
+                await delete_thread(store, key)
         elif name == "keep":
-            await store.keep_sums(wanted=False)
-            await store.keep_sums(wanted=True)
+            await keep_sums(store, wanted=False)
+            await keep_sums(store, wanted=True)
         elif name == "build little":
-            async with store._writing() as connection:
+            async with store.writing() as connection:
                 await usage_sums.build(connection, 2)
         else:
-            await store.sum_up()
+            await stored_summing.sum_up(store)
 
     async def check_all(expired: Counter[Any]) -> None:
         await sum_all_up(store)
         right = summed(await usage_rows(store)) | summed(map(dict, expired.elements()), expired=True)
         assert await stored(store) == right
-        compared = await store.compare_sums()
+        compared = await compare_sums(store)
         assert (compared.wrong, compared.since) == ((), 0)
         assert compared.sums == sum(not expired for _, _, expired, _ in right)
-        async with store._reading() as connection:
+        async with store.reading() as connection:
             assert (await connection.execute(select(usage_changes))).all() == []
 
     @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
@@ -190,7 +196,7 @@ async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
 async def stored_all(store: ThreadStore, records: Sequence[Any]) -> bool:
     """Whether it worked: a thread may have been deleted meanwhile."""
     try:
-        await store.write(records)
+        await write_turns(store, records)
     except StoreError as error:
         if not error.transient:
             raise
@@ -214,13 +220,13 @@ async def test_writers_and_those_who_sum_up_don_t_get_in_each_others_way(
     async def sum_up() -> None:
         async with await ThreadStore.open(store_url) as own:
             while writing:
-                await own.sum_up()
+                await stored_summing.sum_up(own)
                 await asyncio.sleep(0)
 
     async def erase() -> None:
         for n in range(6):
             await asyncio.sleep(0.05)
-            await store.delete_thread(ThreadKey(thread_uuid(f"chat{n % 2}")[0]))
+            await delete_thread(store, ThreadKey(thread_uuid(f"chat{n % 2}")[0]))
 
     adders = [asyncio.create_task(sum_up()) for _ in range(2)]
     await asyncio.gather(*map(write, range(4)), erase())
@@ -231,74 +237,74 @@ async def test_writers_and_those_who_sum_up_don_t_get_in_each_others_way(
 
 
 async def test_wrong_sums_are_found_and_put_right(store: ThreadStore, record: Any) -> None:
-    await store.write([record(run=f"r{n}", seconds=n * 1000) for n in range(9)])
+    await write_turns(store, [record(run=f"r{n}", seconds=n * 1000) for n in range(9)])
     await sum_all_up(store)
     right = await stored(store)
-    async with store._writing() as connection:
+    async with store.writing() as connection:
         await connection.execute(
             update(sums_table).values(input_tokens=7, ttft="3.4.0001").where(sums_table.c.span == SPANS[1])
         )
         await connection.execute(delete(sums_table).where(sums_table.c.span == SPANS[2]))
-    assert len((await store.compare_sums()).wrong) == 3 + 1
-    assert len((await store.compare_sums(repair=True)).wrong) == 4
-    assert (await store.compare_sums()).wrong == ()
+    assert len((await compare_sums(store)).wrong) == 3 + 1
+    assert len((await compare_sums(store, repair=True)).wrong) == 4
+    assert (await compare_sums(store)).wrong == ()
     assert await stored(store) == right
 
 
 async def test_sums_from_which_something_is_taken_that_was_not_in_them_are_built_anew(
     store: ThreadStore, record: Any
 ) -> None:
-    await store.write([record(run=f"r{n}", seconds=n * 1000) for n in range(9)])
+    await write_turns(store, [record(run=f"r{n}", seconds=n * 1000) for n in range(9)])
     await sum_all_up(store)
     right = await stored(store)
-    async with store._writing() as connection:
+    async with store.writing() as connection:
         await connection.execute(update(sums_table).values(output_tokens=0))
     key = ThreadKey(thread_uuid("chat")[0])
-    await store.delete_thread(key)
-    await store.write([record(run=f"r{n}", seconds=n * 1000) for n in range(9)])
-    async with store._writing() as connection:
+    await delete_thread(store, key)
+    await write_turns(store, [record(run=f"r{n}", seconds=n * 1000) for n in range(9)])
+    async with store.writing() as connection:
         await usage_sums.take_up(connection, 1)
-    async with store._writing() as connection:
+    async with store.writing() as connection:
         await usage_sums.take_up(connection, 3)
     await sum_all_up(store)
-    assert (await store.compare_sums()).wrong == ()
+    assert (await compare_sums(store)).wrong == ()
     assert await stored(store) == right
 
 
 async def test_a_sum_that_is_too_large_says_the_most(store: ThreadStore, record: Any) -> None:
-    await store.write([record(run=f"r{n}") for n in range(2)])
-    async with store._writing() as connection:
+    await write_turns(store, [record(run=f"r{n}") for n in range(2)])
+    async with store.writing() as connection:
         await connection.execute(update(usage).values(total_tokens=MAX_INTEGER))
     await sum_all_up(store)
     assert {row["total_tokens"] for row in (await stored(store)).values()} == {MAX_INTEGER}
-    assert (await store.compare_sums()).wrong == ()
+    assert (await compare_sums(store)).wrong == ()
 
 
 async def test_nothing_is_noted_where_no_sums_are_kept(store: ThreadStore, record: Any) -> None:
-    await store.write([record()])
+    await write_turns(store, [record()])
     await sum_all_up(store)
-    await store.keep_sums(wanted=False)
-    await store.write([record(run="r2")])
-    async with store._reading() as connection:
+    await keep_sums(store, wanted=False)
+    await write_turns(store, [record(run="r2")])
+    async with store.reading() as connection:
         assert (await connection.execute(select(usage_changes))).all() == []
     assert await stored(store) == {}
-    assert not await store.sum_up()
-    assert (await store.compare_sums()).since is None
+    assert not await stored_summing.sum_up(store)
+    assert (await compare_sums(store)).since is None
 
 
 async def test_a_worker_with_few_rights_writes(postgres_database: str, record: Any) -> None:
     """It may read and write the tables, as docs/stores.md grants it, and owns none of them."""
     role = "worker_" + postgres_database.rpartition("/")[2].partition("?")[0][-12:]
-    async with await ThreadStore.open(postgres_database, migrate=True) as store, store._writing() as connection:
+    async with await ThreadStore.open(postgres_database, migrate=True) as store, store.writing() as connection:
         await connection.execute(text(f"CREATE ROLE {role} LOGIN PASSWORD 'worker'"))
         for grant in GRANTS:
             await connection.execute(text(grant.replace("turnmill_worker", role)))
     mine = re.sub(r"//[^/]*@", f"//{role}:worker@", postgres_database, count=1)
     async with await ThreadStore.open(mine) as store:
-        await store.write([record(), record(run="r2")])
-        await store.write([record(revision=1)])
+        await write_turns(store, [record(), record(run="r2")])
+        await write_turns(store, [record(revision=1)])
         await sum_all_up(store)
-        assert await store.delete_thread(ThreadKey(thread_uuid("chat")[0]))
+        assert await delete_thread(store, ThreadKey(thread_uuid("chat")[0]))
         await sum_all_up(store)
         assert await stored(store) == {}
 

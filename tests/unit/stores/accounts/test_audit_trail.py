@@ -7,10 +7,13 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from pipeline.observability.audit import Actor, Entry, acting, audit, of
 from pipeline.stores.accounts import audit_trail
 from pipeline.stores.accounts.audit_trail import AuditTrail
 from pipeline.stores.database.errors import StoreError
+from tests.support.fake_stores import answer_by_methods
 
 ENTRY = Entry(1, "ann", "tk_1", "10.0.0.1", "token.make", "tk_2", "acme", "done")
 
@@ -35,6 +38,11 @@ class Store:
         self.entries += entries
         self.written.set()
         await self.answering.wait()
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_by_methods(monkeypatch, Store)
 
 
 async def test_entries_wait_for_the_store_and_what_is_too_much_is_counted() -> None:

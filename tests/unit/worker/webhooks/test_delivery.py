@@ -15,6 +15,7 @@ from pipeline.settings import Settings
 from pipeline.stores.outbound.deliveries import Delivery, Due
 from pipeline.worker.webhooks.delivery import Deliverer
 from pipeline.worker.webhooks.sender import Outcome, Sender
+from tests.support.fake_stores import answer_by_methods
 
 NEW = Webhook("wh_new", "https://example.com/", EVENTS, "acme", ("whsec_a2V5",), 1)
 
@@ -30,15 +31,20 @@ class Store:
         self.ended: list[str] = []
         self.erased = False
 
-    async def claim(self, *_: Any) -> list[Delivery]:
+    async def claim_deliveries(self, *_: Any) -> list[Delivery]:
         found, self.waiting = self.waiting, []
         return found
 
-    async def waits(self, _: Delivery) -> bool:
+    async def still_waits(self, _: Delivery) -> bool:
         return not self.erased
 
-    async def over(self, one: Delivery, _: int) -> None:
+    async def finish_delivery(self, one: Delivery, _: int) -> None:
         self.ended.append(one.webhook)
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_by_methods(monkeypatch, Store)
 
 
 async def test_a_webhook_is_deleted_where_the_store_says_so_not_the_memory() -> None:

@@ -11,6 +11,7 @@ import pytest
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.webhooks import EVENTS, Event, Webhook
 from pipeline.worker.webhooks.role import Taking, _notice, _turn
+from tests.support.fake_stores import answer_by_methods
 
 NAMED = {"v": 1, "thread_id": "t", "run_id": "r", "turn_id": "i", "agent_id": "a", "revision": 0, "status": "complete"}
 TURN = {**NAMED, "events": 3, "turn": {"turn_type": "agent"}}
@@ -32,6 +33,11 @@ class Store:
 
     async def enqueue(self, wanted: list[tuple[str, Event]], at: int) -> None:
         self.wanted += wanted
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_by_methods(monkeypatch, Store)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pipeline.policies.prices import NONE, Prices
+from pipeline.stores.costs.estimates import estimated
+from pipeline.stores.costs.prices import STREAM, cost_nano_usd
 from pipeline.stores.database.keys import key_of
-from pipeline.stores.usage.estimates import estimated
-from pipeline.stores.usage.prices import STREAM, cost_nano_usd
 from pipeline.turns.column_text import column_text
 from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import agent_configs, interruption, span

@@ -1,9 +1,9 @@
-"""The remnants of expired threads in the content store and in the archive, within the caller's transaction."""
+"""The remnants of expired threads in the content store and in the archive."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Select, case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,7 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.stores.database.keys import key_text
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import expired
+from pipeline.stores.database.store import ThreadStore
 from topics.thread_key import ThreadKey
+
+REMNANTS_BATCH: Final = 1000
 
 
 class Remnant(NamedTuple):
@@ -50,16 +53,19 @@ def due_ones(now: int, limit: int) -> Select[Any]:
     return select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key).limit(limit)
 
 
-async def due(connection: AsyncConnection, now: int, limit: int) -> list[Remnant]:
-    """Return the remnants that are due."""
-    rows = (await connection.execute(due_ones(now, limit))).all()
+async def due_remnants(store: ThreadStore, now: int) -> list[Remnant]:
+    """Return the due expired threads of which large values or archived rows may remain, at most REMNANTS_BATCH."""
+    async with store.reading() as connection:
+        rows = (await connection.execute(due_ones(now, REMNANTS_BATCH))).all()
     return [Remnant(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
 
 
-async def looked_at(connection: AsyncConnection, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
+async def looked_at(store: ThreadStore, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
     """Set when `left` are due for the next check; delete `clean`, unless something was added meanwhile."""
-    for one in left:
-        await connection.execute(update(expired).where(expired.c.thread_key == key_text(one.key)).values(due=one.due))
-    for one in clean:
-        same = expired.c.thread_key == key_text(one.key), expired.c.before == one.before, expired.c.due == one.due
-        await connection.execute(delete(expired).where(*same))
+    async with store.writing() as connection:
+        for remnant in left:
+            mine = expired.c.thread_key == key_text(remnant.key)
+            await connection.execute(update(expired).where(mine).values(due=remnant.due))
+        for remnant in clean:
+            same = expired.c.before == remnant.before, expired.c.due == remnant.due
+            await connection.execute(delete(expired).where(expired.c.thread_key == key_text(remnant.key), *same))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.stores.usage.prices import PRICED, cost_nano_usd
+from pipeline.stores.costs.prices import PRICED, cost_nano_usd
 from pipeline.turns.tokens import NANO
 
 MILLION = 1_000_000

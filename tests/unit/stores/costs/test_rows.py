@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.stores.usage.rows import usage_rows
+from pipeline.stores.costs.rows import usage_rows
 from pipeline.turns.tokens import counts
 from turnmill.identity import turn_id
 

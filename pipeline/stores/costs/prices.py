@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.policies.prices import NONE, Prices, cost
-from pipeline.stores.usage.price_rates import PRICED, total_price
+from pipeline.stores.costs.price_rates import PRICED, total_price
 from pipeline.turns.tokens import NANO
 
 if TYPE_CHECKING:

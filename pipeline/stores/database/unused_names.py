@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Table, delete, exists, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.schema import (
+    WEEK,
     agents,
     request_members,
     request_values,
@@ -27,8 +28,7 @@ from pipeline.stores.database.schema import (
     usage_names,
     usage_sums,
 )
-from pipeline.stores.threads.versions import portions
-from pipeline.stores.usage.tallies import WEEK
+from pipeline.stores.database.sending import portions
 
 LOCK_KEY: Final = 0x74726E6D6E616D  # of Postgres' advisory lock: "trnmnam"
 USED: Final = {  # the rows that use a name; every sum is also part of the one of its week

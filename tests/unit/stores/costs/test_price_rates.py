@@ -13,8 +13,8 @@ from genai_prices.types import ModelPrice, StartDateConstraint, TieredPrices, Ti
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.stores.usage import price_rates, prices
-from pipeline.stores.usage.prices import PRICED, cost_nano_usd
+from pipeline.stores.costs import price_rates, prices
+from pipeline.stores.costs.prices import PRICED, cost_nano_usd
 from pipeline.turns.tokens import NANO
 
 BEGIN: Final = datetime(2024, 1, 1, tzinfo=UTC)

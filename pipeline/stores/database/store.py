@@ -1,4 +1,4 @@
-"""Connections to one store: opening it, its schema, transactions; every failure is a StoreError."""
+"""The thread store, in SQLite or Postgres: opening it, its schema, transactions; every failure is a StoreError."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is canc
 T = TypeVar("T")
 
 
-class Connected:
-    """A store's schema and transactions. Every method raises StoreError."""
+class ThreadStore:
+    """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
+
+    It has the schema and the transactions; what is written and read stands in the modules of each room, as functions
+    that take a store. All of them raise StoreError; its `transient` says whether the same call may work later.
+    """
 
     def __init__(self, url: str, *, search: str = "on", prices: Prices = NONE) -> None:
         """Prepare a store at `sqlite:///path` or `postgresql://…`; connects later. Raises CallerError for other URLs.
 
         `search`: TURNMILL_SEARCH; `prices`: the operator's own, for the turns that are written.
         """
-        self._url = url
-        self._prices = prices
+        self.url = url
+        self.prices = prices
         self._engine = create_engine(url)
         self._direct = create_direct_engine(url)
         self._writer = self._engine.execution_options(**{WRITE: True, SEARCH: search})
@@ -71,12 +75,12 @@ class Connected:
 
     async def migrate(self) -> str | None:
         """Bring the schema up to date; return the revision before, None for an empty store."""
-        with self._failures():
-            async with self._reading() as connection:
+        with self.failures():
+            async with self.reading() as connection:
                 before = await migrations.current(connection)
             if before == migrations.HEAD:
                 return before
-            unlimited = create_engine(self._url, command_seconds=None)  # without a time limit: large tables take long
+            unlimited = create_engine(self.url, command_seconds=None)  # without a time limit: large tables take long
             try:
                 return await migrations.upgrade(unlimited)
             finally:
@@ -84,28 +88,38 @@ class Connected:
 
     async def check(self) -> None:
         """Raise StoreError if this code does not work with the schema."""
-        async with self._reading() as connection:
+        async with self.reading() as connection:
             migrations.check(await migrations.current(connection), await migrations.oldest(connection))
 
     async def revision(self) -> str | None:
         """Return the schema's revision; None where there are no tables."""
-        async with self._reading() as connection:
+        async with self.reading() as connection:
             return await migrations.current(connection)
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def failures(self) -> Iterator[None]:
+        """Raise a database's errors as StoreError."""
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise store_error(error, self._url) from None
+            raise store_error(error, self.url) from None
 
     @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[AsyncConnection]:
-        with self._failures():
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """Open a connection for statements that only read."""
+        with self.failures():
             async with self._engine.connect() as connection:
                 yield connection
 
-    async def _written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """Open one snapshot for several statements; SQLite's transactions always have one."""
+        async with self.reading() as connection:
+            if connection.dialect.name == "postgresql":
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
+
+    async def written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
         """Run `work` in a transaction that ends even when the caller is cancelled; return what it returns.
 
         `work` awaits nothing but its statements.
@@ -113,16 +127,17 @@ class Connected:
 
         async def transaction() -> T:
             if self._direct is not None:
-                with self._failures():
+                with self.failures():
                     return await asyncio.to_thread(in_one_go, self._direct, self._writer.get_execution_options(), work)
-            async with self._writing() as connection:
+            async with self.writing() as connection:
                 return await work(connection)
 
         return await to_the_end(transaction())
 
     @asynccontextmanager
-    async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        with self._failures():
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction; it is committed unless an error is raised."""
+        with self.failures():
             async with self._writer.begin() as connection:
                 yield connection
 

@@ -1,0 +1,1 @@
+"""What each response of a turn has used, and what it cost. No I/O."""

@@ -1,0 +1,31 @@
+"""The cursors of lists: positions after a row, as text."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import orjson
+
+from turnmill.errors import CallerError
+
+
+def encode_cursor(value: int, number: int) -> str:
+    """Return the position after a thread in the list as an opaque, URL-safe text.
+
+    `value`: the thread's value of the sort column; `number`: its id in the database.
+    """
+    return base64.urlsafe_b64encode(orjson.dumps([value, number])).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str) -> tuple[int, int]:
+    """Return what `encode_cursor` was given. Raises CallerError."""
+    try:
+        found: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        value, number = found
+    except (binascii.Error, ValueError, TypeError):
+        value = number = None
+    if type(value) is not int or type(number) is not int or not (0 <= value < 2**63 and 0 <= number < 2**63):
+        raise CallerError("the cursor is not one that this list gave: start again without one")
+    return value, number

@@ -1,0 +1,126 @@
+"""Reading threads: their ThreadProtocol documents, their lines in lists, their turn records, all of them in pages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Final
+
+from pipeline.stores.database.erased import erased_of
+from pipeline.stores.database.keys import id_and_tenant, thread_of
+from pipeline.stores.database.sending import certain
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads import list_statements, statements
+from pipeline.stores.threads.documents import documents_of, keys_in, records_of, summaries_of, summary_of
+from pipeline.stores.threads.list_statements import ALL, ListQuery
+from pipeline.stores.threads.summaries import Counts, ThreadSummary
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
+from turnmill.identity import thread_uuid
+
+THREADS_BATCH: Final = 50  # that `all_documents` keeps in memory
+
+
+async def erased_among(store: ThreadStore, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
+    """Return the erased ones of these threads."""
+    async with store.reading() as connection:
+        return await erased_of(connection, keys)
+
+
+async def read_thread(store: ThreadStore, key: ThreadKey) -> dict[str, Any] | None:
+    """Return a thread as ThreadProtocol document; None if it is not stored."""
+    async with store.reading() as connection:
+        return (await documents_of(connection, [key])).get(key)
+
+
+async def read_records(store: ThreadStore, key: ThreadKey) -> list[TurnRecord]:
+    """Return the turn records of a thread, oldest first, without the bodies of their requests."""
+    async with store.reading() as connection:
+        return await records_of(connection, key)
+
+
+async def spawned_threads(store: ThreadStore, key: ThreadKey, limit: int = 100) -> tuple[ThreadSummary, ...]:
+    """Return the threads of sub-agents: those that were spawned from this one, the oldest first."""
+    async with store.reading() as connection:
+        return tuple((await summaries_of(connection, list_statements.spawned_from(key, limit))).values())
+
+
+async def thread_summary(store: ThreadStore, key: ThreadKey) -> ThreadSummary | None:
+    """Return the thread's line of the list of threads; None if it is not stored."""
+    async with store.reading() as connection:
+        return await summary_of(connection, key)
+
+
+async def thread_keys(store: ThreadStore) -> AsyncIterator[ThreadKey]:
+    """Yield every thread, in the order of ids."""
+    async for some in _pages(store):
+        for key in some.values():
+            yield key
+
+
+async def stored_runs(store: ThreadStore) -> AsyncIterator[tuple[str | None, str, str]]:
+    """Yield (tenant, thread_id, run_id) of every run with a stored record, as in the columns."""
+    async for some in _pages(store):
+        async with store.reading() as connection:
+            await certain(connection)
+            rows = (await connection.execute(statements.run_ids(list(some)))).all()
+        for thread, run_id in rows:
+            thread_id, tenant = id_and_tenant(some[thread])
+            yield tenant or None, thread_id, run_id
+
+
+async def run_events(store: ThreadStore, key: ThreadKey) -> dict[str, int]:
+    """Return the number of stored events of each run of a thread."""
+    async with store.reading() as connection:
+        return {run_id: int(events) for run_id, events in await connection.execute(statements.run_events(key))}
+
+
+async def all_documents(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
+    """Yield every wanted thread with its document, in the order of ids, read in pages.
+
+    Memory does not grow with the store. `tool` and `sort` are ignored.
+    """
+    async for page in _pages(store, wanted):
+        some = list(page.values())
+        async with store.reading() as connection:
+            documents = await documents_of(connection, some)
+        for key in some:
+            if key in documents:
+                yield key, documents[key]
+
+
+async def find_threads(store: ThreadStore, conversation_id: str, tenant: str | None = None) -> tuple[ThreadKey, ...]:
+    """Return the threads with an id, their own or their producer's: one of each tenant.
+
+    `tenant`: only that one's, "" for the thread without one. If there are several, with None, the caller must
+    choose.
+    """
+    thread_id, _ = thread_uuid(conversation_id, tenant)
+    async with store.reading() as connection:
+        if tenant is not None:
+            key = ThreadKey.of(thread_id, tenant)
+            if await connection.scalar(statements.has_turns(key)):
+                return (key,)
+            return tuple(await keys_in(connection, list_statements.declaring(conversation_id, tenant)))[:1]
+        found: dict[str | None, ThreadKey] = {}
+        for query in (list_statements.having_id(thread_id), list_statements.declaring(conversation_id, None)):
+            for key in await keys_in(connection, query):
+                found.setdefault(key.tenant, key)
+    return tuple(found.values())
+
+
+async def count_rows(store: ThreadStore) -> Counts:
+    """Return the numbers of stored threads, turns and runs. This reads all turns."""
+    async with store.reading() as connection:
+        return Counts(*map(int, (await connection.execute(statements.counts())).one()))
+
+
+async def _pages(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[dict[int, ThreadKey]]:
+    """Yield pages of the wanted threads by their ids in the database, in the order of names."""
+    after = ("", "")
+    while True:
+        async with store.reading() as connection:
+            rows = (await connection.execute(list_statements.thread_names(after, THREADS_BATCH, wanted))).all()
+        if not rows:
+            return
+        yield {row.id: thread_of(row) for row in rows}
+        after = rows[-1].thread_id, rows[-1].tenant

@@ -1,0 +1,60 @@
+"""Stores that tests put in the place of a ThreadStore: what is asked of them, they answer by methods."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache, wraps
+from inspect import isfunction, signature
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+def answer_by_methods(patch: pytest.MonkeyPatch, kind: type) -> None:
+    """Let each function of `pipeline.stores` that takes a store call the method of its name, if the store is a `kind`.
+
+    It is replaced in all modules that have been imported.
+    """
+    for module, name, function in _places(len(sys.modules)):
+        patch.setattr(module, name, _by_method(function, kind))
+
+
+def store_functions() -> dict[str, Callable[..., Any]]:
+    """The functions of `pipeline.stores` that take a store first, by their names."""
+    modules = [
+        module for module in list(sys.modules.values()) if module and module.__name__.startswith("pipeline.stores.")
+    ]
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if isfunction(value)
+        and name[0] != "_"
+        and value.__module__ == module.__name__
+        and [*signature(value).parameters][:1] == ["store"]
+    }
+
+
+@cache
+def _places(_: int) -> list[tuple[ModuleType, str, Callable[..., Any]]]:
+    """Return the modules that have these functions, and their names there."""
+    functions = {*store_functions().values()}
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.")]
+    return [
+        (module, name, value)
+        for module in modules
+        for name, value in list(vars(module).items())
+        if isfunction(value) and value in functions
+    ]
+
+
+def _by_method(function: Callable[..., Any], kind: type) -> Callable[..., Any]:
+    @wraps(function)
+    def call(store: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(store, kind):
+            return getattr(store, function.__name__)(*args, **options)
+        return function(store, *args, **options)
+
+    return call
