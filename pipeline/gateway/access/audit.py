@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Admin
+from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import PRIVATE, Moment, Tenant
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.accounts.audit import AuditQuery
 from turnmill.errors import CallerError

@@ -10,11 +10,10 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityS
 from starlette.types import Scope as ASGIScope
 
 from pipeline.gateway.access.authenticator import BEARER, Authenticator
-from pipeline.gateway.access.limits import AtOnce, Rate
+from pipeline.gateway.access.limits import AtOnce, Rate, at_end
 from pipeline.gateway.access.principal import MEANING, Principal, Scope
 from pipeline.gateway.access.token_table import is_within
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.serving.headers import at_end
 from pipeline.observability.audit import Actor, acting
 from pipeline.stores.accounts.audit_trail import AuditTrail
 

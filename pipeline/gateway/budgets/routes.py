@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Reader, ReaderOrSender, alternatives
+from pipeline.gateway.parameters import Tenant
 from pipeline.gateway.problems import documented
-from pipeline.gateway.reading.threads import Tenant
 from pipeline.gateway.state import TheGateway
 from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso

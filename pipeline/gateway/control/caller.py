@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Controller
 from pipeline.gateway.control.commands import Commands, new_command
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted

@@ -23,8 +23,8 @@ from pipeline.gateway.control.caller import (
 )
 from pipeline.gateway.control.commands import Commands
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
-from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import TheGateway
 from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS
 from turnmill.wire.envelope import encode

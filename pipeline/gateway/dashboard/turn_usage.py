@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from pipeline.gateway.access.security import Reader
+from pipeline.gateway.parameters import Tenant, ThreadId
 from pipeline.gateway.problems import documented
-from pipeline.gateway.reading.threads import Tenant, ThreadId
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.summaries import TurnUsage
 

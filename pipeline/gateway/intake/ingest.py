@@ -17,8 +17,8 @@ from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.security import Sender
 from pipeline.gateway.intake.facts import End, FactHeaders, Where, facts_of, info_of
 from pipeline.gateway.intake.upload import Upload
+from pipeline.gateway.parameters import ThreadId
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import ThreadId
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.stores.database.errors import StoreError
 from topics.thread_key import ThreadKey

@@ -18,8 +18,8 @@ from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, fr
 from pipeline.gateway.live.following import Following
 from pipeline.gateway.live.in_order import Frame, InOrder
 from pipeline.gateway.live.recent_events import EventId, LiveEvent, Reading
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import Gateway, TheGateway, only_one, unknown_thread
 from pipeline.observability import metrics as m
 from pipeline.stores.database.errors import StoreError

@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from pipeline.gateway.access.security import Judge, alternatives
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.database.errors import StoreError
 from topics.thread_key import ThreadKey

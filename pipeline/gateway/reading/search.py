@@ -7,8 +7,9 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Response
 
 from pipeline.gateway.access.security import Reader
+from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import OFF, PRIVATE, Moment, Tenant
+from pipeline.gateway.reading.threads import OFF
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery
 from pipeline.turns.spoken_text import KINDS, Kind

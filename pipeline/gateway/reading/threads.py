@@ -6,13 +6,14 @@ import asyncio
 import hashlib
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Response
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import BaseModel, Field
 
 from pipeline.assembly.format import WrongOption
 from pipeline.dialects import FORMATS
 from pipeline.gateway.access.auditing import read_out
 from pipeline.gateway.access.security import Admin, Reader
+from pipeline.gateway.parameters import JSON, PRIVATE, Moment, Tenant, ThreadId
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.stores.database.errors import HeldThread, StoreError
@@ -22,7 +23,6 @@ from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.pages import UnknownTurn, last_turns
 from pipeline.turns.requests import named_in, with_bodies
-from pipeline.turns.times import epoch_ms
 from topics import json_text
 from topics.feedback import shown as shown_feedback
 from topics.thread_key import ThreadKey
@@ -30,37 +30,9 @@ from turnmill.errors import CallerError
 from turnmill.limits import TREE_THREADS
 
 MAX_DEPTH: Final = 20  # levels of a tree
-JSON: Final = "application/json"
-PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
-
-def _moment(value: object) -> int:
-    text = str(value)
-    found = epoch_ms(int(text) if text.isascii() and text.isdigit() else text)
-    if found is None:
-        raise ValueError("a time is ISO 8601, or milliseconds since 1970")
-    return found
-
-
-ThreadId = Annotated[
-    str,
-    Path(min_length=1, max_length=1000, description="The thread's UUID, or the conversation id given by its producer."),
-]
-Moment = Annotated[
-    int,
-    BeforeValidator(_moment),
-    WithJsonSchema({"type": "string", "description": "ISO 8601, or milliseconds since 1970."}),
-]
-Tenant = Annotated[str | None, Query(max_length=200, description="Only this tenant; for tokens without a tenant.")]
-Whose = Annotated[
-    str | None,
-    Query(
-        max_length=200,
-        description="The thread's tenant, if several have the id; for tokens without a tenant. Empty: none.",
-    ),
-]
 FORMAT_NAMES: Final = tuple(FORMATS)
 SORT_NAMES: Final = tuple(SORTS)
 MAX_USD: Final = 1e9

@@ -8,15 +8,14 @@ from fastapi import APIRouter, Query, Response
 
 from pipeline.gateway.access.auditing import read_out
 from pipeline.gateway.access.security import Reader
+from pipeline.gateway.parameters import JSON, PRIVATE
 from pipeline.gateway.problems import documented
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.usage.report import BUCKETS, GROUPS, ORDERS, UsageQuery
 from topics import json_text
 from turnmill.clock import now_ms
 
-JSON: Final = "application/json"
 CSV: Final = "text/csv"
-PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
 router = APIRouter(prefix="/v1/usage", tags=["usage"])
 

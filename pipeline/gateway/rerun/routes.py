@@ -13,9 +13,9 @@ from fastapi import APIRouter, Header
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 from pipeline.gateway.access.security import Again, alternatives
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.rerun.answers import Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, chosen
