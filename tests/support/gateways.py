@@ -32,7 +32,7 @@ class Running:
         self.app = create_app(settings)
         listening = listen(settings)
         self.url = url_of(listening)
-        self.server = Server(settings, self.app, self.app.state.gateway.live.stop)
+        self.server = Server(settings, self.app)
         self._task = asyncio.create_task(self.server._serve([listening]))
 
     async def stop(self) -> None:

@@ -78,7 +78,6 @@ async def serve(settings: Settings, dev: Path | None = None) -> None:
         deadline = threading.Timer(STOP_DEADLINE, os._exit, [75])
         deadline.daemon = True
         deadline.start()
-        app.state.gateway.live.stop()
 
     process_memory.relax_collector(YOUNG, MIDDLE)
     sys.setswitchinterval(SWITCH_AFTER)  # queries run in threads, while live readers wait for the loop

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.access.principal import Principal, Scope
-from pipeline.gateway.access.security import Admin
+from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.access.token_table import Name, Tenant, hashed, is_within, made_token, networks, new_secret
 from pipeline.gateway.parameters import Tenant as OfTenant
 from pipeline.gateway.problems import Problem, documented
@@ -134,11 +134,11 @@ async def rotate_token(
 
 
 @router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found", "forbidden"))
-async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId) -> None:
+async def revoke_token(gateway: TheGateway, admission: TheAdmission, principal: Admin, token_id: TokenId) -> None:
     """Revoke a token: within a second, no gateway accepts it, and its live streams end."""
     found = await _found(gateway, principal, token_id)
     await (await gateway.store()).revoke_token(token_id)
-    gateway.authenticator.made.renew()
+    admission.authenticator.made.renew()
     done = of("token.revoke", token_id, found.tenant)
     audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra=done)
 

@@ -10,14 +10,16 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 from uuid import uuid4
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.memory import Known, Memory
 from pipeline.gateway.control.telling import notice_of, state_record
 from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.kafka.reading import offsets_since
 from pipeline.policies.budget_answers import BudgetAnswers
 from pipeline.policies.command_states import (
@@ -47,6 +49,7 @@ from turnmill.wire.envelope import encode
 from turnmill.wire.registry import WIRES
 
 EXPIRES_MS: Final = 600_000
+NOTICE_KNOWN_MS: Final = 86_400_000  # within which other gateways may add the same notice
 ANSWERS_MS: Final = 14 * 86_400_000  # as long as the topic retains them
 LOOK_BACK: Final = 900.0  # seconds of events that are read at the start, for commands that have not expired
 READY_TIMEOUT: Final = 15.0
@@ -66,7 +69,7 @@ class _Stream:
     waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
 
 
-class Commands:
+class Commands(Service):
     """A listener of the follower; see the module. `notify` adds a notice; `budgets` take answers to their questions."""
 
     name = "the commands"
@@ -92,6 +95,16 @@ class Commands:
         self._streams: set[_Stream] = set()
         self._listening = Shares()
         self._telling: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+
+        async def notify(notice: NoticeRecord) -> None:
+            await (await gateway.store()).add_notices([notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
+
+        answers = gateway.service(Budgets).answers
+        return cls(gateway.settings, gateway.service(Follower), gateway.control_publisher, notify, answers)
 
     async def ready(self) -> None:
         """Return once all earlier commands and states have been read. Raises BrokerError."""
@@ -283,3 +296,6 @@ def new_command(
     now = now_ms()
     expires = now + (ANSWERS_MS if kind == ANSWER else EXPIRES_MS)
     return Command(str(uuid4()), thread_id, run_id, tenant, kind, mode, by, now, expires, payload or {})
+
+
+TheCommands = Annotated[Commands, provided(Commands)]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.auditing import read_out
 from pipeline.gateway.access.principal import Principal
-from pipeline.gateway.access.security import Admin
+from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import TheGateway
 from pipeline.kafka.offsets import bounds
@@ -84,6 +84,7 @@ async def newest(
 )
 async def original(
     gateway: TheGateway,
+    admission: TheAdmission,
     principal: Admin,
     partition: Annotated[int, Path(ge=0, le=2**31 - 1)],
     offset: Annotated[int, Path(ge=0, le=2**63 - 1)],
@@ -95,7 +96,7 @@ async def original(
     if begin <= offset < end:
         async with _reader(gateway.settings) as consumer:
             async for _, records in read(consumer, {place: (offset, offset + 1)}):
-                read_out(gateway, "dead-letter.read", f"{partition}:{offset}", None)
+                read_out(admission, "dead-letter.read", f"{partition}:{offset}", None)
                 name = f"dead-letter-{partition}-{offset}.bin"
                 headers = {"Content-Disposition": f'attachment; filename="{name}"'}
                 return Response(records[0].value or b"", headers=headers, media_type="application/octet-stream")

@@ -6,14 +6,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from pipeline.assembly.run_list import RunList
 from pipeline.gateway.dashboard.figures import WINDOW_SECONDS
 from pipeline.gateway.dashboard.intake import Intake
 from pipeline.gateway.live.follower import Follower, Offsets
 from pipeline.gateway.live.run_watch import RunWatch
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.kafka.reading import offsets_since
 from pipeline.settings import Settings
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
@@ -24,7 +26,7 @@ MAX_LAG: Final = 50_000  # records of lag beyond which a partition's records are
 CATCHING_UP: Final = 5.0  # seconds: older records mean that the tail is still catching up
 
 
-class Tail:
+class FiguresTail(Service):
     """Takes the records of live figures. `skipped`: number of records left out."""
 
     name = "live figures"
@@ -42,6 +44,16 @@ class Tail:
         self.intake = Intake(settings.price_list)
         self.skipped = 0
 
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.settings, gateway.service(Follower), gateway.service(RunWatch))
+
+    @property
+    def run_list(self) -> RunList:
+        """The index of runs."""
+        return self._follower.runs
+
     @property
     def trouble(self) -> str | None:
         """The reason why there are no figures; None if there are."""
@@ -56,7 +68,7 @@ class Tail:
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
         """Follow during the block, and LINGER seconds longer."""
-        self.close()
+        self._stay()
         for listener in (self._run_watch, self):
             self._follower.listen(listener)
         self._watchers += 1
@@ -71,8 +83,11 @@ class Tail:
         await asyncio.sleep(LINGER)
         await self._follower.leave(self)
 
-    def close(self) -> None:
-        """Cancel the pending leave: new readers came, or the follower closes."""
+    async def close(self) -> None:
+        """Cancel the pending leave: the follower closes."""
+        self._stay()
+
+    def _stay(self) -> None:
         if self._leaving is not None:
             self._leaving.cancel()
 
@@ -95,3 +110,6 @@ class Tail:
         else:
             for record in records:
                 self.intake.take(self._names[place.topic], record.value, record.timestamp)
+
+
+TheTail = Annotated[FiguresTail, provided(FiguresTail)]

@@ -15,8 +15,10 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO, UnknownWire
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.security import Sender
+from pipeline.gateway.aside import TheAside
 from pipeline.gateway.intake.facts import End, FactHeaders, Where, facts_of, info_of
 from pipeline.gateway.intake.upload import Upload
+from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.parameters import ThreadId
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import Gateway, TheGateway
@@ -84,6 +86,8 @@ BODY: Final[dict[str, Any]] = {
 async def upload(
     request: Request,
     gateway: TheGateway,
+    uploads: TheUploads,
+    aside: TheAside,
     principal: Sender,
     thread_id: ThreadId,
     run_id: Annotated[str, Path(min_length=1, max_length=NAMED_CHARACTERS, description="Unique in the thread.")],
@@ -114,16 +118,16 @@ async def upload(
             traceparent=headers.traceparent,
         )
 
-    aside = partial(gateway.aside.run, principal.tenant)
-    incoming = Upload(DIALECTS.get(where.dialect), begin, aside, info_first=where.info == "first")
+    beside = partial(aside.run, principal.tenant)
+    incoming = Upload(DIALECTS.get(where.dialect), begin, beside, info_first=where.info == "first")
     end: End = "disconnected"
     problem: Problem | None = None
     settings = gateway.settings
     try:
-        with gateway.coming_in():
+        with uploads.coming_in():
             async with asyncio.timeout(settings.run_timeout):
                 async for chunk in chunks(request.receive, settings.gateway_body_idle, settings.gateway_body_bytes):
-                    gateway.outage.take(publisher, tenant, len(chunk))
+                    uploads.outage.take(publisher, tenant, len(chunk))
                     await incoming.feed(chunk)
                 await incoming.close()
         end = where.end or incoming.end
@@ -146,7 +150,7 @@ async def upload(
     finally:
         # Always, even if the gateway stops: publish the accepted events, and give the run an end.
         run = await incoming.finish(end, end_given=where.end is not None)
-        gateway.count_upload(incoming)
+        uploads.count_events(incoming.events, incoming.reasons)
     if run is None:
         raise _nothing(incoming) if problem is None else problem
     await publisher.kept()

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.portions import bytes_of, portions
@@ -88,7 +89,7 @@ class _Membership:
     late: deque[tuple[TopicPartition, Sequence[Any], int]] | None = None  # came while its past's end was read
 
 
-class Follower:
+class Follower(Service):
     """Hands each record to all listeners that have joined; `runs` is the index of runs that they share.
 
     `trouble`: why the topics can't be read, None while they are; `lags`: unread records of each partition.
@@ -103,6 +104,11 @@ class Follower:
         self.lags: dict[TopicPartition, int] = {}
         self.runs = no_runs(settings)
         self.trouble: str | None = None
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.settings)
 
     def listen(self, listener: Listener) -> None:
         """Have a listener join, unless it has joined or is joining."""
@@ -267,3 +273,6 @@ class Follower:
         """
         value = one.value if len(one.value or b"") <= self._settings.max_record_bytes else None
         return EventRecord(one.partition, one.offset, one.timestamp, value, one.headers)
+
+
+TheFollower = Annotated[Follower, provided(Follower)]

@@ -6,12 +6,13 @@ It starts at the first request for open runs, or the first scrape of `/metrics`,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.assembly.run_list import RunList
 from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
@@ -23,7 +24,7 @@ from turnmill.clock import now_ms
 READY_TIMEOUT: Final = 15.0  # seconds that a caller waits for the first reading
 
 
-class RunWatch:
+class RunWatch(Service):
     """Keeps track of open runs in the follower's index. A listener of the follower."""
 
     name = "the open runs"
@@ -35,6 +36,11 @@ class RunWatch:
         self._follower = follower
         self._metrics = metrics
         self._state = STATE.full_name(settings.topic_prefix)
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.settings, gateway.service(Follower), gateway.metrics)
 
     async def open_runs(self) -> RunList:
         """Return the index of runs, which changes as records come. Raises BrokerError."""
@@ -58,3 +64,6 @@ class RunWatch:
         if place.topic == self._state:
             for record in records:
                 self._follower.runs.take_state(record.key, record.value)
+
+
+TheRunWatch = Annotated[RunWatch, provided(RunWatch)]

@@ -12,9 +12,10 @@ from pydantic import BaseModel, Field
 from pipeline.assembly.format import WrongOption
 from pipeline.dialects import FORMATS
 from pipeline.gateway.access.auditing import read_out
-from pipeline.gateway.access.security import Admin, Reader
+from pipeline.gateway.access.security import Admin, Reader, TheAdmission
 from pipeline.gateway.parameters import JSON, PRIVATE, Moment, Tenant, ThreadId
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.reading.slots import TheSlots
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.stores.keeping.erasure import erase
@@ -60,6 +61,7 @@ class Deleted(BaseModel):
 @router.get("", summary="List threads", responses=documented("bad-cursor", "forbidden"))
 async def list_threads(
     gateway: TheGateway,
+    slots: TheSlots,
     principal: Reader,
     limit: Annotated[int, Query(ge=1, le=1000, description="Threads on a page.")] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`cursor` of the previous page.")] = None,
@@ -94,7 +96,7 @@ async def list_threads(
     store = await gateway.store()
     try:
         # In a slot: if few threads match, all threads of the tenant are scanned.
-        async with gateway.searching.taken(bounded):
+        async with slots.searches.taken(bounded):
             wanted = ListQuery(
                 agent=agent,
                 tenant=bounded,
@@ -126,6 +128,8 @@ async def list_threads(
 )
 async def read_thread(
     gateway: TheGateway,
+    slots: TheSlots,
+    admission: TheAdmission,
     principal: Reader,
     thread_id: ThreadId,
     format_name: Annotated[
@@ -191,7 +195,7 @@ async def read_thread(
 
     try:
         # In a slot until it is text: as Python values, a long conversation takes ten times as much memory.
-        async with gateway.reading.taken(bounded):
+        async with slots.reads.taken(bounded):
             found, document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
             if feedback and gateway.settings.feedback:
                 judged = [shown_feedback(one) for one in (await (await gateway.store()).feedback_of([found]))[found]]
@@ -207,7 +211,7 @@ async def read_thread(
     if _matches(if_none_match, tag):
         return Response(status_code=304, headers=headers)
     if not form.is_document:
-        read_out(gateway, "thread.export", found.thread_id, found.tenant or "")
+        read_out(admission, "thread.export", found.thread_id, found.tenant or "")
     return Response(data, headers=headers, media_type=JSON)
 
 

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pipeline.gateway.live.following import Live
 from pipeline.gateway.problems import KINDS, MEDIA_TYPE, body
 from pipeline.observability.listening import why_not_listening
 from pipeline.settings import Settings
@@ -121,9 +122,9 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """One gateway process. At a stop, `stopping` is called first, to end the endless streams."""
+    """One gateway process. At a stop, `stopping` is called first; then the endless streams are ended."""
 
-    def __init__(self, settings: Settings, app: FastAPI, stopping: Callable[[], None]) -> None:
+    def __init__(self, settings: Settings, app: FastAPI, stopping: Callable[[], None] = lambda: None) -> None:
         largest = 2 * settings.gateway_header_bytes  # up to this size, the app answers
         bounds = {
             "header_seconds": settings.gateway_header_seconds,
@@ -147,6 +148,7 @@ class Server(uvicorn.Server):
             )
         )
         self._stopping = stopping
+        self._live: Live = app.state.gateway.service(Live)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -159,6 +161,7 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Take no more requests, and finish those under way."""
         self._stopping()
+        self._live.stop()
         self.should_exit = True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.run_list import ListedRun
-from pipeline.gateway.budgets.stops import OpenUse, to_stop
+from pipeline.gateway.control.budget_stops import OpenUse, to_stop
 from pipeline.policies.budgets import Budget, State, parse
 from pipeline.settings import Settings
 from topics.state import RunKey

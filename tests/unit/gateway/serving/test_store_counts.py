@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.gateway import store_counts
-from pipeline.gateway.store_counts import REST, StoreCounts
+from pipeline.gateway.serving import status
+from pipeline.gateway.serving.status import REST, StoreCounts
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.summaries import Counts
 
@@ -40,8 +40,8 @@ async def made(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Store, St
     def moved(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(store_counts, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
-    monkeypatch.setattr(store_counts, "PATIENCE", 0.01)
+    monkeypatch.setattr(status, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
+    monkeypatch.setattr(status, "PATIENCE", 0.01)
     store = Store(moved)
 
     async def opened() -> Any:

@@ -10,15 +10,17 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 from uuid import NAMESPACE_URL, uuid5
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.assembly.run_list import ListedRun
-from pipeline.gateway.control.commands import EXPIRES_MS, Commands
-from pipeline.gateway.live.follower import Offsets
-from pipeline.gateway.state import NOTICE_KNOWN_MS
+from pipeline.gateway.budgets.memory import Budgets
+from pipeline.gateway.control.commands import EXPIRES_MS, NOTICE_KNOWN_MS, Commands
+from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.run_watch import RunWatch
+from pipeline.gateway.state import Gateway, Service
 from pipeline.kafka.reading import offsets_since
 from pipeline.observability.audit import about, audit
 from pipeline.observability.repeated_warning import RepeatedWarning
@@ -35,11 +37,8 @@ from topics.telemetry import OPEN_USAGE, TelemetryRecord
 from turnmill.clock import now_ms
 from turnmill.control.record import BUDGET, NOW, STOP, Command
 from turnmill.ending import ended
-from turnmill.errors import InvalidRecord, TurnmillError
+from turnmill.errors import CallerError, InvalidRecord, TurnmillError
 from turnmill.limits import LISTED_RUNS
-
-if TYPE_CHECKING:
-    from pipeline.gateway.state import Gateway
 
 QUERY_INTERVAL: Final = 0.5  # seconds between two queries of the store
 LOOK_BACK: Final = 3_600.0  # seconds of telemetry to read at the start, for runs that began before this gateway
@@ -132,25 +131,36 @@ def to_stop(states: Iterable[State], runs: Sequence[ListedRun], now: int) -> lis
     ]
 
 
-class BudgetStops:
+class BudgetStops(Service):
     """Checks the budgets that stop runs, and those that ask people, twice a second."""
 
-    def __init__(self, gateway: Gateway, commands: Commands) -> None:
-        self._gateway = gateway
-        self._commands = commands
+    def __init__(self, gateway: Gateway) -> None:
+        """Prepare checking. Raises CallerError where commands aren't allowed."""
+        if not gateway.settings.control:
+            raise CallerError("a budget stops runs, or asks (`enforce`), which TURNMILL_CONTROL must allow")
+        self._store = gateway.store
+        self._follower = gateway.service(Follower)
+        self._runs = gateway.service(RunWatch)
+        self._budgets = gateway.service(Budgets)
+        self._commands = gateway.service(Commands)
         self._open_use = OpenUse(gateway.settings)
         self._stopped: set[str] = set()  # ids of commands
         self._notified: set[str] = set()  # ids of questions
         self._task: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
 
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway. Raises CallerError where commands aren't allowed."""
+        return cls(gateway)
+
     def start(self) -> None:
         """Start checking."""
-        self._gateway.follower.listen(self._open_use)
-        self._gateway.budgets.open_use = lambda budget: self._open_use.of(budget, self._gateway.follower.runs)
+        self._follower.listen(self._open_use)
+        self._budgets.open_use = lambda budget: self._open_use.of(budget, self._follower.runs)
         self._task = asyncio.create_task(self._watch(), name="budgets that stop")
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """Stop checking."""
         if self._task is not None:
             await ended(self._task)
@@ -166,7 +176,7 @@ class BudgetStops:
             await asyncio.sleep(QUERY_INTERVAL)
 
     async def _look(self) -> None:
-        budgets, runs = self._gateway.budgets, await self._gateway.run_watch.open_runs()
+        budgets, runs = self._budgets, await self._runs.open_runs()
         await self._commands.ready()
         await budgets.renew()
         self._open_use.keep(run.key for run in runs)
@@ -184,10 +194,10 @@ class BudgetStops:
 
     async def _tell(self, state: State) -> None:
         """Add the notice of a budget that has begun to ask; workers would add the same one later."""
-        budgets, now = self._gateway.budgets, now_ms()
+        budgets, now = self._budgets, now_ms()
         question = state.budget.question(now)
         if question not in self._notified and budgets.asked.get(question) and (notices := state.notices(now)):
-            await (await self._gateway.store()).add_notices(notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
+            await (await self._store()).add_notices(notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
             self._notified = {question, *(self._notified & budgets.asked.keys())}
             log.info("budget %s is used up, and asks whether more may be used", state.budget.name)
 
