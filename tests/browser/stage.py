@@ -45,8 +45,8 @@ class Stage:
 def serving(settings: Settings) -> Iterator[str]:
     """A gateway in a thread of this process -> its address."""
     app = create_app(settings)
-    listening = listen(settings)
-    server = Server(settings, app)
+    listening = listen(settings.gateway_host, settings.gateway_port)
+    server = Server(app)
     thread = threading.Thread(target=asyncio.run, args=[server._serve([listening])], daemon=True)
     thread.start()
     try:

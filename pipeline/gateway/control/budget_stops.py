@@ -13,20 +13,19 @@ from contextlib import suppress
 from typing import Any, Final, Self
 from uuid import NAMESPACE_URL, uuid5
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.commands import EXPIRES_MS, NOTICE_KNOWN_MS, Commands
-from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.state import Gateway, Service
-from pipeline.kafka.reading import offsets_since
 from pipeline.observability.audit import about, audit
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.observability.telemetry_meter import MODEL, PROVIDER, Seen
 from pipeline.policies.budgets import Budget, State
-from pipeline.settings import Settings
+from pipeline.policies.prices import Prices
 from pipeline.stores.usage.prices import cost_nano_usd
 from pipeline.turns import tokens
 from pipeline.turns.reading import Reading
@@ -56,15 +55,15 @@ class OpenUse:
     topics = (TELEMETRY,)
     runs: Final = "none"
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
         self._seen = Seen(LISTED_RUNS)
         self.used: dict[RunKey, Used] = {}  # as reported by their streams
         self.reported: dict[RunKey, Used] = {}  # as reported by workers
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Return where the reading begins."""
-        return await offsets_since(self._settings, consumer, self.topics, LOOK_BACK)
+        return await past.since(self.topics, LOOK_BACK)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the telemetry topic; malformed ones are skipped, since other readers report them."""
@@ -91,7 +90,7 @@ class OpenUse:
         row: dict[str, Any] = {name: known.get(name) for name in COUNTED}
         row |= {"model": model, "provider": reading.text(PROVIDER) or record.get("provider_name")}
         row |= {"tenant": record.get("tenant") or "", "at": record["ts"]}
-        cost = cost_nano_usd(row, self._settings.price_list)
+        cost = cost_nano_usd(row, self._prices)
         spent = known.get("total_tokens", known.get("input_tokens", 0) + known.get("output_tokens", 0))
         used.setdefault(model, Counter()).update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
 
@@ -143,7 +142,7 @@ class BudgetStops(Service):
         self._runs = gateway.service(RunWatch)
         self._budgets = gateway.service(Budgets)
         self._commands = gateway.service(Commands)
-        self._open_use = OpenUse(gateway.settings)
+        self._open_use = OpenUse(gateway.settings.price_list)
         self._stopped: set[str] = set()  # ids of commands
         self._notified: set[str] = set()  # ids of questions
         self._task: asyncio.Task[None] | None = None

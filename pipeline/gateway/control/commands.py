@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Self
 from uuid import uuid4
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.memory import Known, Memory
 from pipeline.gateway.control.telling import notice_of, state_record
-from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.state import Gateway, Service, provided
-from pipeline.kafka.reading import offsets_since
 from pipeline.policies.budget_answers import BudgetAnswers
 from pipeline.policies.command_states import (
     ACKNOWLEDGE_TIMEOUT_MS,
@@ -34,7 +33,6 @@ from pipeline.policies.command_states import (
     waited,
 )
 from pipeline.policies.pools import COMMAND_STREAMS, COMMANDS
-from pipeline.settings import Settings
 from topics import control
 from topics.catalog import CONTROL, EVENTS
 from topics.control import ControlRecord
@@ -70,7 +68,10 @@ class _Stream:
 
 
 class Commands(Service):
-    """A listener of the follower; see the module. `notify` adds a notice; `budgets` take answers to their questions."""
+    """A listener of the follower; see the module.
+
+    `control_topic`: its name on the broker; `notify` adds a notice; `budgets` take answers to their questions.
+    """
 
     name = "the commands"
     topics = (CONTROL, EVENTS)
@@ -78,18 +79,17 @@ class Commands(Service):
 
     def __init__(
         self,
-        settings: Settings,
+        control_topic: str,
         follower: Follower,
         publisher: Callable[[], Awaitable[Publisher]],
         notify: Notify,
         budgets: BudgetAnswers,
     ) -> None:
-        self._settings = settings
         self._follower = follower
         self._publisher = publisher
         self._notify = notify
         self._budgets = budgets
-        self._control = CONTROL.full_name(settings.topic_prefix)
+        self._control = control_topic
         self._known = Memory(COMMANDS.size)
         self._claims = Claims(COMMANDS.size)
         self._streams: set[_Stream] = set()
@@ -103,8 +103,8 @@ class Commands(Service):
         async def notify(notice: NoticeRecord) -> None:
             await (await gateway.store()).add_notices([notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
 
-        answers = gateway.service(Budgets).answers
-        return cls(gateway.settings, gateway.service(Follower), gateway.control_publisher, notify, answers)
+        follower, answers = gateway.service(Follower), gateway.service(Budgets).answers
+        return cls(follower.name_of(CONTROL), follower, gateway.control_publisher, notify, answers)
 
     async def ready(self) -> None:
         """Return once all earlier commands and states have been read. Raises BrokerError."""
@@ -178,10 +178,9 @@ class Commands(Service):
 
     # ---- the listener
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Return where to begin: at the oldest command kept, and at the events that may answer the latest ones."""
-        commands = await offsets_since(self._settings, consumer, [CONTROL], ANSWERS_MS / 1000)
-        return {**commands, **await offsets_since(self._settings, consumer, [EVENTS], LOOK_BACK)}
+        return {**await past.since([CONTROL], ANSWERS_MS / 1000), **await past.since([EVENTS], LOOK_BACK)}
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take commands and their states, and the events of their runs."""

@@ -15,10 +15,9 @@ from pipeline.gateway.access.auditing import read_out
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.state import TheGateway
+from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import read, reader
-from pipeline.settings import Settings
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
 from turnmill.errors import BrokerError, InvalidRecord, Reason
@@ -66,7 +65,7 @@ async def newest(
     ends = await bounds(gateway.settings, [DEAD_LETTERS])
     spans = {place: (max(begin, end - limit), end) for place, (begin, end) in ends.items()}
     found: list[Letter] = []
-    async with _reader(gateway.settings) as consumer:
+    async with _reader(gateway) as consumer:
         async for _, records in read(consumer, spans):
             for record in records:
                 letter = _letter(record)
@@ -94,7 +93,7 @@ async def original(
     place = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
     begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(place, (0, 0))
     if begin <= offset < end:
-        async with _reader(gateway.settings) as consumer:
+        async with _reader(gateway) as consumer:
             async for _, records in read(consumer, {place: (offset, offset + 1)}):
                 read_out(admission, "dead-letter.read", f"{partition}:{offset}", None)
                 name = f"dead-letter-{partition}-{offset}.bin"
@@ -131,12 +130,12 @@ def _letter(record: Any) -> Letter | None:
 
 
 @asynccontextmanager
-async def _reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
+async def _reader(gateway: Gateway) -> AsyncIterator[AIOKafkaConsumer]:
     """Yield a consumer for one request. Raises BrokerError where the block takes longer than READ_TIMEOUT."""
     try:
         async with (
             asyncio.timeout(READ_TIMEOUT),
-            reader(settings, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_wait_ms=100) as consumer,
+            reader(gateway.settings, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_wait_ms=100) as consumer,
         ):
             yield consumer
     except TimeoutError:

@@ -8,16 +8,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, Self
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import RunList
 from pipeline.gateway.dashboard.figures import WINDOW_SECONDS
 from pipeline.gateway.dashboard.intake import Intake
-from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.state import Gateway, Service, provided
-from pipeline.kafka.reading import offsets_since
-from pipeline.settings import Settings
+from pipeline.policies.prices import Prices
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 
 LINGER: Final = 60.0  # seconds for which it continues without readers
@@ -33,21 +32,21 @@ class FiguresTail(Service):
     topics = (EVENTS, TELEMETRY, TURNS, DEAD_LETTERS)
     runs: Final = "seen"
 
-    def __init__(self, settings: Settings, follower: Follower, run_watch: RunWatch) -> None:
-        self._settings = settings
+    def __init__(self, prices: Prices, follower: Follower, run_watch: RunWatch) -> None:
+        self._prices = prices
         self._follower = follower
         self._run_watch = run_watch
-        self._names = {topic.full_name(settings.topic_prefix): topic.name for topic in self.topics}
+        self._names = {follower.name_of(topic): topic.name for topic in self.topics}
         self._leaving: asyncio.Task[None] | None = None
         self._watchers = 0
         self._late = 0.0  # time.monotonic() when the last late record was read
-        self.intake = Intake(settings.price_list)
+        self.intake = Intake(prices)
         self.skipped = 0
 
     @classmethod
     def of(cls, gateway: Gateway) -> Self:
         """Make it for a gateway."""
-        return cls(gateway.settings, gateway.service(Follower), gateway.service(RunWatch))
+        return cls(gateway.settings.price_list, gateway.service(Follower), gateway.service(RunWatch))
 
     @property
     def run_list(self) -> RunList:
@@ -91,18 +90,18 @@ class FiguresTail(Service):
         if self._leaving is not None:
             self._leaving.cancel()
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Begin anew, and return where the window begins."""
-        self.intake, self.skipped = Intake(self._settings.price_list), 0
+        self.intake, self.skipped = Intake(self._prices), 0
         for run in self._follower.runs:
             run.text = ""
-        return await offsets_since(self._settings, consumer, self.topics, WINDOW_SECONDS, FIRST_RECORDS)
+        return await past.since(self.topics, WINDOW_SECONDS, FIRST_RECORDS)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Count records."""
         if self._follower.lags.get(place, 0) > MAX_LAG:
             self.skipped += len(records)
-        elif place.topic == EVENTS.full_name(self._settings.topic_prefix):
+        elif self._names[place.topic] == EVENTS.name:
             for event in records:
                 self.intake.event(event)
             if records and records[-1].at < (time.time() - CATCHING_UP) * 1000:

@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, Self
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.live.event_record import EventRecord
-from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.recent_events import Recent
 from pipeline.gateway.state import Gateway, Service
-from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, offsets_since, partition_of, read, stop
+from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, partition_of, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import READERS
@@ -64,11 +64,11 @@ class EventTail(Service):
         late = f"the events of the last {window} (TURNMILL_GATEWAY_LIVE_WINDOW) are still being read"
         await self._follower.ready(self, CATCH_UP_TIMEOUT, late)
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Return where the window begins."""
         runs = self._follower.runs
         runs.window, runs.room = max(runs.window, self._window), RUN_BYTES
-        starts = await offsets_since(self._settings, consumer, self.topics, self._settings.gateway_live_window)
+        starts = await past.since(self.topics, self._settings.gateway_live_window)
         for place, start in starts.items():
             self.recent.begin(place.partition, start)
         return starts

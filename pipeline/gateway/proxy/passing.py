@@ -69,11 +69,13 @@ class Proxy(Service):
         to_brokers = gateway.settings.model_copy(update={"publish_url": None})
         control = None if commands is None else Control(to_brokers, values=commands.values)
         self._publishing = Publishing(gateway.publisher, self.conversations, control)
-        self._sharing = Sharing(gateway.settings, self.conversations)
+        self._sharing = Sharing(self._settings.gateway_live_window, self.conversations)
         self._enforces = any(one.enforce != "notice" for one in gateway.settings.budget_list)
         self._holding = Holding(self._budgets, gateway.settings.gateway_proxy_hold)
         self._room = Room(BODIES.size)
-        self._exchanges = Exchanges(gateway.settings, gateway.metrics)
+        self._exchanges = Exchanges(
+            self._settings.gateway_proxy_first_byte, self._settings.gateway_proxy_idle, gateway.metrics
+        )
         self._open = 0
         self.route = Route(PATH, self, methods=None, include_in_schema=False)
 

@@ -226,7 +226,7 @@ async def test_a_stop_while_a_client_is_being_stopped(
     after its first scrape never came to an end.
     """
     follower = Follower(gateway_settings)
-    watch = RunWatch(gateway_settings, follower, Metrics(10))
+    watch = RunWatch(follower, Metrics(10))
     closing: list[asyncio.Task[None]] = []
     stop = AIOKafkaConsumer.stop
 
