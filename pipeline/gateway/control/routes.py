@@ -26,6 +26,7 @@ from pipeline.gateway.live.event_stream import EventStream, comment, frame
 from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS
 from turnmill.wire.envelope import encode
@@ -135,6 +136,7 @@ async def answer(
 @router.get(
     "/threads/{thread_id}/answers", summary="Answers that no run has taken up", responses=documented("forbidden")
 )
+@facts(strangers=200)
 async def open_answers(
     gateway: TheGateway,
     commands: TheCommands,
@@ -190,6 +192,7 @@ async def read_command(
         **documented("forbidden", "rate-limited"),
     },
 )
+@facts(endless=True)
 async def control_stream(gateway: TheGateway, commands: TheCommands, principal: Listening, still: Standing) -> Response:
     """Stream the commands to runs of the caller's tenant: first those that a run may still obey, then new ones."""
     await commands.ready()

@@ -15,6 +15,7 @@ from pipeline.gateway.access.auditing import read_out
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import read, reader
@@ -54,6 +55,7 @@ class Letters(BaseModel):
 
 
 @router.get("", summary="The newest dead letters", responses=documented("forbidden"))
+@facts("refused")
 async def newest(
     gateway: TheGateway,
     principal: Admin,
@@ -81,6 +83,7 @@ async def newest(
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}, **documented("forbidden", "not-found")},
 )
+@facts("refused")
 async def original(
     gateway: TheGateway,
     admission: TheAdmission,

@@ -19,6 +19,7 @@ from pipeline.gateway.live.erased import Erased, TheErased
 from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.live.following import Live, TheLive
 from pipeline.gateway.problems import documented
+from pipeline.gateway.route_facts import facts
 from turnmill.clock import now_ms
 
 TICK: Final = 0.5  # seconds
@@ -37,6 +38,7 @@ router = APIRouter(prefix="/v1/figures", tags=["status"])
     response_class=Response,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **documented("forbidden")},
 )
+@facts("own", endless=True)
 async def live(
     tail: TheTail,
     streams: TheLive,

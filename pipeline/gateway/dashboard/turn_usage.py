@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.parameters import Tenant, ThreadId
 from pipeline.gateway.problems import documented
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.summaries import TurnUsage
 
@@ -26,6 +27,7 @@ class ThreadUsage(BaseModel):
     summary="Tokens and cost of each turn",
     responses=documented("unknown-thread", "conflict", "forbidden"),
 )
+@facts("own")
 async def thread_usage(
     gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
 ) -> ThreadUsage:

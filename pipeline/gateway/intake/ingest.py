@@ -21,6 +21,7 @@ from pipeline.gateway.intake.upload import Upload
 from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.parameters import ThreadId
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.stores.database.errors import StoreError
 from topics.thread_key import ThreadKey
@@ -83,6 +84,7 @@ BODY: Final[dict[str, Any]] = {
     responses=documented(*PROBLEMS),
     response_model_exclude_none=True,
 )
+@facts("published", strangers=200)
 async def upload(
     request: Request,
     gateway: TheGateway,

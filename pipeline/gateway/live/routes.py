@@ -21,6 +21,7 @@ from pipeline.gateway.live.in_order import Frame, InOrder
 from pipeline.gateway.live.recent_events import EventId, LiveEvent, Reading
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway, only_one, unknown_thread
 from pipeline.observability import metrics as m
 from pipeline.stores.database.errors import StoreError
@@ -61,6 +62,7 @@ router = APIRouter(prefix="/v1/threads", tags=["live"])
         **documented("unknown-thread", "bad-event-id", "conflict"),
     },
 )
+@facts("own", endless=True)
 async def live(
     gateway: TheGateway,
     streams: TheLive,

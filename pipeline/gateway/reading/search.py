@@ -11,6 +11,7 @@ from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.slots import TheSlots
 from pipeline.gateway.reading.threads import OFF
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery
 from pipeline.turns.spoken_text import KINDS, Kind
@@ -23,6 +24,7 @@ router = APIRouter(prefix="/v1/search", tags=["threads"])
 
 
 @router.get("", summary="Search in conversations", responses=documented("bad-request", "conflict", "forbidden"))
+@facts("own")
 async def search(
     gateway: TheGateway,
     slots: TheSlots,

@@ -16,6 +16,7 @@ from pipeline.gateway.access.security import Admin, Reader, TheAdmission
 from pipeline.gateway.parameters import JSON, PRIVATE, Moment, Tenant, ThreadId
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.reading.slots import TheSlots
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.stores.keeping.erasure import erase
@@ -59,6 +60,7 @@ class Deleted(BaseModel):
 
 
 @router.get("", summary="List threads", responses=documented("bad-cursor", "forbidden"))
+@facts("own")
 async def list_threads(
     gateway: TheGateway,
     slots: TheSlots,
@@ -126,6 +128,7 @@ async def list_threads(
         **documented("bad-request", "unknown-thread", "unknown-branch", "unknown-turn", "conflict", "forbidden"),
     },
 )
+@facts("own")
 async def read_thread(
     gateway: TheGateway,
     slots: TheSlots,
@@ -220,6 +223,7 @@ async def read_thread(
     summary="A thread and its sub-agents' threads",
     responses=documented("unknown-thread", "conflict", "forbidden"),
 )
+@facts("own")
 async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None) -> ThreadTree:
     """Return the threads spawned by this one, the threads spawned by them, and so on."""
     store = await gateway.store()
@@ -248,6 +252,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
 @router.delete(
     "/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread", "conflict", "forbidden")
 )
+@facts("deleted")
 async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Deleted:
     """Delete turns, usage, large values, and the archive's rows of a thread, for good; later records are not stored.
 

@@ -10,6 +10,7 @@ from pipeline.gateway.access.auditing import read_out
 from pipeline.gateway.access.security import Reader, TheAdmission
 from pipeline.gateway.parameters import JSON, PRIVATE
 from pipeline.gateway.problems import documented
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.usage.report import BUCKETS, GROUPS, ORDERS, UsageQuery
 from topics import json_text
@@ -31,6 +32,7 @@ Values = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length
         **documented("bad-request", "forbidden"),
     },
 )
+@facts("own")
 async def read_usage(
     gateway: TheGateway,
     admission: TheAdmission,
