@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, ParamSpec, TypeVar
+from typing import Annotated, Final, ParamSpec, TypeVar
 
+from pipeline.gateway.state import Service, provided
 from pipeline.policies.pools import ASIDE
 from pipeline.policies.slots import Slots
 
@@ -15,7 +16,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class Aside:
+class Aside(Service):
     """Runs calls in threads, of which each tenant has a share. The limit of open requests bounds the waiting calls."""
 
     def __init__(self) -> None:
@@ -27,3 +28,6 @@ class Aside:
         """Call in a thread as soon as the tenant's share of the threads allows it."""
         async with self._slots.taken(tenant):
             return await asyncio.to_thread(call, *args, **kwargs)
+
+
+TheAside = Annotated[Aside, provided(Aside)]

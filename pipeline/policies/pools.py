@@ -58,7 +58,7 @@ SPOOL: Final = Pool(
     "gateway",
     "bytes",
     536_870_912,  # or half of TURNMILL_SPOOL_BYTES, since records are larger than the bodies that they come from
-    "pipeline.gateway.intake.outage",
+    "pipeline.gateway.intake.uploads",
     LEFT_FREE,
     "its upload is answered 503 with Retry-After",
 )
@@ -67,7 +67,7 @@ SEARCHES: Final = Pool(
     "gateway",
     "slots",
     4,  # the others wait, so that connections to the store remain for everything else
-    "pipeline.gateway.state",
+    "pipeline.gateway.reading.slots",
     LEFT_FREE,
     "its request waits",
 )
@@ -85,7 +85,7 @@ READS: Final = Pool(
     "gateway",
     "slots",
     4,  # each holds a whole thread in memory
-    "pipeline.gateway.state",
+    "pipeline.gateway.reading.slots",
     LEFT_FREE,
     "its request waits",
 )

@@ -45,15 +45,14 @@ class Stage:
 def serving(settings: Settings) -> Iterator[str]:
     """A gateway in a thread of this process -> its address."""
     app = create_app(settings)
-    listening = listen(settings)
-    server = Server(settings, app, app.state.gateway.live.stop)
+    listening = listen(settings.gateway_host, settings.gateway_port)
+    server = Server(app)
     thread = threading.Thread(target=asyncio.run, args=[server._serve([listening])], daemon=True)
     thread.start()
     try:
         yield url_of(listening)
     finally:
-        server.should_exit = True
-        app.state.gateway.live.stop()
+        server.stop()
         thread.join(30)
 
 

@@ -18,7 +18,8 @@ from pipeline.__main__ import COMMANDS
 from pipeline.cli.services.gateway import STOP_TIMEOUT as GATEWAY_DEADLINE
 from pipeline.cli.services.worker import STOP_TIMEOUT
 from pipeline.gateway.access.token_table import hashed, parse_tokens
-from pipeline.gateway.serving.app import ROUTERS
+from pipeline.gateway.serving.parts import PARTS
+from pipeline.gateway.state import Gateway
 from pipeline.observability import metrics
 from pipeline.settings import Settings, load
 from pipeline.worker.host.roles import ROLES
@@ -248,7 +249,9 @@ def test_metrics_and_probes_are_not_published() -> None:
         re.findall(r'"([^"]+)"', line) for line in re.findall(r"\$(?:exact|prefixes) := list (.*) }}", template)
     )
     assert "pathType: Prefix" in template
-    paths = {route.path for router in ROUTERS for route in router.routes} | {"/openapi.json"}  # type: ignore[attr-defined]
+    gateway = Gateway(Settings())
+    routers = [router for part in PARTS if part.exists(gateway) for router in part.add_to(gateway)]
+    paths = {route.path for router in routers for route in router.routes} | {"/openapi.json"}  # type: ignore[attr-defined]
     published = {path for path in paths if path in exact or path.startswith(tuple(f"{one}/" for one in prefixes))}
     assert paths - published == {"/metrics", "/livez", "/readyz"}
     assert set(exact) <= paths

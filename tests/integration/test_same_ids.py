@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import click
 import httpx
@@ -21,6 +21,7 @@ from pydantic import SecretStr
 from pipeline.__main__ import cli
 from pipeline.settings import Settings
 from tests.support.commands import turnmill
+from tests.support.endpoints import endless_paths, facts_of_routes
 from tests.support.gateways import Running, Tokens, client, running, sse, talk
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess
@@ -32,58 +33,8 @@ RUN: Final = "r"
 WORDS: Final = {"acme": "acme-says-this", "globex": "globex-says-that", "operator": "nobody-says-it"}
 TENANT: Final = {"acme": "acme", "globex": "globex", "operator": ""}
 
-Operation = Literal["own", "own list", "nothing", "refused", "publishes", "deletes", "off", "unknown"]
-OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
-    ("post", "/v1/threads/{thread_id}/runs/{run_id}/stream"): "publishes",
-    ("post", "/v1/records"): "nothing",
-    ("get", "/v1/threads"): "own list",
-    ("get", "/v1/threads/{thread_id}"): "own",
-    ("delete", "/v1/threads/{thread_id}"): "deletes",
-    ("put", "/v1/threads/{thread_id}/hold"): "nothing",
-    ("delete", "/v1/threads/{thread_id}/hold"): "nothing",
-    ("get", "/v1/runs"): "nothing",  # of these no run is open, and no thread waits
-    ("get", "/v1/threads/{thread_id}/tree"): "own",
-    ("get", "/v1/threads/{thread_id}/live"): "own",
-    ("get", "/v1/threads/{thread_id}/usage"): "own",
-    (
-        "post",
-        "/v1/threads/{thread_id}/feedback",
-    ): "off",  # whose it is: gateway/reading/test_feedback.py
-    ("post", "/v1/threads/{thread_id}/runs/{run_id}/stop"): "off",  # whose run it is: gateway/control/test_commands.py
-    ("post", "/v1/threads/{thread_id}/runs/{run_id}/steer"): "off",
-    ("post", "/v1/threads/{thread_id}/stop"): "off",
-    ("post", "/v1/threads/{thread_id}/steer"): "off",
-    ("get", "/v1/threads/{thread_id}/answers"): "nothing",
-    ("post", "/v1/threads/{thread_id}/answers/{answer_id}"): "off",
-    ("get", "/v1/commands/{command_id}"): "unknown",
-    ("get", "/v1/control"): "nothing",
-    ("get", "/v1/audit"): "nothing",  # whose entries are whose: tests/integration/gateway/access/test_audit.py
-    ("get", "/v1/views"): "nothing",  # whose views are whose: tests/integration/gateway/dashboard/test_views.py
-    ("post", "/v1/views"): "off",
-    ("delete", "/v1/views/{view_id}"): "unknown",
-    ("get", "/v1/usage"): "own list",
-    ("get", "/v1/figures/live"): "own list",
-    ("get", "/v1/search"): "own list",
-    ("get", "/v1/requests/{sha256}"): "unknown",
-    ("get", "/v1/tokens"): "nothing",  # whose tokens are whose: tests/integration/gateway/access/test_tokens.py
-    ("post", "/v1/tokens"): "off",
-    ("post", "/v1/tokens/{token_id}/rotate"): "unknown",
-    ("delete", "/v1/tokens/{token_id}"): "unknown",
-    ("get", "/v1/status"): "nothing",
-    ("get", "/livez"): "nothing",
-    ("get", "/readyz"): "nothing",
-    ("get", "/metrics"): "nothing",
-    ("get", "/v1/ledger"): "refused",
-    ("get", "/v1/budgets"): "nothing",  # whose budgets are whose: tests/integration/gateway/budgets/test_routes.py
-    ("get", "/v1/budgets/check"): "nothing",
-    ("get", "/v1/webhooks"): "off",  # whose webhooks are whose: tests/integration/gateway/reading/test_webhooks.py
-    ("post", "/v1/webhooks"): "off",
-    ("get", "/v1/webhooks/{webhook_id}"): "off",
-    ("post", "/v1/webhooks/{webhook_id}/secret"): "off",
-    ("delete", "/v1/webhooks/{webhook_id}"): "off",
-    ("get", "/v1/dead-letters"): "refused",
-    ("get", "/v1/dead-letters/{partition}/{offset}"): "refused",
-}
+FACTS: Final = facts_of_routes()
+ENDLESS: Final = endless_paths(without="follow")  # what is known already comes at once, and then what is new
 # With an id: what a command needs beside it. A command that isn't here takes the id of no thread.
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "export": (SHARED,),
@@ -150,7 +101,7 @@ async def alike(applied_settings: Settings) -> AsyncIterator[tuple[Running, Toke
     settings = applied_settings.model_copy(update={**changes, "gateway_tokens": SecretStr(tokens.setting)})
     worker = WorkerProcess(settings.model_copy(update={"gateway_tokens": None})).start()
     try:
-        async with running(settings) as gateway:
+        async with running(settings.model_copy(update={"webhooks": SecretStr("[]")})) as gateway:
             for name, token in callers(tokens).items():
                 async with client(gateway.url, token) as http:
                     for thread in (SHARED, *([ALONE] if name == "acme" else [])):
@@ -195,9 +146,6 @@ def filled(path: str, thread: str) -> str:
     return path
 
 
-ENDLESS = {"/v1/control"}  # what is known already comes at once, and then what is new
-
-
 async def answer_of(http: httpx.AsyncClient, method: str, path: str, query: dict[str, Any]) -> tuple[int, str]:
     """Status and text, without the marks of hits; of a stream without an end what comes within some seconds."""
     content = sse(said("intruder")) if method == "post" else None
@@ -217,12 +165,16 @@ def others(name: str) -> list[str]:
 
 async def test_each_operation(alike: tuple[Running, Tokens]) -> None:
     gateway, tokens = alike
-    found = list(operations(gateway.app.openapi()))
-    assert {(method, path) for method, path, _ in found} == OPERATIONS.keys(), "each operation has a case"
+    document = gateway.app.openapi()
+    found = list(operations(document))
+    assert {(method, path) for method, path, _ in found} <= FACTS.keys(), "each operation is of a row of PARTS"
     for name in ("acme", "globex"):
         async with client(gateway.url, callers(tokens)[name]) as http:
             for method, path, query in found:
-                await owns(http, name, method, path, query)
+                takes_json = "application/json" in document["paths"][path][method].get("requestBody", {}).get(
+                    "content", {}
+                )
+                await owns(http, name, method, path, query, takes_json=takes_json)
     computed = (ALONE, turn_id(ALONE, RUN), f"{ALONE}/acme", f"{ALONE}%2Facme", "alone", ALONE.upper())
     async with client(gateway.url, tokens.globex) as http:
         await no_parameter_leads_to_another_tenant_s(gateway, http)
@@ -244,7 +196,7 @@ async def who_only_publishes_reads_nothing(gateway: Running, tokens: Tokens) -> 
     async with client(gateway.url, tokens.sender) as http:
         for method, path, query in operations(document):
             needs = [need for one in document["paths"][path][method].get("security", ()) for need in one["token"]]
-            if OPERATIONS[method, path] == "publishes":
+            if FACTS[method, path].threads == "published":
                 continue
             status, text = await answer_of(http, method, filled(path, SHARED), query)
             assert (status == 403) == bool(needs and "publish" not in needs), (method, path, status, text)
@@ -279,17 +231,20 @@ async def no_parameter_leads_to_another_tenant_s(gateway: Running, http: httpx.A
     assert tried > 100
 
 
-async def owns(http: httpx.AsyncClient, name: str, method: str, path: str, query: dict[str, Any]) -> None:
-    case = OPERATIONS[method, path]
-    if case == "deletes":
+async def owns(
+    http: httpx.AsyncClient, name: str, method: str, path: str, query: dict[str, Any], *, takes_json: bool
+) -> None:
+    threads = FACTS[method, path].threads
+    if threads == "deleted":
         return
     status, text = await answer_of(http, method, filled(path, SHARED), query)
     assert not [word for word in others(name) if word in text], (name, method, path, text)
-    expected = {"refused": (403,), "off": (409, 422), "unknown": (404,)}.get(case, (200,))
-    assert status in expected, (name, method, path, status, text)
-    if case in ("own", "own list"):
+    names_another = "{" in path.replace("{thread_id}", "").replace("{run_id}", "")  # an id that nothing here has
+    expected = 403 if threads == "refused" else 422 if takes_json else 404 if names_another else 200
+    assert status == expected, (name, method, path, status, text)
+    if threads == "own":
         assert WORDS[name] in text or (path.endswith("/usage") and '"turns"' in text), (name, method, path, text)
-    if case in ("nothing", "off", "unknown"):
+    if threads == "none":
         assert WORDS[name] not in text, (name, method, path, text)
 
 

@@ -128,7 +128,9 @@ class Gateway:
         self.world = world
         self.process = world.process(name)
         follower: Any = None
-        self.commands = Commands(world.settings, follower, self._publisher, self._notify, BudgetAnswers(()))
+        self.commands = Commands(
+            CONTROL.full_name(world.settings.topic_prefix), follower, self._publisher, self._notify, BudgetAnswers(())
+        )
         self.process.start(self._follow())
 
     async def _publisher(self) -> Any:

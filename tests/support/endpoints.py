@@ -6,8 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import httpx
+from fastapi.routing import APIRoute
 
 from pipeline.gateway.access.people import PROOF
+from pipeline.gateway.route_facts import FACTS, RouteFacts
+from pipeline.gateway.serving.parts import PARTS
+from pipeline.gateway.state import Gateway
+from pipeline.settings import Settings
 
 
 class Operation(NamedTuple):
@@ -64,3 +69,25 @@ async def let_in(one: Operation, nobody: httpx.AsyncClient, viewer: httpx.AsyncC
         if status != expected:
             found.append(f"{name}: {one.method} {one.path} is answered with {status}")
     return found
+
+
+def routes() -> list[APIRoute]:
+    """The routes of a gateway's parts."""
+    gateway = Gateway(Settings())
+    routers = [router for part in PARTS if part.exists(gateway) for router in part.add_to(gateway)]
+    return [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+
+
+def facts_of_routes() -> dict[tuple[str, str], RouteFacts]:
+    """What the routes say of themselves, by method, in lower case, and path."""
+    return {(method.lower(), one.path): facts_of(one) for one in routes() for method in one.methods}
+
+
+def facts_of(route: APIRoute) -> RouteFacts:
+    return FACTS.get(route.endpoint, RouteFacts())
+
+
+def endless_paths(*, without: str = "") -> set[str]:
+    """The paths whose answers go on until the caller leaves; only those that don't take the parameter `without`."""
+    found = [one for one in routes() if facts_of(one).endless]
+    return {one.path for one in found if without not in {field.name for field in one.dependant.query_params}}

@@ -30,9 +30,9 @@ class Running:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.app = create_app(settings)
-        listening = listen(settings)
+        listening = listen(settings.gateway_host, settings.gateway_port)
         self.url = url_of(listening)
-        self.server = Server(settings, self.app, self.app.state.gateway.live.stop)
+        self.server = Server(self.app)
         self._task = asyncio.create_task(self.server._serve([listening]))
 
     async def stop(self) -> None:

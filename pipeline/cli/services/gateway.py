@@ -72,15 +72,14 @@ async def serve(settings: Settings, dev: Path | None = None) -> None:
     app = create_app(settings, dev)
     if reason := await refusal(settings):
         raise reason
-    listening = listen(settings)
+    listening = listen(settings.gateway_host, settings.gateway_port)
 
     def stopping() -> None:
         deadline = threading.Timer(STOP_DEADLINE, os._exit, [75])
         deadline.daemon = True
         deadline.start()
-        app.state.gateway.live.stop()
 
     process_memory.relax_collector(YOUNG, MIDDLE)
     sys.setswitchinterval(SWITCH_AFTER)  # queries run in threads, while live readers wait for the loop
     click.echo(f"turnmill: gateway; {url_of(listening)}", err=True)
-    await Server(settings, app, stopping).serve(sockets=[listening])
+    await Server(app, stopping).serve(sockets=[listening])

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from pipeline.gateway.access.security import Admin
+from pipeline.gateway.access.security import Admin, TheAdmission
+from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import PRIVATE, Moment, Tenant
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.accounts.audit import AuditQuery, audit_page
 from turnmill.errors import CallerError
@@ -43,6 +43,7 @@ class Page(BaseModel):
 @router.get("", summary="Who did what", responses=documented("bad-cursor", "bad-request", "forbidden", "conflict"))
 async def read_audit(
     gateway: TheGateway,
+    admission: TheAdmission,
     principal: Admin,
     response: Response,
     tenant: Tenant = None,
@@ -54,7 +55,7 @@ async def read_audit(
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the previous page.")] = None,
 ) -> Page:
     """Return what people and tokens changed or exported, newest first. Actions appear here within seconds."""
-    if gateway.trail is None:
+    if admission.trail is None:
         raise Problem("conflict", "TURNMILL_AUDIT_RETENTION is 0: only the log has who did what")
     wanted = AuditQuery(principal.bounded(tenant), who, what, since, until)
     try:

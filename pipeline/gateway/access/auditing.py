@@ -7,36 +7,36 @@ from __future__ import annotations
 
 from fastapi import Request
 
-from pipeline.gateway.state import Gateway
+from pipeline.gateway.access.security import Admission, admission_of
 from pipeline.observability.audit import REFUSED, Actor, acting, audit, of
 from turnmill.clock import now_ms
 
 
 def refused(request: Request) -> None:
     """Log a refused request. One without credentials is not logged: each page load begins with such a request."""
-    gateway: Gateway = request.app.state.gateway
-    actor, people = acting.get(), gateway.authenticator.people
+    admission = admission_of(request)
+    actor, people = acting.get(), admission.authenticator.people
     named = "authorization" in request.headers or (people is not None and people.cookie in request.cookies)
-    if gateway.trail is None or (actor is None and not named):
+    if admission.trail is None or (actor is None and not named):
         return
-    actor = actor or begun(gateway, request)
+    actor = actor or begun(admission, request)
     what = f"{request.method} {getattr(request.scope.get('route'), 'path', request.url.path)}"
-    if gateway.trail.is_new(now_ms(), ("line", actor, what)):
+    if admission.trail.is_new(now_ms(), ("line", actor, what)):
         audit.warning(
             "%s refused, to %r at %s", what, actor.name, actor.address, extra=of("refused", what, actor.tenant, REFUSED)
         )
 
 
-def begun(gateway: Gateway, request: Request, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
+def begun(admission: Admission, request: Request, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
     """Set and return the actor of this request, where no token identifies one."""
-    keep = None if gateway.trail is None else gateway.trail.keep
+    keep = None if admission.trail is None else admission.trail.keep
     actor = Actor(name, token, request.client.host if request.client else "", tenant, keep)
     acting.set(actor)
     return actor
 
 
-def read_out(gateway: Gateway, action: str, subject: str, tenant: str | None) -> None:
+def read_out(admission: Admission, action: str, subject: str, tenant: str | None) -> None:
     """Log that the caller exported data from the gateway."""
     actor = acting.get()
-    if gateway.trail is not None and actor is not None and gateway.trail.is_new(now_ms(), (actor, action, subject)):
+    if admission.trail is not None and actor is not None and admission.trail.is_new(now_ms(), (actor, action, subject)):
         audit.info("%s of %r, by %r", action, subject, actor.name, extra=of(action, subject, tenant))

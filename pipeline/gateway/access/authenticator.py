@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from fastapi import Request
 from fastapi.security import HTTPAuthorizationCredentials
@@ -33,9 +34,9 @@ class Authenticator:
         tokens = settings.gateway_tokens
         of_store = tokens is not None and tokens.get_secret_value().strip() == OF_STORE
         self._table = TokenTable(tokens.get_secret_value()) if tokens is not None and not of_store else None
-        self._jwt = JwtVerifier.of(settings)
+        self._jwt = verifier_of(settings)
         self.made = made
-        self.people = People.of(settings)
+        self.people = people_of(settings)
         self.open = tokens is None and self._jwt is None and self.people is None
         if self.open and settings.gateway_host not in LOOPBACK:
             raise CallerError(
@@ -105,3 +106,35 @@ def _principal(token: Token | None) -> Principal | None:
 def _without_port(host: str) -> str:
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.lower()
+
+
+def verifier_of(settings: Settings) -> JwtVerifier | None:
+    """Return the verifier of JSON Web Tokens, None if no JWKS is set. Raises CallerError if settings are missing."""
+    url, issuer, audience = settings.gateway_jwks_url, settings.gateway_jwt_issuer, settings.gateway_jwt_audience
+    if url is None:
+        return None
+    if not issuer or not audience:
+        raise CallerError(
+            "TURNMILL_GATEWAY_JWKS_URL needs TURNMILL_GATEWAY_JWT_ISSUER and TURNMILL_GATEWAY_JWT_AUDIENCE: "
+            "without them tokens that were made for another service would be let in"
+        )
+    tenant = settings.gateway_jwt_tenant_claim
+    return JwtVerifier(url, issuer, audience, "" if tenant == "none" else tenant, settings.gateway_jwt_scope_claim)
+
+
+def people_of(settings: Settings) -> People | None:
+    """Return how people sign in, None if they can't. Raises CallerError if some settings are missing."""
+    if settings.gateway_oidc is None:
+        return None
+    if settings.gateway_url is None or settings.gateway_oidc_roles is None:
+        raise CallerError(
+            "TURNMILL_GATEWAY_OIDC needs TURNMILL_GATEWAY_URL, to which providers send people back, and "
+            "TURNMILL_GATEWAY_OIDC_ROLES, without which nobody may do anything"
+        )
+    try:
+        providers = settings.provider_list
+    except ValueError as error:
+        raise CallerError(f"TURNMILL_GATEWAY_OIDC, with _CLIENT_ID and _CLIENT_SECRET: {error}") from None
+    parts = urlsplit(settings.gateway_url)
+    prefix = "__Host-" if parts.scheme == "https" else ""
+    return People(f"{parts.scheme}://{parts.netloc}", providers, f"{prefix}turnmill", f"{prefix}turnmill-signed-in")

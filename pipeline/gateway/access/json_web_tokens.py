@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import aiohttp
 import jwt
@@ -14,8 +14,6 @@ from jwt import PyJWK, PyJWKSet
 from jwt.exceptions import PyJWTError
 
 from pipeline.gateway.problems import Problem, unavailable
-from pipeline.settings import Settings
-from turnmill.errors import CallerError
 
 # Only asymmetric signatures: with HS256, the public key could be used as the secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -53,24 +51,6 @@ class JwtVerifier:
         self._asked = -math.inf
         self._answered = 0.0  # when the keys came
         self._asking: asyncio.Task[None] | None = None
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self | None:
-        """Return a verifier, None if no JWKS is set. Raises CallerError if settings are missing."""
-        url, issuer, audience = (
-            settings.gateway_jwks_url,
-            settings.gateway_jwt_issuer,
-            settings.gateway_jwt_audience,
-        )
-        if url is None:
-            return None
-        if not issuer or not audience:
-            raise CallerError(
-                "TURNMILL_GATEWAY_JWKS_URL needs TURNMILL_GATEWAY_JWT_ISSUER and TURNMILL_GATEWAY_JWT_AUDIENCE: "
-                "without them tokens that were made for another service would be let in"
-            )
-        tenant = settings.gateway_jwt_tenant_claim
-        return cls(url, issuer, audience, "" if tenant == "none" else tenant, settings.gateway_jwt_scope_claim)
 
     async def verify(self, token: str) -> Claims:
         """Return the claims that matter here. Raises Problem, as `claims`."""

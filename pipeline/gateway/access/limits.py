@@ -11,12 +11,13 @@ from functools import partial
 from typing import Final
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from pipeline.gateway.problems import RETRY_AFTER, Problem
 
 BURST_SECONDS: Final = 2.0  # seconds' worth of requests that may come at once
 MAX_CALLERS: Final = 10_000  # callers whose buckets are kept
+AT_END: Final = "turnmill.at_end"  # in the scope of a request
 
 
 class Rate:
@@ -71,6 +72,11 @@ class AtOnce:
             del self._open[caller]
 
 
+def at_end(scope: Scope, done: Callable[[], None]) -> None:
+    """Have `done` called when the request is over, whether its answer was sent or abandoned."""
+    scope.setdefault(AT_END, []).append(done)
+
+
 class BodyTooSlow(Exception):
     """No byte of the body has come for `idle` seconds."""
 
@@ -101,4 +107,4 @@ async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[byte
             yield chunk
 
 
-__all__ = ["AtOnce", "BodyTooLarge", "BodyTooSlow", "ClientDisconnect", "Rate", "chunks"]
+__all__ = ["AT_END", "AtOnce", "BodyTooLarge", "BodyTooSlow", "ClientDisconnect", "Rate", "at_end", "chunks"]

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
-from urllib.parse import urlsplit
+from typing import Final
 
 from starlette.requests import Request
 
 from pipeline.gateway.problems import Problem
 from pipeline.policies.sign_in import Provider
-from pipeline.settings import Settings
-from turnmill.errors import CallerError
 
 SAFE: Final = frozenset({"GET", "HEAD"})
 PROOF: Final = "x-turnmill"  # a header that no form can send, and no page of another origin may
@@ -35,24 +32,6 @@ class People:
     providers: tuple[Provider, ...]
     cookie: str
     mark: str
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self | None:
-        """Return the settings, None without sign-in. Raises CallerError if some are missing."""
-        if settings.gateway_oidc is None:
-            return None
-        if settings.gateway_url is None or settings.gateway_oidc_roles is None:
-            raise CallerError(
-                "TURNMILL_GATEWAY_OIDC needs TURNMILL_GATEWAY_URL, to which providers send people back, and "
-                "TURNMILL_GATEWAY_OIDC_ROLES, without which nobody may do anything"
-            )
-        try:
-            found = settings.provider_list
-        except ValueError as error:
-            raise CallerError(f"TURNMILL_GATEWAY_OIDC, with _CLIENT_ID and _CLIENT_SECRET: {error}") from None
-        parts = urlsplit(settings.gateway_url)
-        prefix = "__Host-" if parts.scheme == "https" else ""
-        return cls(f"{parts.scheme}://{parts.netloc}", found, f"{prefix}turnmill", f"{prefix}turnmill-signed-in")
 
     def presented(self, request: Request) -> Cookie | None:
         """Return a request's session cookie. Raises Problem, 403, if another site may have made the browser send it."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Self
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 from starlette.types import Scope as ASGIScope
 
 from pipeline.gateway.access.authenticator import BEARER, Authenticator
-from pipeline.gateway.access.limits import AtOnce, Rate
+from pipeline.gateway.access.limits import AtOnce, Rate, at_end
 from pipeline.gateway.access.principal import MEANING, Principal, Scope
+from pipeline.gateway.access.token_memory import TokenMemory
 from pipeline.gateway.access.token_table import is_within
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.serving.headers import at_end
+from pipeline.gateway.state import Gateway, Service, gateway_of, provided
+from pipeline.observability import metrics as m
 from pipeline.observability.audit import Actor, acting
 from pipeline.stores.accounts.audit_trail import AuditTrail
 
@@ -25,13 +27,45 @@ bearer = HTTPBearer(
 )
 
 
-class Admission(Protocol):
-    """The services that admit callers."""
+class Admission(Service):
+    """Admits callers, and keeps the trail of what they do; `trail` is None where the store keeps no entries."""
 
-    authenticator: Authenticator
-    rate: Rate
-    at_once: AtOnce
-    trail: AuditTrail | None
+    def __init__(self, authenticator: Authenticator, rate: Rate, at_once: AtOnce, trail: AuditTrail | None) -> None:
+        self.authenticator = authenticator
+        self.rate = rate
+        self.at_once = at_once
+        self.trail = trail
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway. Raises CallerError for settings that contradict each other or can't be read."""
+        settings, trail = gateway.settings, None
+        if settings.audit_retention:
+
+            def count_lost(entries: int) -> None:
+                gateway.metrics.add(m.AUDIT_LOST, entries)
+
+            trail = AuditTrail(gateway.store, count_lost, notify=settings.webhooks is not None)
+        authenticator = Authenticator(settings, TokenMemory(gateway.store))
+        return cls(authenticator, Rate(settings.gateway_rate), AtOnce(settings.gateway_caller_requests), trail)
+
+    def start(self) -> None:
+        """Start to write the trail's entries to the store."""
+        if self.trail is not None:
+            self.trail.start()
+
+    async def close(self) -> None:
+        """Write the trail's last entries."""
+        if self.trail is not None:
+            await self.trail.close()
+
+
+TheAdmission = Annotated[Admission, provided(Admission)]
+
+
+def admission_of(request: Request) -> Admission:
+    """Return the gateway's admission."""
+    return gateway_of(request).service(Admission)
 
 
 async def authenticated(
@@ -43,13 +77,13 @@ async def authenticated(
 
     The request counts towards the caller's rate.
     """
-    gateway: Admission = request.app.state.gateway
-    token = gateway.authenticator.presented(request, credentials)
-    return await admitted(gateway, request.scope, token, needs.scopes, BEARER)
+    admission = admission_of(request)
+    token = admission.authenticator.presented(request, credentials)
+    return await admitted(admission, request.scope, token, needs.scopes, BEARER)
 
 
 async def admitted(
-    gateway: Admission,
+    admission: Admission,
     request: ASGIScope,
     token: str | None,
     needs: Sequence[str],
@@ -62,11 +96,11 @@ async def admitted(
     `advice`: how to send a token. The request counts towards the caller's rate and, unless it `stays` open in a pool of
     its own, towards the caller's limit of open requests.
     """
-    principal = await gateway.authenticator.principal(token, advice)
+    principal = await admission.authenticator.principal(token, advice)
     client = request.get("client")
-    if gateway.trail is not None:
+    if admission.trail is not None:
         address = client[0] if client else ""
-        acting.set(Actor(principal.name, principal.id, address, principal.tenant, gateway.trail.keep))
+        acting.set(Actor(principal.name, principal.id, address, principal.tenant, admission.trail.keep))
     if principal.scopes.isdisjoint(needs):
         challenge = f'Bearer realm="turnmill", error="insufficient_scope", scope="{needs[0]}"'
         lacking = " or ".join(f"{scope!r} ({MEANING[scope]})" for scope in needs)
@@ -78,9 +112,9 @@ async def admitted(
     if principal.addresses and not (client and is_within([client[0]], principal.addresses)):
         raise Problem("forbidden", f"the token {principal.name!r:.100} may not be used from this address")
     if principal.limited:
-        gateway.rate.take(principal.caller, principal.rate)
+        admission.rate.take(principal.caller, principal.rate)
         if not stays:
-            at_end(request, gateway.at_once.begin(principal.caller))
+            at_end(request, admission.at_once.begin(principal.caller))
     return principal
 
 
@@ -90,9 +124,9 @@ async def _staying(
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Principal:
     """As `authenticated`, for a request that stays open in a pool of its own."""
-    gateway: Admission = request.app.state.gateway
-    token = gateway.authenticator.presented(request, credentials)
-    return await admitted(gateway, request.scope, token, needs.scopes, BEARER, stays=True)
+    admission = admission_of(request)
+    token = admission.authenticator.presented(request, credentials)
+    return await admitted(admission, request.scope, token, needs.scopes, BEARER, stays=True)
 
 
 Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
@@ -107,9 +141,9 @@ def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
     """Return `authenticated` for any of these scopes. FastAPI can't declare that: see `alternatives`."""
 
     async def admit(request: Request) -> Principal:
-        gateway: Admission = request.app.state.gateway
-        token = gateway.authenticator.presented(request, await bearer(request))
-        return await admitted(gateway, request.scope, token, scopes, BEARER)
+        admission = admission_of(request)
+        token = admission.authenticator.presented(request, await bearer(request))
+        return await admitted(admission, request.scope, token, scopes, BEARER)
 
     return admit
 
@@ -133,7 +167,7 @@ async def _still(
 
     A token may be revoked or expire while a stream is open.
     """
-    authenticator: Authenticator = request.app.state.gateway.authenticator
+    authenticator = admission_of(request).authenticator
     token = authenticator.presented(request, credentials)
     principal = await authenticator.principal(token)
 

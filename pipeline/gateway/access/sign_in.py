@@ -25,13 +25,12 @@ from pydantic import BaseModel
 from pipeline.gateway.access.auditing import begun
 from pipeline.gateway.access.json_web_tokens import ALGORITHMS, LEEWAY, JwtVerifier
 from pipeline.gateway.access.people import People
-from pipeline.gateway.access.security import Reader
+from pipeline.gateway.access.security import Admission, Reader
 from pipeline.gateway.access.token_table import hashed, made_token, new_secret
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.state import Gateway, TheGateway
+from pipeline.gateway.state import Gateway
 from pipeline.observability.audit import REFUSED, audit, of
 from pipeline.policies.sign_in import SCOPES, Provider, granted
-from pipeline.settings import Settings
 from pipeline.stores.accounts.tokens import Session, all_tokens, begin_session, end_session, end_sessions
 from pipeline.turns.column_text import column_text
 from turnmill.clock import now_ms
@@ -57,16 +56,20 @@ class Person(BaseModel):
     tenant: str | None
 
 
-def routes(settings: Settings, people: People) -> APIRouter:
+def routes(gateway: Gateway) -> APIRouter:
     """Return the routes of signing in and out."""
-    return _Routes(settings, people).router
+    admission = gateway.service(Admission)
+    people = admission.authenticator.people
+    return APIRouter() if people is None else _Routes(gateway, admission, people).router
 
 
 class _Routes:
-    def __init__(self, settings: Settings, people: People) -> None:
+    def __init__(self, gateway: Gateway, admission: Admission, people: People) -> None:
         self._people = people
-        self._settings = settings
-        self._rules = settings.role_list
+        self._store = gateway.store
+        self._admission = admission
+        self._settings = gateway.settings
+        self._rules = gateway.settings.role_list
         self._providers = {one.name: one for one in people.providers}
         self._verifiers: dict[str, JwtVerifier] = {}
         self._oauth = OAuth()
@@ -106,7 +109,7 @@ class _Routes:
         self._keep(answer, self._begun_name(state), jwt.encode(kept, self._key(one), "HS256"), SIGN_IN_SECONDS)
         return answer
 
-    async def finish(self, request: Request, gateway: TheGateway, name: str) -> Response:
+    async def finish(self, request: Request, name: str) -> Response:
         """Handle a provider's answer: begin a session if a rule gives the person a role."""
         one = self._one(name)
         attempt = self._begun_name(request.query_params.get("state", ""))
@@ -123,7 +126,7 @@ class _Routes:
         except jwt.PyJWTError as error:
             return self._failed("This sign-in was not begun in this browser, took too long, or is over already.", error)
         except FAILURES as error:
-            begun(gateway, request)
+            begun(self._admission, request)
             extra = of("sign-in", name, outcome=REFUSED)
             audit.warning("sign-in by %r refused: %s", name, type(error).__name__, extra=extra)
             failed = self._failed(f"{one.title} did not sign you in.", error)
@@ -132,7 +135,7 @@ class _Routes:
         who = column_text(str(claims.get("email") or claims.get("preferred_username") or claims["sub"])[:100]) or "?"
         grant = granted(claims, name, self._rules)
         if grant is None:
-            begun(gateway, request, who)
+            begun(self._admission, request, who)
             extra = of("sign-in", name, outcome=REFUSED)
             audit.warning("sign-in of %r by %r refused: no rule gives a role", who, name, extra=extra)
             text = f"You are {who}, and no rule gives you a role here. Ask {self._settings.gateway_oidc_contact}."
@@ -143,11 +146,11 @@ class _Routes:
         scopes, idle = SCOPES[grant.role], int(self._settings.gateway_session_idle * 1000)
         session = Session(name, str(claims["sub"]), claims.get("sid"), grant.role, idle)
         made = made_token(secret, who, scopes, grant.tenant, by=f"sign-in by {name}", expires_at=until)
-        store = await gateway.store()
+        store = await self._store()
         await begin_session(store, replace(made, session=session), answered.get("id_token"), now_ms())
-        await self._end(gateway, request)
-        gateway.authenticator.made.renew()
-        begun(gateway, request, who, made.id)
+        await self._end(request)
+        self._admission.authenticator.made.renew()
+        begun(self._admission, request, who, made.id)
         audit.info("%r signed in by %r as %s", who, name, grant.role, extra=of("sign-in", name, grant.tenant))
         answer = RedirectResponse(f"/{kept['to']}", 303)
         self._forget(answer, attempt)
@@ -155,20 +158,20 @@ class _Routes:
         self._keep(answer, self._people.mark, "1", int(self._settings.gateway_session_seconds), seen=True)
         return answer
 
-    async def session(self, gateway: TheGateway, principal: Reader) -> Person:
+    async def session(self, principal: Reader) -> Person:
         """Return who is signed in."""
-        found = next((one for one in await all_tokens(await gateway.store()) if one.id == principal.id), None)
+        found = next((one for one in await all_tokens(await self._store()) if one.id == principal.id), None)
         role = found.session.role if found is not None and found.session is not None else None
         return Person(name=principal.name, role=role, scopes=sorted(principal.scopes), tenant=principal.tenant)
 
-    async def sign_out(self, request: Request, gateway: TheGateway) -> Response:
+    async def sign_out(self, request: Request) -> Response:
         """End the session here; return the address at which the provider ends its own."""
         self._people.check(request.method, request.headers)
-        whose = await gateway.authenticator.made.find(hashed(request.cookies.get(self._people.cookie, "")))
-        ended = await self._end(gateway, request)
+        whose = await self._admission.authenticator.made.find(hashed(request.cookies.get(self._people.cookie, "")))
+        ended = await self._end(request)
         to = "/"
         if ended is not None and whose is not None:
-            begun(gateway, request, whose.name, whose.id)
+            begun(self._admission, request, whose.name, whose.id)
             audit.info("%r signed out", whose.name, extra=of("sign-out", ended[0].provider, whose.tenant))
         if ended is not None:
             session, id_token = ended
@@ -185,7 +188,7 @@ class _Routes:
             self._forget(answer, cookie)
         return answer
 
-    async def back_channel(self, request: Request, gateway: TheGateway, name: str) -> Response:
+    async def back_channel(self, request: Request, name: str) -> Response:
         """End sessions because their provider says so (OpenID Connect Back-Channel Logout 1.0, section 2.6)."""
         one = self._one(name)
         body = bytearray()
@@ -204,9 +207,9 @@ class _Routes:
         is_logout = isinstance(events, dict) and isinstance(events.get(LOGOUT_EVENT), dict)
         if not is_logout or "nonce" in claims or not (sub or sid):
             raise Problem("bad-request", "this is no logout token")
-        count = await end_sessions(await gateway.store(), name, sub, sid)
-        gateway.authenticator.made.renew()
-        begun(gateway, request)
+        count = await end_sessions(await self._store(), name, sub, sid)
+        self._admission.authenticator.made.renew()
+        begun(self._admission, request)
         audit.info("%d sessions ended by %r", count, name, extra=of("sign-out", f"{name}: {count} sessions"))
         return Response(status_code=200)
 
@@ -238,12 +241,12 @@ class _Routes:
             self._verifiers[one.name] = JwtVerifier(keys, one.issuer, one.client_id, "", "")
         return self._verifiers[one.name]
 
-    async def _end(self, gateway: Gateway, request: Request) -> tuple[Session, str | None] | None:
+    async def _end(self, request: Request) -> tuple[Session, str | None] | None:
         secret = request.cookies.get(self._people.cookie)
         if not secret:
             return None
-        ended = await end_session(await gateway.store(), hashed(secret))
-        gateway.authenticator.made.renew()
+        ended = await end_session(await self._store(), hashed(secret))
+        self._admission.authenticator.made.renew()
         return ended
 
     def _one(self, name: str) -> Provider:

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.access.principal import Principal, Scope
-from pipeline.gateway.access.security import Admin
+from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.access.token_table import Name, Tenant, hashed, is_within, made_token, networks, new_secret
+from pipeline.gateway.parameters import Tenant as OfTenant
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import Tenant as OfTenant
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.observability.audit import audit, of
 from pipeline.stores.accounts import tokens as stored_tokens
@@ -137,11 +137,11 @@ async def rotate_token(
 
 
 @router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found", "forbidden"))
-async def revoke_token(gateway: TheGateway, principal: Admin, token_id: TokenId) -> None:
+async def revoke_token(gateway: TheGateway, admission: TheAdmission, principal: Admin, token_id: TokenId) -> None:
     """Revoke a token: within a second, no gateway accepts it, and its live streams end."""
     found = await _found(gateway, principal, token_id)
     await stored_tokens.revoke_token(await gateway.store(), token_id)
-    gateway.authenticator.made.renew()
+    admission.authenticator.made.renew()
     done = of("token.revoke", token_id, found.tenant)
     audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra=done)
 

@@ -1,1 +1,1 @@
-"""Budgets: what is used of each, checks, and stopping of runs."""
+"""Budgets: what is used of each, and checks."""

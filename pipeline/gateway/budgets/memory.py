@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final
+from typing import Annotated, Final, Self
 
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.budget_answers import BudgetAnswers, thread_of
 from pipeline.policies.budgets import NANO, Budget, State, Verdict
@@ -21,7 +22,7 @@ QUERY_INTERVAL: Final = 5.0  # seconds between two queries of the store
 log = logging.getLogger(__name__)
 
 
-class Budgets:
+class Budgets(Service):
     """What is used of each budget, as of some seconds ago.
 
     While the store is away, the last known numbers count; a budget that was never known refuses nothing.
@@ -42,12 +43,17 @@ class Budgets:
         self._asked: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
 
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.settings.budget_list, gateway.store)
+
     def start(self) -> None:
         """Start to query the store every few seconds; do nothing if there are no budgets."""
         if self.budgets and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """Stop querying the store."""
         running = [task for task in (self._looking, self._asked) if task is not None]
         for task in running:
@@ -161,3 +167,6 @@ def _waiting(state: State, answer_id: str, since: int) -> Waiting:
         since=since,
         asked=[asked | nothing],
     )
+
+
+TheBudgets = Annotated[Budgets, provided(Budgets)]

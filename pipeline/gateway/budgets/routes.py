@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Reader, ReaderOrSender, alternatives
+from pipeline.gateway.budgets.memory import Budgets, TheBudgets
+from pipeline.gateway.parameters import Tenant
 from pipeline.gateway.problems import documented
-from pipeline.gateway.reading.threads import Tenant
-from pipeline.gateway.state import TheGateway
 from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso
 
@@ -55,12 +55,12 @@ Name = Annotated[str | None, Query(max_length=500)]
 
 
 @router.get("", summary="Budgets, and how much of each is used", responses=documented("forbidden"))
-async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = None) -> Listed:
+async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = None) -> Listed:
     """List the budgets. A token that is bound to a tenant sees the budgets of that tenant alone."""
     bound = principal.bounded(tenant)
-    await gateway.budgets.known()
-    mine = [one for one in gateway.budgets.states.values() if bound is None or one.budget.tenant == bound]
-    return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(gateway))
+    await memory.known()
+    mine = [one for one in memory.states.values() if bound is None or one.budget.tenant == bound]
+    return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(memory))
 
 
 @router.get(
@@ -70,18 +70,18 @@ async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = 
     openapi_extra=alternatives("read", "publish"),
 )
 async def check_budgets(
-    gateway: TheGateway, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
+    memory: TheBudgets, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
 ) -> Answer:
     """Check before a run starts; runs under way go on. Answered from memory, some seconds old."""
     bound = principal.bounded(tenant)
-    await gateway.budgets.known()
-    verdict = gateway.budgets.allowed(bound, agent, model)
+    await memory.known()
+    verdict = memory.allowed(bound, agent, model)
     shown = [one.budget.name for one in verdict.exhausted if principal.tenant in (None, one.budget.tenant)]
-    return Answer(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(gateway))
+    return Answer(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(memory))
 
 
-def _as_of(gateway: Any) -> str | None:
-    return iso(gateway.budgets.at) if gateway.budgets.at else None
+def _as_of(memory: Budgets) -> str | None:
+    return iso(memory.at) if memory.at else None
 
 
 def _state(one: State) -> BudgetState:

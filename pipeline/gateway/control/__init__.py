@@ -1,1 +1,1 @@
-"""Commands to runs over HTTP: `docs/control.md`."""
+"""Commands to runs, over HTTP and of budgets that are used up: `docs/control.md`."""

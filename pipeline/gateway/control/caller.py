@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Controller
-from pipeline.gateway.control.commands import Commands, new_command
+from pipeline.gateway.budgets.memory import Budgets, TheBudgets
+from pipeline.gateway.control.commands import Commands, TheCommands, new_command
+from pipeline.gateway.live.run_watch import RunWatch, TheRunWatch
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.stores.threads.reading import run_events
@@ -73,21 +74,14 @@ class AllGiven(BaseModel):
     command_ids: list[str]
 
 
-def commands_of(request: Request) -> Commands:
-    """Return the gateway's commands."""
-    found: Commands = request.app.state.commands
-    return found
-
-
-TheCommands = Annotated[Commands, Depends(commands_of)]
-
-
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The caller, and the thread of the request: its name, its tenant, and its key."""
 
     gateway: Gateway
     commands: Commands
+    budgets: Budgets
+    runs: RunWatch
     principal: Principal
     name: str
     tenant: str | None
@@ -95,14 +89,14 @@ class Caller:
 
     async def open_runs(self) -> list[str]:
         """Return the thread's open runs."""
-        runs = await self.gateway.run_watch.open_runs()
+        runs = await self.runs.open_runs()
         return [run.key.run_id for run in runs if run.thread == self.key]
 
     async def waiting(self) -> list[Waiting]:
         """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
         wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
         stored = await waiting_threads(await self.gateway.store(), wanted, MAX_THREADS)
-        return [*self.gateway.budgets.waiting(wanted), *stored]
+        return [*self.budgets.waiting(wanted), *stored]
 
     async def give(self, run_id: str, body: Wanted | Message) -> Given:
         """Give a command to a run, which may be over already."""
@@ -121,13 +115,19 @@ class Caller:
 
 
 async def caller_of(
-    gateway: TheGateway, commands: TheCommands, principal: Controller, thread_id: ThreadId, tenant: Whose = None
+    gateway: TheGateway,
+    commands: TheCommands,
+    budgets: TheBudgets,
+    runs: TheRunWatch,
+    principal: Controller,
+    thread_id: ThreadId,
+    tenant: Whose = None,
 ) -> Caller:
     """Return the caller of a request for a thread, once the gateway has read the earlier commands."""
     bounded = principal.bounded(tenant)
     await commands.ready()
     key = ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
-    return Caller(gateway, commands, principal, thread_id, bounded, key)
+    return Caller(gateway, commands, budgets, runs, principal, thread_id, bounded, key)
 
 
 async def give(

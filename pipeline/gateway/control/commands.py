@@ -10,15 +10,16 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 from uuid import uuid4
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
+from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.control.memory import Known, Memory
 from pipeline.gateway.control.telling import notice_of, state_record
-from pipeline.gateway.live.follower import Follower, Offsets
-from pipeline.kafka.reading import offsets_since
+from pipeline.gateway.live.follower import Follower, Offsets, Past
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.policies.budget_answers import BudgetAnswers
 from pipeline.policies.command_states import (
     ACKNOWLEDGE_TIMEOUT_MS,
@@ -32,7 +33,7 @@ from pipeline.policies.command_states import (
     waited,
 )
 from pipeline.policies.pools import COMMAND_STREAMS, COMMANDS
-from pipeline.settings import Settings
+from pipeline.stores.outbound.notices import add_notices
 from topics import control
 from topics.catalog import CONTROL, EVENTS
 from topics.control import ControlRecord
@@ -47,6 +48,7 @@ from turnmill.wire.envelope import encode
 from turnmill.wire.registry import WIRES
 
 EXPIRES_MS: Final = 600_000
+NOTICE_KNOWN_MS: Final = 86_400_000  # within which other gateways may add the same notice
 ANSWERS_MS: Final = 14 * 86_400_000  # as long as the topic retains them
 LOOK_BACK: Final = 900.0  # seconds of events that are read at the start, for commands that have not expired
 READY_TIMEOUT: Final = 15.0
@@ -66,8 +68,11 @@ class _Stream:
     waiting: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
 
 
-class Commands:
-    """A listener of the follower; see the module. `notify` adds a notice; `budgets` take answers to their questions."""
+class Commands(Service):
+    """A listener of the follower; see the module.
+
+    `control_topic`: its name on the broker; `notify` adds a notice; `budgets` take answers to their questions.
+    """
 
     name = "the commands"
     topics = (CONTROL, EVENTS)
@@ -75,23 +80,32 @@ class Commands:
 
     def __init__(
         self,
-        settings: Settings,
+        control_topic: str,
         follower: Follower,
         publisher: Callable[[], Awaitable[Publisher]],
         notify: Notify,
         budgets: BudgetAnswers,
     ) -> None:
-        self._settings = settings
         self._follower = follower
         self._publisher = publisher
         self._notify = notify
         self._budgets = budgets
-        self._control = CONTROL.full_name(settings.topic_prefix)
+        self._control = control_topic
         self._known = Memory(COMMANDS.size)
         self._claims = Claims(COMMANDS.size)
         self._streams: set[_Stream] = set()
         self._listening = Shares()
         self._telling: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+
+        async def notify(notice: NoticeRecord) -> None:
+            await add_notices(await gateway.store(), [notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
+
+        follower, answers = gateway.service(Follower), gateway.service(Budgets).answers
+        return cls(follower.name_of(CONTROL), follower, gateway.control_publisher, notify, answers)
 
     async def ready(self) -> None:
         """Return once all earlier commands and states have been read. Raises BrokerError."""
@@ -165,10 +179,9 @@ class Commands:
 
     # ---- the listener
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Return where to begin: at the oldest command kept, and at the events that may answer the latest ones."""
-        commands = await offsets_since(self._settings, consumer, [CONTROL], ANSWERS_MS / 1000)
-        return {**commands, **await offsets_since(self._settings, consumer, [EVENTS], LOOK_BACK)}
+        return {**await past.since([CONTROL], ANSWERS_MS / 1000), **await past.since([EVENTS], LOOK_BACK)}
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take commands and their states, and the events of their runs."""
@@ -283,3 +296,6 @@ def new_command(
     now = now_ms()
     expires = now + (ANSWERS_MS if kind == ANSWER else EXPIRES_MS)
     return Command(str(uuid4()), thread_id, run_id, tenant, kind, mode, by, now, expires, payload or {})
+
+
+TheCommands = Annotated[Commands, provided(Commands)]

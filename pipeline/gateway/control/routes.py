@@ -10,21 +10,23 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from pipeline.gateway.access.security import Controller, Listening, Sender, Standing, Still
+from pipeline.gateway.budgets.memory import TheBudgets
 from pipeline.gateway.control.caller import (
     AllGiven,
     Caller,
     Given,
     Message,
     Reply,
-    TheCommands,
     Wanted,
     caller_of,
     give,
 )
-from pipeline.gateway.control.commands import Commands
+from pipeline.gateway.control.commands import Commands, TheCommands
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
+from pipeline.gateway.live.run_watch import TheRunWatch
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
-from pipeline.gateway.reading.threads import ThreadId, Whose
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from turnmill.limits import ANSWER_BYTES, NAMED_CHARACTERS
 from turnmill.wire.envelope import encode
@@ -134,14 +136,21 @@ async def answer(
 @router.get(
     "/threads/{thread_id}/answers", summary="Answers that no run has taken up", responses=documented("forbidden")
 )
+@facts(strangers=200)
 async def open_answers(
-    gateway: TheGateway, commands: TheCommands, principal: Sender, thread_id: ThreadId, tenant: Whose = None
+    gateway: TheGateway,
+    commands: TheCommands,
+    budgets: TheBudgets,
+    runs: TheRunWatch,
+    principal: Sender,
+    thread_id: ThreadId,
+    tenant: Whose = None,
 ) -> OpenAnswers:
     """Return the answers to a thread's open questions that no run has taken up.
 
     A run that takes one up reports it with an event.
     """
-    waiting = await (await caller_of(gateway, commands, principal, thread_id, tenant)).waiting()
+    waiting = await (await caller_of(gateway, commands, budgets, runs, principal, thread_id, tenant)).waiting()
     open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
     given = [one for of in waiting for one in commands.open_answers(of.thread.tenant, of.thread_id)]
     return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
@@ -183,12 +192,13 @@ async def read_command(
         **documented("forbidden", "rate-limited"),
     },
 )
+@facts(endless=True)
 async def control_stream(gateway: TheGateway, commands: TheCommands, principal: Listening, still: Standing) -> Response:
     """Stream the commands to runs of the caller's tenant: first those that a run may still obey, then new ones."""
     await commands.ready()
     if not commands.has_room(principal.tenant):
         raise Problem("rate-limited", "the tenant has its share of streams of commands", headers=RETRY_HEADER)
-    return EventStream(_frames(commands, principal.tenant, still), gateway.count_cut)
+    return EventStream(_frames(commands, principal.tenant, still), gateway.metrics)
 
 
 async def _frames(commands: Commands, tenant: str | None, still: Still) -> AsyncGenerator[bytes]:

@@ -13,12 +13,12 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.auditing import read_out
 from pipeline.gateway.access.principal import Principal
-from pipeline.gateway.access.security import Admin
+from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.state import TheGateway
+from pipeline.gateway.route_facts import facts
+from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import read, reader
-from pipeline.settings import Settings
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
 from turnmill.errors import BrokerError, InvalidRecord, Reason
@@ -55,6 +55,7 @@ class Letters(BaseModel):
 
 
 @router.get("", summary="The newest dead letters", responses=documented("forbidden"))
+@facts("refused")
 async def newest(
     gateway: TheGateway,
     principal: Admin,
@@ -66,7 +67,7 @@ async def newest(
     ends = await bounds(gateway.settings, [DEAD_LETTERS])
     spans = {place: (max(begin, end - limit), end) for place, (begin, end) in ends.items()}
     found: list[Letter] = []
-    async with _reader(gateway.settings) as consumer:
+    async with _reader(gateway) as consumer:
         async for _, records in read(consumer, spans):
             for record in records:
                 letter = _letter(record)
@@ -82,8 +83,10 @@ async def newest(
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}, **documented("forbidden", "not-found")},
 )
+@facts("refused")
 async def original(
     gateway: TheGateway,
+    admission: TheAdmission,
     principal: Admin,
     partition: Annotated[int, Path(ge=0, le=2**31 - 1)],
     offset: Annotated[int, Path(ge=0, le=2**63 - 1)],
@@ -93,9 +96,9 @@ async def original(
     place = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
     begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(place, (0, 0))
     if begin <= offset < end:
-        async with _reader(gateway.settings) as consumer:
+        async with _reader(gateway) as consumer:
             async for _, records in read(consumer, {place: (offset, offset + 1)}):
-                read_out(gateway, "dead-letter.read", f"{partition}:{offset}", None)
+                read_out(admission, "dead-letter.read", f"{partition}:{offset}", None)
                 name = f"dead-letter-{partition}-{offset}.bin"
                 headers = {"Content-Disposition": f'attachment; filename="{name}"'}
                 return Response(records[0].value or b"", headers=headers, media_type="application/octet-stream")
@@ -130,12 +133,12 @@ def _letter(record: Any) -> Letter | None:
 
 
 @asynccontextmanager
-async def _reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
+async def _reader(gateway: Gateway) -> AsyncIterator[AIOKafkaConsumer]:
     """Yield a consumer for one request. Raises BrokerError where the block takes longer than READ_TIMEOUT."""
     try:
         async with (
             asyncio.timeout(READ_TIMEOUT),
-            reader(settings, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_wait_ms=100) as consumer,
+            reader(gateway.settings, max_partition_fetch_bytes=FETCH_BYTES, fetch_max_wait_ms=100) as consumer,
         ):
             yield consumer
     except TimeoutError:

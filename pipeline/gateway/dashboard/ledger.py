@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Admin
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from pipeline.kafka.offsets import record_count
 from pipeline.worker.repair.ledger import take_stock
@@ -33,6 +34,7 @@ class Ledger(BaseModel):
 
 
 @router.get("", summary="Take stock of all runs", responses=documented("forbidden", "conflict"))
+@facts("refused")
 async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
     """Count all runs. This reads the whole events topic, which takes a moment. For tokens without a tenant."""
     if principal.tenant is not None:

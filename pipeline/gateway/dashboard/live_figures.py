@@ -14,10 +14,12 @@ from fastapi import APIRouter, Query, Response
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Reader, Standing, Still
 from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, Reading, Series, like
-from pipeline.gateway.dashboard.tail import Tail
+from pipeline.gateway.dashboard.tail import FiguresTail, TheTail
+from pipeline.gateway.live.erased import Erased, TheErased
 from pipeline.gateway.live.event_stream import EventStream, frame
+from pipeline.gateway.live.following import Live, TheLive
 from pipeline.gateway.problems import documented
-from pipeline.gateway.state import Gateway, TheGateway
+from pipeline.gateway.route_facts import facts
 from turnmill.clock import now_ms
 
 TICK: Final = 0.5  # seconds
@@ -36,8 +38,11 @@ router = APIRouter(prefix="/v1/figures", tags=["status"])
     response_class=Response,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **documented("forbidden")},
 )
+@facts("own", endless=True)
 async def live(
-    gateway: TheGateway,
+    tail: TheTail,
+    streams: TheLive,
+    erased: TheErased,
     principal: Reader,
     still: Standing,
     by: Annotated[By, Query(description="What the figures are grouped by.")] = "total",
@@ -58,11 +63,13 @@ async def live(
     The stream ends when the token is no longer valid, and after an hour. Runs of deleted threads are left out.
     """
     only = Series(model or None, agent or None, principal.bounded(tenant))
-    return EventStream(_frames(gateway, by, only, still, follow=follow), gateway.count_cut)
+    return EventStream(_frames(tail, streams, erased, by, only, still, follow=follow), streams.metrics)
 
 
-async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follow: bool) -> AsyncGenerator[bytes]:
-    tail, whole = gateway.figures, True
+async def _frames(
+    tail: FiguresTail, streams: Live, erased: Erased, by: By, only: Series, still: Still, *, follow: bool
+) -> AsyncGenerator[bytes]:
+    whole = True
     asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
     async with tail.watched():
         left = 0 if follow else CATCH_UP_TIMEOUT
@@ -70,7 +77,7 @@ async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follo
             await asyncio.sleep(TICK)
             left -= TICK
         intake, reading = tail.intake, Reading(tail.intake.figures, by, only)
-        while not gateway.live.stopping and time.monotonic() < ends:
+        while not streams.stopping and time.monotonic() < ends:
             if time.monotonic() - asked > RECHECK_INTERVAL:
                 if not await still():
                     return
@@ -78,10 +85,10 @@ async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follo
             late = tail.catching_up
             if intake is not tail.intake or whole:
                 intake, reading, whole = tail.intake, Reading(tail.intake.figures, by, only), True
-            found = [run for run in gateway.follower.runs if only == ANY or like(_series(run), only)]
+            found = [run for run in tail.run_list if only == ANY or like(_series(run), only)]
             runs = nsmallest(MAX_RUNS, found, key=lambda run: (-run.started_at, run.key[1:]))
-            erased = await gateway.erased.among([run.thread for run in runs])
-            shown = [_shown(run) for run in runs if run.thread not in erased]
+            gone = await erased.among([run.thread for run in runs])
+            shown = [_shown(run) for run in runs if run.thread not in gone]
             of_runs = {"open": len(found) - len(runs) + len(shown), "runs": shown}
             yield frame(orjson.dumps(_frame(tail, reading, whole=whole) | of_runs), name="figures")
             if not follow:
@@ -99,7 +106,7 @@ def _shown(run: ListedRun) -> dict[str, Any]:
     return {**run.key._asdict(), **{name: getattr(run, name) for name in names}}
 
 
-def _frame(tail: Tail, reading: Reading, *, whole: bool) -> dict[str, Any]:
+def _frame(tail: FiguresTail, reading: Reading, *, whole: bool) -> dict[str, Any]:
     back = WINDOW_SECONDS if whole else REPEATED_SECONDS
     now = now_ms()
     return {

@@ -6,16 +6,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
+from pipeline.assembly.run_list import RunList
 from pipeline.gateway.dashboard.figures import WINDOW_SECONDS
 from pipeline.gateway.dashboard.intake import Intake
-from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.run_watch import RunWatch
-from pipeline.kafka.reading import offsets_since
-from pipeline.settings import Settings
+from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.policies.prices import Prices
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 
 LINGER: Final = 60.0  # seconds for which it continues without readers
@@ -24,23 +25,33 @@ MAX_LAG: Final = 50_000  # records of lag beyond which a partition's records are
 CATCHING_UP: Final = 5.0  # seconds: older records mean that the tail is still catching up
 
 
-class Tail:
+class FiguresTail(Service):
     """Takes the records of live figures. `skipped`: number of records left out."""
 
     name = "live figures"
     topics = (EVENTS, TELEMETRY, TURNS, DEAD_LETTERS)
     runs: Final = "seen"
 
-    def __init__(self, settings: Settings, follower: Follower, run_watch: RunWatch) -> None:
-        self._settings = settings
+    def __init__(self, prices: Prices, follower: Follower, run_watch: RunWatch) -> None:
+        self._prices = prices
         self._follower = follower
         self._run_watch = run_watch
-        self._names = {topic.full_name(settings.topic_prefix): topic.name for topic in self.topics}
+        self._names = {follower.name_of(topic): topic.name for topic in self.topics}
         self._leaving: asyncio.Task[None] | None = None
         self._watchers = 0
         self._late = 0.0  # time.monotonic() when the last late record was read
-        self.intake = Intake(settings.price_list)
+        self.intake = Intake(prices)
         self.skipped = 0
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.settings.price_list, gateway.service(Follower), gateway.service(RunWatch))
+
+    @property
+    def run_list(self) -> RunList:
+        """The index of runs."""
+        return self._follower.runs
 
     @property
     def trouble(self) -> str | None:
@@ -56,7 +67,7 @@ class Tail:
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
         """Follow during the block, and LINGER seconds longer."""
-        self.close()
+        self._stay()
         for listener in (self._run_watch, self):
             self._follower.listen(listener)
         self._watchers += 1
@@ -71,23 +82,26 @@ class Tail:
         await asyncio.sleep(LINGER)
         await self._follower.leave(self)
 
-    def close(self) -> None:
-        """Cancel the pending leave: new readers came, or the follower closes."""
+    async def close(self) -> None:
+        """Cancel the pending leave: the follower closes."""
+        self._stay()
+
+    def _stay(self) -> None:
         if self._leaving is not None:
             self._leaving.cancel()
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Begin anew, and return where the window begins."""
-        self.intake, self.skipped = Intake(self._settings.price_list), 0
+        self.intake, self.skipped = Intake(self._prices), 0
         for run in self._follower.runs:
             run.text = ""
-        return await offsets_since(self._settings, consumer, self.topics, WINDOW_SECONDS, FIRST_RECORDS)
+        return await past.since(self.topics, WINDOW_SECONDS, FIRST_RECORDS)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Count records."""
         if self._follower.lags.get(place, 0) > MAX_LAG:
             self.skipped += len(records)
-        elif place.topic == EVENTS.full_name(self._settings.topic_prefix):
+        elif self._names[place.topic] == EVENTS.name:
             for event in records:
                 self.intake.event(event)
             if records and records[-1].at < (time.time() - CATCHING_UP) * 1000:
@@ -95,3 +109,6 @@ class Tail:
         else:
             for record in records:
                 self.intake.take(self._names[place.topic], record.value, record.timestamp)
+
+
+TheTail = Annotated[FiguresTail, provided(FiguresTail)]

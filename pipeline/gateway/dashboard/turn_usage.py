@@ -6,8 +6,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from pipeline.gateway.access.security import Reader
+from pipeline.gateway.parameters import Tenant, ThreadId
 from pipeline.gateway.problems import documented
-from pipeline.gateway.reading.threads import Tenant, ThreadId
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.summaries import TurnUsage
 from pipeline.stores.usage.turns import turn_usage
@@ -27,6 +28,7 @@ class ThreadUsage(BaseModel):
     summary="Tokens and cost of each turn",
     responses=documented("unknown-thread", "conflict", "forbidden"),
 )
+@facts("own")
 async def thread_usage(
     gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
 ) -> ThreadUsage:

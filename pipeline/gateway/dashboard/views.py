@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.access.principal import Principal
-from pipeline.gateway.access.security import Editor, Reader
+from pipeline.gateway.access.security import Editor, Reader, TheAdmission
 from pipeline.gateway.access.token_table import Name
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import Gateway, TheGateway
@@ -57,9 +57,9 @@ async def list_views(gateway: TheGateway, principal: Reader) -> Listed:
 
 
 @router.post("", status_code=201, summary="Save a view", responses=documented("conflict", "forbidden"))
-async def save_view(gateway: TheGateway, principal: Editor, wanted: Wanted) -> Shown:
+async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Editor, wanted: Wanted) -> Shown:
     """Save an address of the dashboard with its filters."""
-    shared = wanted.shared or gateway.authenticator.open
+    shared = wanted.shared or admission.authenticator.open
     made = View(uuid4().hex, principal.name, principal.tenant, wanted.name, wanted.address, shared, now_ms())
     if not await add_view(await gateway.store(), made, VIEWS):
         raise Problem("conflict", f"there are {VIEWS:,} views already: delete one")

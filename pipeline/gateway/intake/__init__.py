@@ -1,1 +1,1 @@
-"""Runs and records that come in over HTTP."""
+"""Runs, records and feedback that come in over HTTP."""

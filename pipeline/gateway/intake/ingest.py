@@ -15,10 +15,13 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO, UnknownWire
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.security import Sender
+from pipeline.gateway.aside import TheAside
 from pipeline.gateway.intake.facts import End, FactHeaders, Where, facts_of, info_of
 from pipeline.gateway.intake.upload import Upload
+from pipeline.gateway.intake.uploads import TheUploads
+from pipeline.gateway.parameters import ThreadId
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import ThreadId
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among
@@ -82,9 +85,12 @@ BODY: Final[dict[str, Any]] = {
     responses=documented(*PROBLEMS),
     response_model_exclude_none=True,
 )
+@facts("published", strangers=200)
 async def upload(
     request: Request,
     gateway: TheGateway,
+    uploads: TheUploads,
+    aside: TheAside,
     principal: Sender,
     thread_id: ThreadId,
     run_id: Annotated[str, Path(min_length=1, max_length=NAMED_CHARACTERS, description="Unique in the thread.")],
@@ -115,16 +121,16 @@ async def upload(
             traceparent=headers.traceparent,
         )
 
-    aside = partial(gateway.aside.run, principal.tenant)
-    incoming = Upload(DIALECTS.get(where.dialect), begin, aside, info_first=where.info == "first")
+    beside = partial(aside.run, principal.tenant)
+    incoming = Upload(DIALECTS.get(where.dialect), begin, beside, info_first=where.info == "first")
     end: End = "disconnected"
     problem: Problem | None = None
     settings = gateway.settings
     try:
-        with gateway.coming_in():
+        with uploads.coming_in():
             async with asyncio.timeout(settings.run_timeout):
                 async for chunk in chunks(request.receive, settings.gateway_body_idle, settings.gateway_body_bytes):
-                    gateway.outage.take(publisher, tenant, len(chunk))
+                    uploads.outage.take(publisher, tenant, len(chunk))
                     await incoming.feed(chunk)
                 await incoming.close()
         end = where.end or incoming.end
@@ -147,7 +153,7 @@ async def upload(
     finally:
         # Always, even if the gateway stops: publish the accepted events, and give the run an end.
         run = await incoming.finish(end, end_given=where.end is not None)
-        gateway.count_upload(incoming)
+        uploads.count_events(incoming.events, incoming.reasons)
     if run is None:
         raise _nothing(incoming) if problem is None else problem
     await publisher.kept()

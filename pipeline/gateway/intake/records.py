@@ -19,8 +19,9 @@ from pipeline.dialects import DIALECTS
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Sender
-from pipeline.gateway.aside import SMALL_BYTES
+from pipeline.gateway.aside import SMALL_BYTES, TheAside
 from pipeline.gateway.intake.ingest import Refusal
+from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import TheGateway
 from topics.catalog import EVENTS
@@ -77,25 +78,27 @@ class Batch:
     openapi_extra=BODY,
     responses=documented("bad-request", "too-slow", "too-large"),
 )
-async def publish(request: Request, gateway: TheGateway, principal: Sender) -> Taken:
+async def publish(
+    request: Request, gateway: TheGateway, uploads: TheUploads, aside: TheAside, principal: Sender
+) -> Taken:
     """Send records of any runs, in the order of each run; the response comes once all of them are safe.
 
     Sending them again changes nothing, since events are numbered. Use an empty body to check the token.
     """
     settings = gateway.settings
     try:
-        with gateway.coming_in():
+        with uploads.coming_in():
             most = min(PUBLISHED_BYTES, settings.gateway_body_bytes)
             async with asyncio.timeout(settings.run_timeout):
                 body = b"".join([chunk async for chunk in chunks(request.receive, settings.gateway_body_idle, most)])
             small = len(body) <= SMALL_BYTES
-            batch = read(body, principal) if small else await gateway.aside.run(principal.tenant, read, body, principal)
+            batch = read(body, principal) if small else await aside.run(principal.tenant, read, body, principal)
             if len(batch.refusals) > REFUSALS:
                 detail = f"more than {REFUSALS:,} records of it can't be used, so nothing was published"
                 raise Problem("too-large", f"{detail}; the first: {batch.refusals[0].detail}")
             if batch.records:
                 publisher = await gateway.publisher()
-                gateway.outage.take(publisher, principal.tenant, len(body))
+                uploads.outage.take(publisher, principal.tenant, len(body))
                 for number, (key, value) in enumerate(batch.records):
                     await publisher.put(key, value)
                     if number % YIELD_RECORDS == 0:
@@ -107,7 +110,7 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
         raise Problem("too-large", f"one request may have {most:,} bytes: send the records in several") from None
     except ClientDisconnect:
         raise Problem("bad-request", "the body broke off: nothing of it was published") from None
-    gateway.count_events(batch.events, batch.reasons)
+    uploads.count_events(batch.events, batch.reasons)
     return Taken(records=len(batch.records), refusals=batch.refusals)
 
 

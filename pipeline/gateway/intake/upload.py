@@ -51,6 +51,11 @@ class Upload:
         return self._body.dialect
 
     @property
+    def events(self) -> dict[str, int]:
+        """The number of accepted events, by their wire."""
+        return {} if self.dialect is None else {self.dialect.name: self.accepted}
+
+    @property
     def end(self) -> End:
         """The end of the run according to its stream; `disconnected` if that has no end."""
         return self._ended or "disconnected"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Final
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from turnmill.ending import ended
 
 SEND_TIMEOUT: Final = 30.0  # seconds in which a reader must take what was sent
@@ -21,18 +23,13 @@ HEADERS: Final = {
 
 
 class EventStream(Response):
-    """A response that sends `frames` until they end or the reader disconnects.
+    """A response that sends `frames` until they end, the reader disconnects, or it is too slow."""
 
-    `cut` is called if the reader is too slow.
-    """
-
-    def __init__(
-        self, frames: AsyncGenerator[bytes], cut: Callable[[], None], headers: Mapping[str, str] = HEADERS
-    ) -> None:
+    def __init__(self, frames: AsyncGenerator[bytes], metrics: Metrics, headers: Mapping[str, str] = HEADERS) -> None:
         super().__init__(headers=dict(headers))
         del self.headers["content-length"]
         self._frames = frames
-        self._cut = cut
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an ASGI request. Leaving the answer unfinished closes the connection."""
@@ -55,7 +52,7 @@ class EventStream(Response):
                     async with asyncio.timeout(SEND_TIMEOUT):
                         await send({"type": "http.response.body", "body": frame, "more_body": True})
                 except TimeoutError:
-                    self._cut()
+                    self._metrics.add(m.LIVE_CUT)
                     return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

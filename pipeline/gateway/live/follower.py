@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.portions import bytes_of, portions
-from pipeline.kafka.reading import follow, read, reader
+from pipeline.kafka.reading import MAX_OFFSET, follow, offsets_since, read, reader
 from pipeline.settings import Settings
 from pipeline.worker.repair.open_runs import no_runs
 from topics.catalog import EVENTS, Topic
@@ -35,6 +36,18 @@ YIELD_RECORDS: Final = 300  # records, of at most DECODED_BYTES, between two yie
 log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a listener finds its past by; the consumer is its own."""
+
+    settings: Settings
+    consumer: AIOKafkaConsumer
+
+    async def since(self, topics: Collection[Topic], seconds: float, most: int = MAX_OFFSET) -> Offsets:
+        """Return the first offsets of the last `seconds`, or of the last `most` records if that is later."""
+        return await offsets_since(self.settings, self.consumer, topics, seconds, most)
 
 
 class Listener(Protocol):
@@ -56,7 +69,7 @@ class Listener(Protocol):
     def runs(self) -> Literal["none", "seen", "open"]:
         """How the reader uses the index of runs."""
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Reset, and return where its past begins in each partition of its topics. Raises the client's errors."""
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
@@ -88,7 +101,7 @@ class _Membership:
     late: deque[tuple[TopicPartition, Sequence[Any], int]] | None = None  # came while its past's end was read
 
 
-class Follower:
+class Follower(Service):
     """Hands each record to all listeners that have joined; `runs` is the index of runs that they share.
 
     `trouble`: why the topics can't be read, None while they are; `lags`: unread records of each partition.
@@ -104,6 +117,15 @@ class Follower:
         self.runs = no_runs(settings)
         self.trouble: str | None = None
 
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.settings)
+
+    def name_of(self, topic: Topic) -> str:
+        """Return the topic's name on the broker."""
+        return topic.full_name(self._settings.topic_prefix)
+
     def listen(self, listener: Listener) -> None:
         """Have a listener join, unless it has joined or is joining."""
         if self._task is None:
@@ -111,7 +133,7 @@ class Follower:
             following = follow_on(self._follow, self._stopped, pause=RETRY_DELAY, log=log, meanwhile=meanwhile)
             self._task = asyncio.create_task(following, name="follower")
         if listener not in self._members:
-            names = frozenset(topic.full_name(self._settings.topic_prefix) for topic in listener.topics)
+            names = frozenset(map(self.name_of, listener.topics))
             member = self._members[listener] = _Membership(names)
             joining = partial(self._join, listener, member)
             meanwhile = f"{listener.name}: the past is not known"
@@ -159,7 +181,7 @@ class Follower:
         """Hand a listener its past, then keep it joined until its task is cancelled. Raises BrokerError."""
         pauses = _Pauses()
         async with reader(self._settings, max_poll_records=YIELD_RECORDS) as consumer:
-            at = await listener.starts(consumer)
+            at = await listener.starts(Past(self._settings, consumer))
             for place, (_, end) in (await self._spans(listener.topics)).items():
                 self.positions.setdefault(place, end)  # the follower begins here
             for last in (False, True):  # twice: records of the second pass are few, and kept
@@ -204,7 +226,7 @@ class Follower:
     async def _spans(self, topics: Sequence[Topic]) -> Mapping[TopicPartition, tuple[int, int]]:
         spans = await bounds(self._settings, topics)
         if not spans:
-            names = ", ".join(topic.full_name(self._settings.topic_prefix) for topic in topics)
+            names = ", ".join(map(self.name_of, topics))
             raise BrokerError(f"{self._settings.brokers} has no topics {names}: `turnmill topics apply` creates them")
         return spans
 
@@ -251,7 +273,7 @@ class Follower:
         self, listeners: Iterable[Listener], place: TopicPartition, records: Sequence[Any], behind: int, *, past: bool
     ) -> None:
         """Hand records to listeners; `past`: they open no run in the index."""
-        if place.topic == EVENTS.full_name(self._settings.topic_prefix):
+        if place.topic == self.name_of(EVENTS):
             records = [self._event_record(one) for one in records]
             if any(listener.runs != "none" for listener in self._members):
                 for record in records:
@@ -267,3 +289,6 @@ class Follower:
         """
         value = one.value if len(one.value or b"") <= self._settings.max_record_bytes else None
         return EventRecord(one.partition, one.offset, one.timestamp, value, one.headers)
+
+
+TheFollower = Annotated[Follower, provided(Follower)]

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final
+from typing import Annotated, Final, Self
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Still
@@ -16,6 +16,7 @@ from pipeline.gateway.live.follower import YIELD_RECORDS
 from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -42,19 +43,28 @@ class Following:
     still: Still
 
 
-class Live:
+class Live(Service):
     """The live streams of a gateway; `stop` ends them all, so that their readers resume at another one."""
 
     def __init__(self, tail: EventTail, metrics: Metrics) -> None:
-        self._tail = tail
-        self._metrics = metrics
+        self.tail = tail
+        self.metrics = metrics
         self._stopping = False
         self._readers = 0
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.service(EventTail), gateway.metrics)
 
     def stop(self) -> None:
         """End all streams."""
         self._stopping = True
-        self._tail.wake()
+        self.tail.wake()
+
+    async def close(self) -> None:
+        """End all streams."""
+        self.stop()
 
     @property
     def stopping(self) -> bool:
@@ -63,12 +73,12 @@ class Live:
 
     async def follow(self, thread: ThreadKey, after: EventId | None, replay: str, still: Still) -> Following:
         """Begin to follow a thread. Raises BrokerError, and Problem if `after` doesn't exist."""
-        await self._tail.ready()
-        partition = self._tail.partition_of(thread.thread_id)
-        recent = self._tail.recent
+        await self.tail.ready()
+        partition = self.tail.partition_of(thread.thread_id)
+        recent = self.tail.recent
         if after is not None:
             await self._check(after, partition, thread.tenant)
-        runs = self._tail.runs_of(thread)
+        runs = self.tail.runs_of(thread)
         stop = recent.position[partition]
         start, hidden = min((run.first for run in runs.values()), default=stop), set[str]()
         if after is not None:
@@ -84,11 +94,11 @@ class Live:
 
         Ends when the gateway stops, and when the reader may not go on.
         """
-        recent, partition, position = self._tail.recent, following.partition, following.start
+        recent, partition, position = self.tail.recent, following.partition, following.start
         asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
         self._count(1)
         try:
-            async with self._tail.heard(following.thread) as news:
+            async with self.tail.heard(following.thread) as news:
                 while not self._stopping and time.monotonic() < ends:
                     if time.monotonic() - asked > RECHECK_INTERVAL:
                         if not await following.still():
@@ -99,7 +109,7 @@ class Live:
                         found = recent.since(following.thread, position)
                         position = recent.position[partition]
                     else:
-                        found, position = await self._tail.page(
+                        found, position = await self.tail.page(
                             following.thread, partition, position, recent.position[partition]
                         )
                     for number, some in enumerate(portions(found, YIELD_RECORDS, DECODED_BYTES, attrgetter("size"))):
@@ -117,23 +127,23 @@ class Live:
     async def at(self, following: Following, place: EventId) -> EventRecord | None:
         """Return the thread's record at a place; None if another thread's record is there. Raises BrokerError."""
         thread, partition, offset = following.thread, following.partition, place.offset
-        if offset >= self._tail.recent.floor[partition]:
-            found = self._tail.recent.since(thread, offset)
+        if offset >= self.tail.recent.floor[partition]:
+            found = self.tail.recent.since(thread, offset)
         else:
-            found, _ = await self._tail.page(thread, partition, offset, offset + 1)
+            found, _ = await self.tail.page(thread, partition, offset, offset + 1)
         return found[0] if found and found[0].offset == offset else None
 
     def _count(self, change: int) -> None:
         self._readers += change
-        self._metrics.set(m.LIVE_READERS, self._readers)
+        self.metrics.set(m.LIVE_READERS, self._readers)
 
     async def _check(self, after: EventId, partition: int, tenant: str | None) -> None:
-        recent = self._tail.recent
+        recent = self.tail.recent
         if after.partition != partition:
             raise Problem("bad-event-id", f"the thread's events are on partition {partition}, and {after} is not")
         if recent.floor[partition] <= after.offset < recent.position[partition]:
             return
-        begin, end = await self._tail.span(partition, tenant)
+        begin, end = await self.tail.span(partition, tenant)
         if after.offset >= end:
             raise Problem("bad-event-id", f"{after} is behind all that there is: the topic was made anew, perhaps")
         if after.offset < begin - 1:
@@ -147,3 +157,6 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
     await event.wait()
     over.cancel()
     return loop.time() < over.when()
+
+
+TheLive = Annotated[Live, provided(Live)]

@@ -13,13 +13,15 @@ from pipeline.assembly.dialect import Dialect, Resume
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import shown
 from pipeline.gateway.access.security import Reader, Standing
+from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
-from pipeline.gateway.live.following import Following
+from pipeline.gateway.live.following import Following, Live, TheLive
 from pipeline.gateway.live.in_order import Frame, InOrder
 from pipeline.gateway.live.recent_events import EventId, LiveEvent, Reading
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import ThreadId, Whose
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway, only_one, unknown_thread
 from pipeline.observability import metrics as m
 from pipeline.stores.database.errors import StoreError
@@ -61,8 +63,11 @@ router = APIRouter(prefix="/v1/threads", tags=["live"])
         **documented("unknown-thread", "bad-event-id", "conflict"),
     },
 )
+@facts("own", endless=True)
 async def live(
     gateway: TheGateway,
+    streams: TheLive,
+    erased: TheErased,
     principal: Reader,
     still: Standing,
     thread_id: ThreadId,
@@ -96,35 +101,35 @@ async def live(
     after the last id that it got.
     """
     after = _place(last_event_id or from_id)
-    thread = await _thread(gateway, thread_id, principal.bounded(tenant))
+    thread = await _thread(gateway, streams, thread_id, principal.bounded(tenant))
 
     async def goes_on() -> bool:
-        return await still() and not await gateway.erased.among([thread])
+        return await still() and not await erased.among([thread])
 
-    following = await gateway.live.follow(thread, after, replay, goes_on)
+    following = await streams.follow(thread, after, replay, goes_on)
     if dialect is not None:
-        return await _resumed(gateway, following, DIALECTS[dialect], after, starting_after)
-    if not (following.runs or wait or await _has(gateway, following, after)):
+        return await _resumed(gateway, streams, following, DIALECTS[dialect], after, starting_after)
+    if not (following.runs or wait or await _has(streams, following, after)):
         await _check_known(gateway, thread_id, thread)
     behind = None
     if replay == "none" and after is None and following.stop > 0:
         # A reader that is cut off before its first event resumes after the events that it did not ask for.
         behind = str(EventId(following.partition, following.stop - 1, LAST_INDEX))
-    return EventStream(_frames(gateway, following, behind, follow=follow, shows=shows), gateway.count_cut)
+    return EventStream(_frames(streams, following, behind, follow=follow, shows=shows), gateway.metrics)
 
 
 async def _frames(
-    gateway: Gateway, following: Following, behind: str | None, *, follow: bool, shows: bool
+    streams: Live, following: Following, behind: str | None, *, follow: bool, shows: bool
 ) -> AsyncGenerator[bytes]:
     yield comment("the events of a thread, as they come", RETRY_MS, behind)
-    async for records in gateway.live.records(following, follow=follow, silence=KEEP_ALIVE):
+    async for records in streams.records(following, follow=follow, silence=KEEP_ALIVE):
         if not records:
             yield comment("nothing new")
         parts: list[bytes] = []
         size = 0
         for record in records:
             events = following.reading.events(record)
-            gateway.metrics.add(m.LIVE_EVENTS, len(events))
+            streams.metrics.add(m.LIVE_EVENTS, len(events))
             for event in events:
                 parts.append(_native(record, event, shows=shows))
                 size += len(parts[-1])
@@ -154,7 +159,7 @@ def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
 
 
 async def _resumed(
-    gateway: Gateway, following: Following, dialect: Dialect, after: EventId | None, number: int | None
+    gateway: Gateway, streams: Live, following: Following, dialect: Dialect, after: EventId | None, number: int | None
 ) -> Response:
     """Return the stream of the newest active run as its SDK's client reads it.
 
@@ -174,7 +179,7 @@ async def _resumed(
             return Response(status_code=204)
         run_id, seq = active[-1], 0
     else:
-        record = await gateway.live.at(following, after)
+        record = await streams.at(following, after)
         envelope = record.envelope if record is not None else None
         if envelope is None or envelope["dialect"] != dialect.name:
             raise Problem("bad-event-id", f"{after} is no event of a {dialect.name} stream of this thread")
@@ -184,15 +189,17 @@ async def _resumed(
     # Events are sent in the order of their seq, so the client's position is a seq as well, not a place.
     of_run = replace(following, start=start, reading=Reading())
     if after is None:
-        seq = await _newest(gateway, of_run, resume, run_id)
-    frames = _frames_of_run(gateway, replace(of_run, reading=Reading()), dialect, run_id, seq, number)
-    return EventStream(frames, gateway.count_cut, {**HEADERS, **resume.headers})
+        seq = await _newest(streams, of_run, resume, run_id)
+    frames = _frames_of_run(
+        streams, replace(of_run, reading=Reading()), dialect, run_id, seq, number, gateway.settings.terminal_grace
+    )
+    return EventStream(frames, gateway.metrics, {**HEADERS, **resume.headers})
 
 
-async def _newest(gateway: Gateway, following: Following, resume: Resume, run_id: str) -> int:
+async def _newest(streams: Live, following: Following, resume: Resume, run_id: str) -> int:
     """Return the seq with which the newest answer of a run begins, as far as the run has been published."""
     found = 0
-    async for records in gateway.live.records(following, follow=False, silence=KEEP_ALIVE):
+    async for records in streams.records(following, follow=False, silence=KEEP_ALIVE):
         for event in (event for record in records for event in following.reading.events(record)):
             if event.envelope["run_id"] == run_id and event.end is None and resume.begins(event.event):
                 found = max(found, event.seq)
@@ -200,22 +207,28 @@ async def _newest(gateway: Gateway, following: Following, resume: Resume, run_id
 
 
 async def _frames_of_run(
-    gateway: Gateway, following: Following, dialect: Dialect, run_id: str, seq: int, number: int | None
+    streams: Live,
+    following: Following,
+    dialect: Dialect,
+    run_id: str,
+    seq: int,
+    number: int | None,
+    grace: float,
 ) -> AsyncGenerator[bytes]:
     """Yield the run's events from `seq` on, ordered by seq: an SDK's client fails at a delta before its start.
 
     Events up to `number` are left out, and the stream ends where another answer begins.
 
-    Without an `end`, the stream ends a moment after the event that is usually the last. If the run was stopped, the
-    stream ends as its SDK ends a stopped one.
+    Without an `end`, the stream ends `grace` seconds after the event that is usually the last. If the run was stopped,
+    the stream ends as its SDK ends a stopped one.
     """
     resume = dialect.resume or Resume()
     others: set[int] = set()  # seqs with which other answers begin
-    silence = min(KEEP_ALIVE, gateway.settings.terminal_grace)
+    silence = min(KEEP_ALIVE, grace)
     done = [frame(dialect.wire.done_marker.encode())] if dialect.wire.done_marker is not None else []
     finished, by = False, None
     frames = InOrder(seq, EARLY_BYTES)
-    async for records in gateway.live.records(following, follow=True, silence=silence):
+    async for records in streams.records(following, follow=True, silence=silence):
         if not records:
             if finished:
                 break
@@ -239,7 +252,7 @@ async def _frames_of_run(
                     for marker in done:
                         yield marker
                     return
-                gateway.metrics.add(m.LIVE_EVENTS)
+                streams.metrics.add(m.LIVE_EVENTS)
                 if given.data:
                     yield given.data
                 finished = given.last or (finished and not given.data)
@@ -272,17 +285,17 @@ def _place(text: str | None) -> EventId | None:
     return place
 
 
-async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) -> ThreadKey:
+async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant: str | None) -> ThreadKey:
     """Return the thread of this id; `tenant`: None for any, "" for none.
 
     A UUID is used as it is. Any other id means the stored thread that declares it, or else the thread whose UUID the
     gateway derives from it. A deleted thread is unknown, though the topic may still have records of it. Raises
     BrokerError, and Problem, for instance if several tenants have one.
     """
-    await gateway.tail.ready()
+    await streams.tail.ready()
     uuid, external_id = thread_uuid(conversation_id, tenant)
     key = ThreadKey.of(uuid, tenant)
-    known = gateway.tail.threads(uuid) if tenant is None else {key} if gateway.tail.runs_of(key) else set()
+    known = streams.tail.threads(uuid) if tenant is None else {key} if streams.tail.runs_of(key) else set()
     try:
         store = await gateway.store()
         if tenant is None or (external_id is not None and not known):
@@ -296,9 +309,9 @@ async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) ->
     return key
 
 
-async def _has(gateway: Gateway, following: Following, place: EventId | None) -> bool:
+async def _has(streams: Live, following: Following, place: EventId | None) -> bool:
     """Return True if the caller's place is in the thread. One who never read it can't make us search for it."""
-    return place is not None and await gateway.live.at(following, place) is not None
+    return place is not None and await streams.at(following, place) is not None
 
 
 async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey) -> None:

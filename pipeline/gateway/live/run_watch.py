@@ -6,15 +6,15 @@ It starts at the first request for open runs, or the first scrape of `/metrics`,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import RunList
-from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.follower import Follower, Offsets, Past
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
 from pipeline.worker.repair.open_run_rows import silent
 from pipeline.worker.repair.open_runs import beginnings
 from topics.catalog import EVENTS, STATE
@@ -23,18 +23,22 @@ from turnmill.clock import now_ms
 READY_TIMEOUT: Final = 15.0  # seconds that a caller waits for the first reading
 
 
-class RunWatch:
+class RunWatch(Service):
     """Keeps track of open runs in the follower's index. A listener of the follower."""
 
     name = "the open runs"
     topics = (EVENTS, STATE)
     runs: Final = "open"
 
-    def __init__(self, settings: Settings, follower: Follower, metrics: Metrics) -> None:
-        self._settings = settings
+    def __init__(self, follower: Follower, metrics: Metrics) -> None:
         self._follower = follower
         self._metrics = metrics
-        self._state = STATE.full_name(settings.topic_prefix)
+        self._state = follower.name_of(STATE)
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.service(Follower), gateway.metrics)
 
     async def open_runs(self) -> RunList:
         """Return the index of runs, which changes as records come. Raises BrokerError."""
@@ -49,12 +53,15 @@ class RunWatch:
             self._metrics.set(m.LISTED_RUNS, len(self._follower.runs))
             self._metrics.set(m.SILENT_RUNS, silent(self._follower.runs, now_ms()))
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Return where the open runs begin."""
-        return await beginnings(self._settings, consumer, self._follower.runs.usual)
+        return await beginnings(past.settings, past.consumer, self._follower.runs.usual)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the state topic; events are in the index already."""
         if place.topic == self._state:
             for record in records:
                 self._follower.runs.take_state(record.key, record.value)
+
+
+TheRunWatch = Annotated[RunWatch, provided(RunWatch)]

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.live.event_record import EventRecord
-from pipeline.gateway.live.follower import Follower, Offsets
+from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.recent_events import Recent
-from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, offsets_since, partition_of, read, stop
+from pipeline.gateway.state import Gateway, Service
+from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, partition_of, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import READERS
@@ -34,7 +35,7 @@ CATCH_UP_TIMEOUT: Final = 20.0  # seconds for which a reader waits for the tail
 RUN_BYTES: Final = 134_217_728  # of memory for finished runs of the window
 
 
-class EventTail:
+class EventTail(Service):
     """The newest records of the events topic, in `recent`; a listener of the follower."""
 
     name = "recent events"
@@ -52,17 +53,22 @@ class EventTail:
         self._slots = Slots(READERS.size)
         self.recent = Recent(settings.gateway_live_bytes)
 
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.settings, gateway.service(Follower), gateway.metrics)
+
     async def ready(self) -> None:
         """Return once the tail has reached the end of the topic. Raises BrokerError."""
         window = f"{self._settings.gateway_live_window:g} s"
         late = f"the events of the last {window} (TURNMILL_GATEWAY_LIVE_WINDOW) are still being read"
         await self._follower.ready(self, CATCH_UP_TIMEOUT, late)
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Return where the window begins."""
         runs = self._follower.runs
         runs.window, runs.room = max(runs.window, self._window), RUN_BYTES
-        starts = await offsets_since(self._settings, consumer, self.topics, self._settings.gateway_live_window)
+        starts = await past.since(self.topics, self._settings.gateway_live_window)
         for place, start in starts.items():
             self.recent.begin(place.partition, start)
         return starts

@@ -22,7 +22,6 @@ from pipeline.gateway.proxy.publishing import Followed
 from pipeline.gateway.proxy.upstreams import Upstream
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
 from turnmill.capture.stop import stopping
 from turnmill.control.stopping import RunStopped
 
@@ -40,10 +39,14 @@ class Outgoing:
 
 
 class Exchanges:
-    """Exchanges over a pool of connections to all upstreams."""
+    """Exchanges over a pool of connections to all upstreams.
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        self._settings = settings
+    `first_byte`: seconds until an answer must begin; `idle`: between two of its bytes.
+    """
+
+    def __init__(self, first_byte: float, idle: float, metrics: Metrics) -> None:
+        self._first_byte = first_byte
+        self._idle = idle
         self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
 
@@ -82,7 +85,7 @@ class Exchanges:
             await refused(send, followed.dialect, str(stopped))
             return "stopped"
         names = _names(answer.raw_headers)
-        passing = Passing(answer.content, followed, send, self._settings.gateway_proxy_idle)
+        passing = Passing(answer.content, followed, send, self._idle)
         try:
             followed.answered(answer.status, names)
             await send(
@@ -115,7 +118,7 @@ class Exchanges:
         """Return the head of the answer. Raises Problem."""
         if self._session is None:
             self._session = session()
-        within = self._settings.gateway_proxy_first_byte
+        within = self._first_byte
         try:
             async with asyncio.timeout(within):
                 return await self._session.request(

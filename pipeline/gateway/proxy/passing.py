@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import unquote, urlsplit
 
+from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from pipeline.gateway.access.principal import Principal
-from pipeline.gateway.access.security import admitted
+from pipeline.gateway.access.security import Admission, admitted
 from pipeline.gateway.access.token_table import PREFIX
-from pipeline.gateway.aside import SMALL_BYTES
+from pipeline.gateway.aside import SMALL_BYTES, Aside
+from pipeline.gateway.budgets.memory import Budgets
+from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.problems import Problem, unavailable
 from pipeline.gateway.proxy import bodies
 from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
@@ -25,6 +28,7 @@ from pipeline.gateway.proxy.path_token import AFTER, HEADER
 from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing
 from pipeline.gateway.proxy.sharing import Sharing
 from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
+from pipeline.gateway.state import Gateway, Service
 from pipeline.observability import metrics as m
 from pipeline.policies.budgets import Budget
 from pipeline.policies.pools import BODIES, CONVERSATIONS
@@ -39,35 +43,50 @@ from turnmill.shares import Room
 
 if TYPE_CHECKING:
     from pipeline.gateway.control.commands import Commands
-    from pipeline.gateway.state import Gateway
 
 PATH: Final = "/proxy/{upstream}/{path:path}"
 MAX_BUDGETS_SHOWN: Final = 10
 ASKED: Final = "nobody has answered yet whether more may be used: "
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
-Budgets = tuple[Budget, ...]
+Counting = tuple[Budget, ...]  # the budgets that count a call
 
 
-class Proxy:
+class Proxy(Service):
     """The ASGI app below `/proxy`."""
 
     def __init__(self, gateway: Gateway, commands: Commands | None = None) -> None:
         """Prepare the proxy. Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
-        self._gateway = gateway
+        self._settings = gateway.settings
+        self._metrics = gateway.metrics
+        self._admission = gateway.service(Admission)
+        self._aside = gateway.service(Aside)
+        self._budgets = gateway.service(Budgets)
+        self._follower = gateway.service(Follower)
         self._commands = commands
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
         self.conversations = Conversations(CONVERSATIONS.size)
         to_brokers = gateway.settings.model_copy(update={"publish_url": None})
         control = None if commands is None else Control(to_brokers, values=commands.values)
         self._publishing = Publishing(gateway.publisher, self.conversations, control)
-        self._sharing = Sharing(gateway.settings, self.conversations)
+        self._sharing = Sharing(self._settings.gateway_live_window, self.conversations)
         self._enforces = any(one.enforce != "notice" for one in gateway.settings.budget_list)
-        self._holding = Holding(gateway.budgets, gateway.settings.gateway_proxy_hold)
+        self._holding = Holding(self._budgets, gateway.settings.gateway_proxy_hold)
         self._room = Room(BODIES.size)
-        self._exchanges = Exchanges(gateway.settings, gateway.metrics)
+        self._exchanges = Exchanges(
+            self._settings.gateway_proxy_first_byte, self._settings.gateway_proxy_idle, gateway.metrics
+        )
         self._open = 0
         self.route = Route(PATH, self, methods=None, include_in_schema=False)
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway. Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
+        if not gateway.settings.control:
+            return cls(gateway)
+        from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # who does without it does not load it
+
+        return cls(gateway, gateway.service(Commands))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -85,7 +104,7 @@ class Proxy:
 
     def start(self) -> None:
         """Begin to read the facts and commands of other gateways."""
-        self._gateway.follower.listen(self._sharing)
+        self._follower.listen(self._sharing)
         if self._commands is not None:
             self._commands.listen()
 
@@ -95,7 +114,7 @@ class Proxy:
         await self._exchanges.close()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        settings, headers = self._gateway.settings, scope["headers"]
+        settings, headers = self._settings, scope["headers"]
         principal = await self._admitted(scope)
         upstream, path = self._meant(scope["raw_path"])
         _check(scope["method"], headers)
@@ -146,7 +165,7 @@ class Proxy:
             )
         token = headers.get(HEADER, b"").decode("utf-8", "replace").strip()
         return await admitted(
-            self._gateway, scope, token or None, ["publish"], "send `Turnmill-Token: TOKEN`, or use /proxy/t/TOKEN/…"
+            self._admission, scope, token or None, ["publish"], "send `Turnmill-Token: TOKEN`, or use /proxy/t/TOKEN/…"
         )
 
     def _meant(self, raw_path: bytes) -> tuple[Upstream, bytes]:
@@ -160,10 +179,10 @@ class Proxy:
     async def _read(self, call: Call, principal: Principal) -> Reading:
         if len(call.body) <= SMALL_BYTES and "content-encoding" not in call.headers:
             return read(call)
-        return await self._gateway.aside.run(principal.tenant, read, call)
+        return await self._aside.run(principal.tenant, read, call)
 
-    def _counting(self, headers: Mapping[str, str], principal: Principal, models: Collection[str] | None) -> Budgets:
-        counting = self._gateway.budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
+    def _counting(self, headers: Mapping[str, str], principal: Principal, models: Collection[str] | None) -> Counting:
+        counting = self._budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
         return tuple(one for one in counting if one.enforce != "notice")
 
     async def _check_budgets(self, call: Call, reading: Reading, principal: Principal, leaving: Leaving) -> bool:
@@ -179,7 +198,7 @@ class Proxy:
         await self._check_used_up(principal, budgets, leaving)
         return bool(budgets)
 
-    async def _check_used_up(self, principal: Principal, budgets: Budgets, leaving: Leaving) -> None:
+    async def _check_used_up(self, principal: Principal, budgets: Counting, leaving: Leaving) -> None:
         """Raise Problem if one of these budgets is used up, from memory. Hold the call while a budget asks a person."""
         verdict = await self._holding.verdict(principal.tenant, budgets, leaving)
         if not verdict.allowed:
@@ -194,14 +213,14 @@ class Proxy:
             )
 
     async def _as_it_comes(self, receive: Receive, read: asyncio.Event) -> AsyncIterator[bytes]:
-        settings = self._gateway.settings
+        settings = self._settings
         async for chunk in bodies.chunks(receive, settings.gateway_body_idle, settings.gateway_body_bytes):
             yield chunk
         read.set()
 
     def _count(self, more: int) -> None:
         self._open += more
-        self._gateway.metrics.set(m.PROXY_OPEN, self._open)
+        self._metrics.set(m.PROXY_OPEN, self._open)
 
 
 def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
@@ -236,3 +255,10 @@ def _client(scope: Scope, principal: Principal) -> str:
     """Return the sender's name. A request that the same sender repeats is a retry; from another sender, it is not."""
     host = (scope.get("client") or ("",))[0]
     return f"{principal.tenant}\n{principal.name}\n{host}"
+
+
+def routes(gateway: Gateway) -> APIRouter:
+    """Return the route of the gateway's proxy."""
+    router = APIRouter()
+    router.routes.append(gateway.service(Proxy).route)
+    return router

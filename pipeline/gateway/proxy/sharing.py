@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord
-from pipeline.gateway.live.follower import Offsets
-from pipeline.kafka.reading import offsets_since
-from pipeline.settings import Settings
+from pipeline.gateway.live.follower import Offsets, Past
 from topics.catalog import EVENTS
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.shared_facts import HEADER, fact_of
@@ -27,13 +25,14 @@ class Sharing:
     topics = (EVENTS,)
     runs: Final = "none"
 
-    def __init__(self, settings: Settings, conversations: Conversations) -> None:
-        self._settings = settings
+    def __init__(self, window: float, conversations: Conversations) -> None:
+        """Prepare; `window`: seconds of records that are read first."""
+        self._window = window
         self._conversations = conversations
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Return where the window begins."""
-        return await offsets_since(self._settings, consumer, self.topics, self._settings.gateway_live_window)
+        return await past.since(self.topics, self._window)
 
     def take(self, place: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
         """Learn the facts in records' headers. Their tenant is taken from the value, which access lists protect."""

@@ -1,1 +1,1 @@
-"""Routes that read what is stored, and change it: threads, usage, search, feedback, holds, webhooks."""
+"""Routes that read what is stored, and change it: threads, runs, usage, search, holds, webhooks."""

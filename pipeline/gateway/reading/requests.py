@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from pipeline.gateway.access.security import Reader
+from pipeline.gateway.parameters import PRIVATE, Tenant
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import PRIVATE, Tenant
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.requests import request_bodies
 

@@ -9,6 +9,10 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from pipeline.gateway.access.security import Reader
+from pipeline.gateway.budgets.memory import TheBudgets
+from pipeline.gateway.live.erased import TheErased
+from pipeline.gateway.live.run_watch import TheRunWatch
+from pipeline.gateway.parameters import JSON
 from pipeline.gateway.problems import documented
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
@@ -18,7 +22,6 @@ from topics import json_text
 from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
-JSON: Final = "application/json"
 PRIVATE: Final = {"Cache-Control": "private, no-store", "Vary": "Authorization"}
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -44,6 +47,9 @@ class WaitingRuns(BaseModel):
 )
 async def list_runs(
     gateway: TheGateway,
+    watch: TheRunWatch,
+    erased: TheErased,
+    budgets: TheBudgets,
     principal: Reader,
     status: Annotated[
         Literal["open", "waiting"],
@@ -64,14 +70,14 @@ async def list_runs(
     bounded = principal.bounded(tenant)
     found: list[Any]
     if status == "open":
-        runs = await gateway.run_watch.open_runs()
+        runs = await watch.open_runs()
         now = now_ms()
         listed = rows(runs, limits_of(gateway.settings), Wanted(bounded, agent, thread, silent), now, limit)
-        erased = await gateway.erased.among([row.thread for row in listed])
-        found = [row for row in listed if row.thread not in erased]
+        gone = await erased.among([row.thread for row in listed])
+        found = [row for row in listed if row.thread not in gone]
     else:
         named = None if thread is None else (thread_uuid(thread, bounded)[0], thread)
         asked = WaitingWanted(bounded, agent, named)
         stored = await waiting_threads(await gateway.store(), asked, limit)
-        found = [*gateway.budgets.waiting(asked), *stored][:limit]
+        found = [*budgets.waiting(asked), *stored][:limit]
     return Response(json_text.dumps({"runs": found}), headers=PRIVATE, media_type=JSON)

@@ -7,8 +7,11 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Response
 
 from pipeline.gateway.access.security import Reader
+from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import OFF, PRIVATE, Moment, Tenant
+from pipeline.gateway.reading.slots import TheSlots
+from pipeline.gateway.reading.threads import OFF
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
 from pipeline.turns.spoken_text import KINDS, Kind
@@ -21,8 +24,10 @@ router = APIRouter(prefix="/v1/search", tags=["threads"])
 
 
 @router.get("", summary="Search in conversations", responses=documented("bad-request", "conflict", "forbidden"))
+@facts("own")
 async def search(
     gateway: TheGateway,
+    slots: TheSlots,
     principal: Reader,
     response: Response,
     q: Annotated[
@@ -62,7 +67,7 @@ async def search(
     kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in inside)
     try:
         query = SearchQuery(q, kinds, bounded, agent, role, since, until, limit, cursor)
-        async with gateway.searching.taken(bounded):
+        async with slots.searches.taken(bounded):
             found = await find_turns(await gateway.store(), query)
     except CallerError as error:
         raise Problem("bad-request", str(error)) from None

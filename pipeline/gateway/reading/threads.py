@@ -6,14 +6,17 @@ import asyncio
 import hashlib
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Response
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import BaseModel, Field
 
 from pipeline.assembly.format import WrongOption
 from pipeline.dialects import FORMATS
 from pipeline.gateway.access.auditing import read_out
-from pipeline.gateway.access.security import Admin, Reader
+from pipeline.gateway.access.security import Admin, Reader, TheAdmission
+from pipeline.gateway.parameters import JSON, PRIVATE, Moment, Tenant, ThreadId
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.reading.slots import TheSlots
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.stores.keeping.erasure import erase
@@ -27,7 +30,6 @@ from pipeline.stores.threads.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.pages import UnknownTurn, last_turns
 from pipeline.turns.requests import named_in, with_bodies
-from pipeline.turns.times import epoch_ms
 from topics import json_text
 from topics.feedback import shown as shown_feedback
 from topics.thread_key import ThreadKey
@@ -35,37 +37,9 @@ from turnmill.errors import CallerError
 from turnmill.limits import TREE_THREADS
 
 MAX_DEPTH: Final = 20  # levels of a tree
-JSON: Final = "application/json"
-PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
-
-def _moment(value: object) -> int:
-    text = str(value)
-    found = epoch_ms(int(text) if text.isascii() and text.isdigit() else text)
-    if found is None:
-        raise ValueError("a time is ISO 8601, or milliseconds since 1970")
-    return found
-
-
-ThreadId = Annotated[
-    str,
-    Path(min_length=1, max_length=1000, description="The thread's UUID, or the conversation id given by its producer."),
-]
-Moment = Annotated[
-    int,
-    BeforeValidator(_moment),
-    WithJsonSchema({"type": "string", "description": "ISO 8601, or milliseconds since 1970."}),
-]
-Tenant = Annotated[str | None, Query(max_length=200, description="Only this tenant; for tokens without a tenant.")]
-Whose = Annotated[
-    str | None,
-    Query(
-        max_length=200,
-        description="The thread's tenant, if several have the id; for tokens without a tenant. Empty: none.",
-    ),
-]
 FORMAT_NAMES: Final = tuple(FORMATS)
 SORT_NAMES: Final = tuple(SORTS)
 MAX_USD: Final = 1e9
@@ -91,8 +65,10 @@ class Deleted(BaseModel):
 
 
 @router.get("", summary="List threads", responses=documented("bad-cursor", "forbidden"))
+@facts("own")
 async def list_threads(
     gateway: TheGateway,
+    slots: TheSlots,
     principal: Reader,
     limit: Annotated[int, Query(ge=1, le=1000, description="Threads on a page.")] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`cursor` of the previous page.")] = None,
@@ -127,7 +103,7 @@ async def list_threads(
     store = await gateway.store()
     try:
         # In a slot: if few threads match, all threads of the tenant are scanned.
-        async with gateway.searching.taken(bounded):
+        async with slots.searches.taken(bounded):
             wanted = ListQuery(
                 agent=agent,
                 tenant=bounded,
@@ -157,8 +133,11 @@ async def list_threads(
         **documented("bad-request", "unknown-thread", "unknown-branch", "unknown-turn", "conflict", "forbidden"),
     },
 )
+@facts("own")
 async def read_thread(
     gateway: TheGateway,
+    slots: TheSlots,
+    admission: TheAdmission,
     principal: Reader,
     thread_id: ThreadId,
     format_name: Annotated[
@@ -224,7 +203,7 @@ async def read_thread(
 
     try:
         # In a slot until it is text: as Python values, a long conversation takes ten times as much memory.
-        async with gateway.reading.taken(bounded):
+        async with slots.reads.taken(bounded):
             found, document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
             if feedback and gateway.settings.feedback:
                 judged = [shown_feedback(one) for one in (await feedback_of(await gateway.store(), [found]))[found]]
@@ -240,7 +219,7 @@ async def read_thread(
     if _matches(if_none_match, tag):
         return Response(status_code=304, headers=headers)
     if not form.is_document:
-        read_out(gateway, "thread.export", found.thread_id, found.tenant or "")
+        read_out(admission, "thread.export", found.thread_id, found.tenant or "")
     return Response(data, headers=headers, media_type=JSON)
 
 
@@ -249,6 +228,7 @@ async def read_thread(
     summary="A thread and its sub-agents' threads",
     responses=documented("unknown-thread", "conflict", "forbidden"),
 )
+@facts("own")
 async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None) -> ThreadTree:
     """Return the threads spawned by this one, the threads spawned by them, and so on."""
     store = await gateway.store()
@@ -277,6 +257,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
 @router.delete(
     "/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread", "conflict", "forbidden")
 )
+@facts("deleted")
 async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Deleted:
     """Delete turns, usage, large values, and the archive's rows of a thread, for good; later records are not stored.
 

@@ -7,17 +7,17 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Response
 
 from pipeline.gateway.access.auditing import read_out
-from pipeline.gateway.access.security import Reader
+from pipeline.gateway.access.security import Reader, TheAdmission
+from pipeline.gateway.parameters import JSON, PRIVATE
 from pipeline.gateway.problems import documented
+from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import BUCKETS, GROUPS, ORDERS, UsageQuery
 from topics import json_text
 from turnmill.clock import now_ms
 
-JSON: Final = "application/json"
 CSV: Final = "text/csv"
-PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
 router = APIRouter(prefix="/v1/usage", tags=["usage"])
 
@@ -33,8 +33,10 @@ Values = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length
         **documented("bad-request", "forbidden"),
     },
 )
+@facts("own")
 async def read_usage(
     gateway: TheGateway,
+    admission: TheAdmission,
     principal: Reader,
     group_by: Annotated[
         list[str], Query(max_length=10, description=f"Any of {', '.join(GROUPS)}; repeated, or with commas.")
@@ -73,7 +75,7 @@ async def read_usage(
     query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now, feedback)
     report = await usage_report(await gateway.store(), query)
     if form == "csv":
-        read_out(gateway, "usage.export", "", bounded)
+        read_out(admission, "usage.export", "", bounded)
         headers = {**PRIVATE, "Content-Disposition": 'attachment; filename="usage.csv"'}
         return Response(report.csv(), headers=headers, media_type=f"{CSV}; charset=utf-8")
     return Response(json_text.dumps(report.document()), headers=PRIVATE, media_type=JSON)

@@ -13,14 +13,15 @@ from fastapi import APIRouter, Header
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 from pipeline.gateway.access.security import Again, alternatives
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.reading.threads import ThreadId, Whose
+from pipeline.gateway.reading.slots import TheSlots
 from pipeline.gateway.rerun.answers import Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, chosen
 from pipeline.gateway.rerun.servers import SERVERS
-from pipeline.gateway.state import TheGateway, unknown_thread
+from pipeline.gateway.state import Service, TheGateway, provided, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots
@@ -30,6 +31,8 @@ from turnmill.limits import NAMED_CHARACTERS
 
 ACTION: Final = "thread.rerun"
 PROMPT_CHARACTERS: Final = 1_000_000
+
+router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
 Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 
@@ -47,54 +50,59 @@ class Wanted(BaseModel):
     publish: Annotated[bool, Field(description="Store a complete answer as another version.")] = True
 
 
-def routes() -> APIRouter:
-    """Return the route, for gateways that allow it."""
-    router = APIRouter(prefix="/v1/threads", tags=["threads"])
-    slots = Slots(RERUNS.size)
+class Reruns(Service):
+    """The slots in which answers are asked for again."""
 
-    @router.post(
-        "/{thread_id}/rerun",
-        summary="Ask its model again",
-        openapi_extra=alternatives("publish", "control"),
-        responses=documented("bad-request", "unknown-thread", "conflict", "forbidden"),
-    )
-    async def rerun(
-        gateway: TheGateway,
-        principal: Again,
-        thread_id: ThreadId,
-        wanted: Wanted,
-        key: Annotated[
-            SecretStr, Header(alias="Turnmill-Provider-Key", max_length=2_000, description="Your key of the provider.")
-        ],
-        tenant: Whose = None,
-    ) -> Pair:
-        """Send the request of a stored answer again, with changes; return both answers. Needs the scope `read`, too."""
-        if "read" not in principal.scopes:
-            raise Problem("forbidden", "the token lacks the scope 'read': the answer that was there is shown, too")
-        bounded = principal.bounded(tenant)
-        found = await gateway.find(thread_id, bounded)
-        store = await gateway.store()
-        changes = Changes(wanted.model, wanted.system, wanted.tools, wanted.values, None)
-        keys = {name: key.get_secret_value() for server in SERVERS.values() for name in server.keys}
-        addresses = {server.variable: os.environ.get(server.variable, "") for server in SERVERS.values()}
-        async with gateway.reading.taken(bounded):
-            document = await read_thread(store, found)
-            if document is None:
-                raise unknown_thread(thread_id)
-            try:
-                one = await chosen(store, gateway.contents, found, document, wanted.turn, changes, keys | addresses)
-            except CallerError as error:
-                raise Problem("bad-request", str(error)) from None
-        if one is None:
-            raise Problem("bad-request", "no such answer says what its model was asked (docs/requests.md)")
-        audit.info("asking %s again, by %r", found.text, principal.name, extra=about(found, ACTION))
-        async with slots.taken(bounded), session(trust_env=True) as http:
-            heard = await call(http, one.request)
-        record = assembled(heard, one.request, one.record)
-        is_stored = wanted.publish and record["status"] == "complete"
-        if is_stored:
-            await publish(await gateway.publisher(), heard, one.request, found, one.record)
-        before, after = (answer_of(each, gateway.settings.price_list) for each in (one.record, record))
-        return Pair(found.thread_id, one.record["turn_id"], heard.run_id if is_stored else None, before, after)
+    def __init__(self) -> None:
+        self.slots = Slots(RERUNS.size)
 
-    return router
+
+TheReruns = Annotated[Reruns, provided(Reruns)]
+
+
+@router.post(
+    "/{thread_id}/rerun",
+    summary="Ask its model again",
+    openapi_extra=alternatives("publish", "control"),
+    responses=documented("bad-request", "unknown-thread", "conflict", "forbidden"),
+)
+async def rerun(
+    gateway: TheGateway,
+    slots: TheSlots,
+    reruns: TheReruns,
+    principal: Again,
+    thread_id: ThreadId,
+    wanted: Wanted,
+    key: Annotated[
+        SecretStr, Header(alias="Turnmill-Provider-Key", max_length=2_000, description="Your key of the provider.")
+    ],
+    tenant: Whose = None,
+) -> Pair:
+    """Send the request of a stored answer again, with changes; return both answers. Needs the scope `read`, too."""
+    if "read" not in principal.scopes:
+        raise Problem("forbidden", "the token lacks the scope 'read': the answer that was there is shown, too")
+    bounded = principal.bounded(tenant)
+    found = await gateway.find(thread_id, bounded)
+    store = await gateway.store()
+    changes = Changes(wanted.model, wanted.system, wanted.tools, wanted.values, None)
+    keys = {name: key.get_secret_value() for server in SERVERS.values() for name in server.keys}
+    addresses = {server.variable: os.environ.get(server.variable, "") for server in SERVERS.values()}
+    async with slots.reads.taken(bounded):
+        document = await read_thread(store, found)
+        if document is None:
+            raise unknown_thread(thread_id)
+        try:
+            one = await chosen(store, gateway.contents, found, document, wanted.turn, changes, keys | addresses)
+        except CallerError as error:
+            raise Problem("bad-request", str(error)) from None
+    if one is None:
+        raise Problem("bad-request", "no such answer says what its model was asked (docs/requests.md)")
+    audit.info("asking %s again, by %r", found.text, principal.name, extra=about(found, ACTION))
+    async with reruns.slots.taken(bounded), session(trust_env=True) as http:
+        heard = await call(http, one.request)
+    record = assembled(heard, one.request, one.record)
+    is_stored = wanted.publish and record["status"] == "complete"
+    if is_stored:
+        await publish(await gateway.publisher(), heard, one.request, found, one.record)
+    before, after = (answer_of(each, gateway.settings.price_list) for each in (one.record, record))
+    return Pair(found.thread_id, one.record["turn_id"], heard.run_id if is_stored else None, before, after)

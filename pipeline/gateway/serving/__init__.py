@@ -1,1 +1,1 @@
-"""The app and its server: what is around every route."""
+"""The app, the table of its parts, and its server: what is around every route."""

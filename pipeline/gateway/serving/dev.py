@@ -10,11 +10,12 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 
 from pipeline.gateway.access.security import Admin
+from pipeline.gateway.state import Gateway
 
 
-def routes(folder: Path) -> APIRouter:
-    """Return the endpoints; `turnmill dev` records the kills in `folder`."""
-    router = APIRouter(include_in_schema=False)
+def routes(gateway: Gateway) -> APIRouter:
+    """Return the endpoints; `turnmill dev` records the kills in its folder."""
+    router, folder = APIRouter(include_in_schema=False), gateway.dev or Path()
 
     @router.get("/v1/dev/kills")
     async def kills(_: Admin) -> Response:

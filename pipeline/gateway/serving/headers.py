@@ -11,6 +11,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pipeline.gateway.access.limits import AT_END
 from pipeline.gateway.problems import Problem
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -18,7 +19,6 @@ from pipeline.observability.metrics import Metrics
 log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-AT_END: Final = "turnmill.at_end"  # in the scope of a request
 # Defaults; routes that serve pages set their own Content-Security-Policy.
 STRICT: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -85,8 +85,3 @@ class Guard:
             method = scope["method"] if scope["method"] in METHODS else m.OTHER
             self._metrics.add(m.REQUESTS, method=method, route=route, status=str(status))
             self._metrics.observe(m.REQUEST_SECONDS, time.perf_counter() - began, route=route)
-
-
-def at_end(scope: Scope, done: Callable[[], None]) -> None:
-    """Have `done` called when the request is over, whether its answer was sent or abandoned."""
-    scope.setdefault(AT_END, []).append(done)

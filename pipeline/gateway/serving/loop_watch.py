@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Self
 
+from pipeline.gateway.state import Gateway, Service
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 
@@ -12,19 +13,24 @@ CHECK_INTERVAL: Final = 0.05  # seconds between two checks
 MIN_BLOCK: Final = 0.01  # seconds; shorter blocks are not counted
 
 
-class LoopWatch:
+class LoopWatch(Service):
     """Observes each block of the event loop of more than MIN_BLOCK seconds."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
 
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.metrics)
+
     def start(self) -> None:
         """Start to check every CHECK_INTERVAL seconds, in the running loop."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_at(loop.time() + CHECK_INTERVAL, self._look, loop.time() + CHECK_INTERVAL, loop)
 
-    def stop(self) -> None:
+    async def close(self) -> None:
         """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()

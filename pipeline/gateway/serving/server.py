@@ -14,9 +14,10 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pipeline.gateway.live.following import Live
 from pipeline.gateway.problems import KINDS, MEDIA_TYPE, body
+from pipeline.gateway.state import Gateway
 from pipeline.observability.listening import why_not_listening
-from pipeline.settings import Settings
 from turnmill.errors import CallerError
 
 KEEP_ALIVE: Final = 10.0  # seconds for which an idle connection stays open
@@ -121,9 +122,11 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """One gateway process. At a stop, `stopping` is called first, to end the endless streams."""
+    """One gateway process. At a stop, `stopping` is called first; then the endless streams are ended."""
 
-    def __init__(self, settings: Settings, app: FastAPI, stopping: Callable[[], None]) -> None:
+    def __init__(self, app: FastAPI, stopping: Callable[[], None] = lambda: None) -> None:
+        gateway: Gateway = app.state.gateway
+        settings = gateway.settings
         largest = 2 * settings.gateway_header_bytes  # up to this size, the app answers
         bounds = {
             "header_seconds": settings.gateway_header_seconds,
@@ -147,6 +150,7 @@ class Server(uvicorn.Server):
             )
         )
         self._stopping = stopping
+        self._live = gateway.service(Live)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -159,12 +163,12 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Take no more requests, and finish those under way."""
         self._stopping()
+        self._live.stop()
         self.should_exit = True
 
 
-def listen(settings: Settings) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Return a socket on TURNMILL_GATEWAY_HOST and _PORT. Raises CallerError that names the setting to change."""
-    host, port = settings.gateway_host, settings.gateway_port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final, Self
 
 from fastapi import APIRouter, Response
 from prometheus_client.exposition import choose_encoder
@@ -11,14 +14,132 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from pipeline.gateway.access.security import Reader
-from pipeline.gateway.broker_status import RoleLag
+from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.problems import documented
-from pipeline.gateway.state import TheGateway
+from pipeline.gateway.state import Gateway, Service, TheGateway, provided
+from pipeline.kafka.offsets import group_lag, record_count
+from pipeline.settings import Settings
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.threads.summaries import Counts
+from pipeline.worker.host.roles import default_roles
+from topics.catalog import DEAD_LETTERS
 from turnmill.clock import now_ms
 from turnmill.errors import TurnmillError
 
+FRESH_SECONDS: Final = 2.0  # seconds for which the broker's answer is reused: many dashboards ask at the same time
+PATIENCE: Final = 1.0  # seconds that a caller waits for a count
+REST: Final = 50  # a count that took n seconds is the newest for 50 n: counting takes 2 % of the time at most
+
 router = APIRouter(tags=["status"])
+
+
+class PartitionPlace(BaseModel):
+    """A consumer group's place in one partition; `committed` null where it never committed."""
+
+    partition: int
+    committed: int | None
+    end: int
+    lag: int
+
+
+class RoleLag(BaseModel):
+    """A role's lag."""
+
+    role: str
+    group: str
+    topic: str
+    lag: int
+    partitions: list[PartitionPlace]
+
+
+class BrokerStatus(Service):
+    """Lag and dead letters. Callers within FRESH_SECONDS share one request to the broker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = asyncio.Lock()
+        self._found: tuple[float, tuple[list[RoleLag], int]] | None = None
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.settings)
+
+    async def get(self) -> tuple[list[RoleLag], int]:
+        """Return the lag of each role, and the number of dead letters. Raises BrokerError."""
+        async with self._lock:
+            if self._found is None or time.monotonic() - self._found[0] > FRESH_SECONDS:
+                self._found = (time.monotonic(), await _broker(self._settings))
+            roles, letters = self._found[1]
+            return roles, letters
+
+
+async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
+    running = default_roles(settings)
+    lags = await asyncio.gather(*(group_lag(settings, role.group(settings), [role.topic]) for role in running))
+    roles = [
+        RoleLag(
+            role=role.name,
+            group=role.group(settings),
+            topic=role.topic.full_name(settings.topic_prefix),
+            lag=sum(row.lag for row in rows),
+            partitions=[
+                PartitionPlace(partition=row.partition, committed=row.committed, end=row.end, lag=row.lag)
+                for row in rows
+            ],
+        )
+        for role, rows in zip(running, lags, strict=True)
+    ]
+    return roles, await record_count(settings, DEAD_LETTERS)
+
+
+class StoreCounts(Service):
+    """The newest count of a store's rows, which all callers share. It is rare, since a count reads all turns."""
+
+    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+        """Prepare counting; `store` opens the store."""
+        self._store = store
+        self._counting: asyncio.Task[None] | None = None
+        self._found: Counts | None = None
+        self._failed: StoreError | None = None
+        self._rested = 0.0
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.store)
+
+    async def get(self) -> Counts | None:
+        """Return the newest numbers; None if the first count takes longer than PATIENCE. Raises StoreError.
+
+        They are older than the time that it takes to count, by at most REST times as much.
+        """
+        if self._counting is None and time.monotonic() >= self._rested:
+            self._counting = asyncio.create_task(self._count(), name="store counts")
+        if self._counting is not None:
+            await asyncio.wait([self._counting], timeout=PATIENCE)
+        if self._failed is not None:
+            raise self._failed.with_traceback(None)
+        return self._found
+
+    async def _count(self) -> None:
+        begun = time.monotonic()
+        try:
+            self._found, self._failed = await count_rows(await self._store()), None
+            ended = time.monotonic()
+            self._rested = ended + REST * (ended - begun)
+        except StoreError as error:
+            self._failed = error
+        finally:
+            self._counting = None
+
+    async def close(self) -> None:
+        """End a count in progress."""
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.wait([self._counting])
 
 
 class Pipe(BaseModel):
@@ -43,17 +164,22 @@ class Health(BaseModel):
 
 
 @router.get("/v1/status", summary="Lag, dead letters, and counts of the store", responses=documented())
-async def status(request: Request, gateway: TheGateway, principal: Reader) -> Pipe:
+async def status(
+    gateway: TheGateway,
+    broker: Annotated[BrokerStatus, provided(BrokerStatus)],
+    counts: Annotated[StoreCounts, provided(StoreCounts)],
+    principal: Reader,
+) -> Pipe:
     """Return the state of the pipeline for all tenants together. Tokens with a tenant get null for all values."""
-    answer = Pipe(time=now_ms(), roles=None, dead_letters=None, store=None, problems=[], dev=request.app.state.dev)
+    answer = Pipe(time=now_ms(), roles=None, dead_letters=None, store=None, problems=[], dev=gateway.dev is not None)
     if principal.tenant is not None:
         return answer
     try:
-        answer.roles, answer.dead_letters = await gateway.broker_status.get(gateway.settings)
+        answer.roles, answer.dead_letters = await broker.get()
     except TurnmillError as error:
         answer.problems.append(str(error))
     try:
-        answer.store = await gateway.store_counts.get()
+        answer.store = await counts.get()
     except TurnmillError as error:
         answer.problems.append(str(error))
     return answer
@@ -83,9 +209,9 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
 
 
 @router.get("/metrics", summary="Metrics", response_class=Response)
-async def metrics(gateway: TheGateway, request: Request) -> Response:
+async def metrics(gateway: TheGateway, runs: TheRunWatch, request: Request) -> Response:
     """Return metrics in Prometheus or OpenMetrics text. They name routes and statuses, no tenants or threads."""
-    gateway.run_watch.count()
+    runs.count()
     encode, content_type = choose_encoder(", ".join(request.headers.getlist("accept")))
     data = await asyncio.to_thread(encode, gateway.metrics.registry)
     return Response(data, headers={"Content-Type": content_type})

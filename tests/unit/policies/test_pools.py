@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from pipeline.gateway.serving.parts import PACKAGE, PARTS
 from pipeline.policies.pools import POOLS, Pool
 from pipeline.policies.slots import Slots
 from turnmill.capture.passing import Passing
@@ -33,17 +34,7 @@ LOOKS: Final = {"pipeline/worker/webhooks/sender.py"}
 WAITS: Final = {"to_thread", "run_in_executor", "deque", "OrderedDict"}  # what may be a queue, or a bounded memory
 # Modules of gateway and worker that have one, or compare a length with a bound, and no pool of the registry.
 NO_POOL: Final = {
-    "pipeline/gateway/state.py": "the answers of the store: it is asked again for one that was forgotten",
-    "pipeline/gateway/budgets/stops.py": "a run whose command is forgotten is given the same one again",
-    "pipeline/gateway/serving/dev.py": "a machine with one caller",
-    "pipeline/gateway/dashboard/intake.py": "a forgotten turn that comes again is counted twice in figures",
-    "pipeline/gateway/dashboard/figures.py": "a tenth of the series, a tenant has in any case",
-    "pipeline/gateway/live/follower.py": "what a new listener, which is ours, has yet to hear",
-    "pipeline/gateway/access/limits.py": "one entry a token; whose is forgotten may do more, not less",
-    "pipeline/gateway/live/recent_events.py": "the end of the topic; what lies further back is read by READERS",
-    "pipeline/gateway/reading/threads.py": "in a slot of READS",
-    "pipeline/gateway/serving/server.py": "no tenant is known yet: `gateway_caller_requests` bounds each token",
-    "pipeline/gateway/serving/status.py": "an operator's figures",
+    **{f"{PACKAGE}.{module}".replace(".", "/") + ".py": why for part in PARTS for module, why in part.unshared.items()},
     "pipeline/worker/assemble/work.py": "one partition at a time: the runs of its tenants are shared out in assembly",
     "pipeline/worker/processes/child_process.py": "questions of the parent",
     "pipeline/worker/processes/health.py": "an operator's figures",

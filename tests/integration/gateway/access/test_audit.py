@@ -9,6 +9,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from pipeline.gateway.access.security import Admission
 from pipeline.settings import Settings
 from pipeline.stores.accounts import audit_trail
 from pipeline.stores.database.store import ThreadStore
@@ -116,4 +117,4 @@ async def test_without_retention_nothing_is_kept(tmp_path: Path, monkeypatch: py
         async with client(gateway.url, tokens.operator) as http:
             assert (await http.post("/v1/tokens", json={"name": "ci", "scopes": ["read"]})).status_code == 201
             assert (await http.get("/v1/audit")).status_code == 409
-        assert gateway.app.state.gateway.trail is None
+        assert gateway.app.state.gateway.service(Admission).trail is None

@@ -26,7 +26,7 @@ def settings_of(tmp_path: Path, tokens: Tokens) -> Settings:
 
 def use(gateway: Running, **used: int) -> None:
     """Let so much be used, as the next look at the store would have it."""
-    memory: Budgets = gateway.app.state.gateway.budgets
+    memory: Budgets = gateway.app.state.gateway.service(Budgets)
     now = time.time_ns() // 1_000_000
     memory.budgets = tuple(one for one in memory.budgets if one.name)
     for budget in memory.budgets:
@@ -82,7 +82,7 @@ async def test_asking_costs_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tokens = Tokens()
     async with running(settings_of(tmp_path, tokens)) as gateway, client(gateway.url, tokens.operator) as http:
         await http.get("/v1/budgets/check")
-        memory: Budgets = gateway.app.state.gateway.budgets
+        memory: Budgets = gateway.app.state.gateway.service(Budgets)
 
         async def away() -> None:
             raise StoreError("the store is away", transient=True)
@@ -110,7 +110,7 @@ async def test_who_asks_while_an_answer_is_on_its_way_waits_for_it(tmp_path: Pat
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(memory.renew(), 0.05)
     assert len(asked) == 2
-    await memory.stop()
+    await memory.close()
     assert asked[1].cancelled()
 
 
@@ -122,8 +122,8 @@ async def test_what_was_never_known_refuses_nothing_and_says_so(tmp_path: Path) 
     with pytest.raises(StoreError):
         await memory.known()
     assert memory.allowed("acme").allowed
-    await memory.stop()
+    await memory.close()
     nothing = Budgets((), away)  # type: ignore[arg-type]
     await nothing.known()
     assert nothing.allowed("acme").allowed
-    await nothing.stop()
+    await nothing.close()

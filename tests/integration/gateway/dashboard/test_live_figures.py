@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from pipeline.gateway import state as connections
 from pipeline.gateway.dashboard import live_figures
+from pipeline.gateway.live import erased as erased_threads
 from pipeline.settings import Settings
 from pipeline.stores.keeping.erasure import mark_erased
 from tests.support.gateways import Tokens, client, messages, running, talk
@@ -42,7 +42,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(
 async def test_runs_of_threads_that_were_deleted_are_left_out(
     gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "ERASED_TTL", 0.1)
+    monkeypatch.setattr(erased_threads, "ERASED_TTL", 0.1)
     async with Publisher(gateway_settings) as publisher:
         runs = [publisher.run(thread_id=name, agent_id="a", dialect="vercel-ai") for name in ("one", "two")]
         for run in runs:

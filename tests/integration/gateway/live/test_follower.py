@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from pipeline.gateway.live import follower as module
-from pipeline.gateway.live.follower import Follower
-from pipeline.kafka.reading import offsets_since
+from pipeline.gateway.live.follower import Follower, Past
 from pipeline.settings import Settings
 from tests.support.topic_records import publish
 from tests.support.turns_of_the_loop import LoopTurns
@@ -31,16 +30,15 @@ class Hearing:
     name = "what is heard"
     runs: Literal["seen"] = "seen"
 
-    def __init__(self, settings: Settings, *topics: Topic, seconds: float = 3600.0) -> None:
+    def __init__(self, *topics: Topic, seconds: float = 3600.0) -> None:
         self.topics: Sequence[Topic] = topics
         self.begun = 0
-        self._settings = settings
         self._seconds = seconds
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Mapping[TopicPartition, int]:
+    async def starts(self, past: Past) -> Mapping[TopicPartition, int]:
         self.begun += 1
         self.heard: dict[TopicPartition, list[int]] = {}
-        self.reached = dict(await offsets_since(self._settings, consumer, self.topics, self._seconds))
+        self.reached = dict(await past.since(self.topics, self._seconds))
         return self.reached
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
@@ -68,8 +66,8 @@ async def test_listeners_that_join_while_records_come_miss_none(applied_settings
     old, dead = [(b"k", b"dead")] * 3, [(b"k", b"dead too")] * 4
     await publish(applied_settings, EVENTS, some(0))
     await publish(applied_settings, DEAD_LETTERS, old)
-    first, second = Hearing(applied_settings, EVENTS), Hearing(applied_settings, EVENTS, DEAD_LETTERS)
-    late, newest = Hearing(applied_settings, EVENTS), Hearing(applied_settings, EVENTS, seconds=-3600.0)
+    first, second = Hearing(EVENTS), Hearing(EVENTS, DEAD_LETTERS)
+    late, newest = Hearing(EVENTS), Hearing(EVENTS, seconds=-3600.0)
     follower.listen(first)
     for n in range(1, 40):
         await publish(applied_settings, EVENTS, some(n * 10))
@@ -113,7 +111,7 @@ async def test_large_records_leave_the_loop_its_turns(applied_settings: Settings
     envelope = {"v": 1, "run_id": "r", "agent_id": "a", "dialect": "vercel-ai", "ts": 5, "thread_id": THREADS[0]}
     events = [{"type": "data-x", "data": "x" * 800_000}]
     large = [(THREADS[0].encode(), encode({**envelope, "seq": n, "events": events})) for n in range(12)]
-    follower, listener = Follower(applied_settings), Weighing(applied_settings, EVENTS)
+    follower, listener = Follower(applied_settings), Weighing(EVENTS)
     packed = {"compression_type": "zstd", "max_batch_size": 12_000_000, "linger_ms": 200}  # all come in one response
     await publish(applied_settings, EVENTS, large, **packed)
     async with LoopTurns() as turns:
@@ -143,7 +141,7 @@ async def test_after_a_failure_it_goes_on_where_it_was(
 
     monkeypatch.setattr(module, "follow", failing)
     monkeypatch.setattr(module, "RETRY_DELAY", 0.1)
-    follower, listener = Follower(applied_settings), Hearing(applied_settings, EVENTS)
+    follower, listener = Follower(applied_settings), Hearing(EVENTS)
     await publish(applied_settings, EVENTS, some(0))
     await follower.ready(listener, PATIENCE, "late")
     fails.set()

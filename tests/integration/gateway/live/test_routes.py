@@ -14,6 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from pipeline.gateway.live import following, tail
+from pipeline.gateway.live.tail import EventTail
 from pipeline.settings import Settings
 from tests.support.gateways import Message, Running, Tokens, client, messages, replayed, running, sse, talk, words
 from tests.support.topic_records import publish
@@ -391,7 +392,7 @@ async def test_five_hundred_readers_share_one_consumer(gateway: Running, gateway
         found = await asyncio.wait_for(asyncio.gather(*readers), PATIENCE)
     assert len(found[0]) == len(events) + 1
     assert all(one == found[0] for one in found)
-    assert len(gateway.app.state.gateway.tail._idle) <= 4
+    assert len(gateway.app.state.gateway.service(EventTail)._idle) <= 4
 
 
 async def test_who_looks_for_nothing_reads_nothing(
@@ -403,7 +404,7 @@ async def test_who_looks_for_nothing_reads_nothing(
         [first, *_] = await replayed(operator, "chat-1")
         partition = int(first.id.partition("-")[0])
         for thread_id in (str(uuid4()) for _ in range(1000)):
-            if guarded.app.state.gateway.tail.partition_of(thread_id) == partition:
+            if guarded.app.state.gateway.service(EventTail).partition_of(thread_id) == partition:
                 break
         answer = await other.get(f"/v1/threads/{thread_id}/live", headers={"Last-Event-ID": f"{partition}-0.0"})
         assert answer.status_code == 404

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from pipeline.gateway import state as connections
+from pipeline.gateway.live import erased as erased_threads
 from pipeline.gateway.live import following
 from pipeline.settings import Settings
 from pipeline.stores.keeping.erasure import mark_erased
@@ -128,7 +128,7 @@ async def test_the_stream_of_a_thread_that_is_deleted_ends(
     with its id is another one.
     """
     monkeypatch.setattr(following, "RECHECK_INTERVAL", 0.1)
-    monkeypatch.setattr(connections, "ERASED_TTL", 0.1)
+    monkeypatch.setattr(erased_threads, "ERASED_TTL", 0.1)
     events = talk(40)
     await publish(gateway_settings, EVENTS, [record(0, events[:2], tenant) for tenant in ("acme", "globex")])
     store = await guarded.app.state.gateway.store()

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from pipeline.gateway.proxy.passing import Proxy
 from pipeline.settings import Settings
 from tests.support.gateways import Running, Tokens, client, running
 from tests.support.upstream import Answering, Asked, chat_answer, chat_chunks, playing
@@ -60,7 +61,7 @@ async def test_one_conversation_over_two_gateways_and_the_same_words_of_two_tena
                     await ask(one, tokens, tenant, HELLO)
 
                 async def shared() -> bool:
-                    return len(two.app.state.proxy.conversations) == 2
+                    return len(two.app.state.gateway.service(Proxy).conversations) == 2
 
                 await until(shared)
                 for tenant in ("acme", "globex"):

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from pipeline.gateway import state as connections
+from pipeline.gateway.live import erased as erased_threads
 from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.kafka.offsets import group_lag
@@ -134,7 +134,7 @@ async def test_runs_that_are_silent_for_longer_than_usual(gateway_settings: Sett
         (run,) = await listed(http)
         assert (run["usual_silence_ms"], run["silent"]) == (10_000, False)
         assert await names(http, silent="true") == []
-        for one in gateway.app.state.gateway.follower.runs:
+        for one in gateway.app.state.gateway.service(Follower).runs:
             one.last_at -= 11_000
         assert [one["silent"] for one in await listed(http, silent="true")] == [True]
 
@@ -202,7 +202,7 @@ async def test_threads_that_wait_say_for_what(gateway_settings: Settings, http: 
 async def test_runs_of_threads_that_were_deleted_are_left_out(
     gateway_settings: Settings, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "ERASED_TTL", 0.1)
+    monkeypatch.setattr(erased_threads, "ERASED_TTL", 0.1)
     await upload(http, "gone", "r1")
     await upload(http, "stays", "r2")
     await until(lambda: are(http, ["r1", "r2"]))
@@ -228,7 +228,7 @@ async def test_a_stop_while_a_client_is_being_stopped(
     after its first scrape never came to an end.
     """
     follower = Follower(gateway_settings)
-    watch = RunWatch(gateway_settings, follower, Metrics(10))
+    watch = RunWatch(follower, Metrics(10))
     closing: list[asyncio.Task[None]] = []
     stop = AIOKafkaConsumer.stop
 

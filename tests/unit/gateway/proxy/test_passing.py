@@ -305,7 +305,7 @@ BUDGETS = """[{"name": "weather-hour", "agent": "weather", "model": "gpt-5", "to
 
 def use(gateway: Running, **used: int) -> None:
     """Let so much be used, as the next look at the store would have it."""
-    memory: Budgets = gateway.app.state.gateway.budgets
+    memory: Budgets = gateway.app.state.gateway.service(Budgets)
     for budget in memory.budgets:
         window = budget.window(time.time_ns() // 1_000_000)
         memory.states[budget.name] = State(budget, used.get(budget.name.replace("-", "_"), 0), *window)

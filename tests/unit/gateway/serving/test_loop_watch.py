@@ -20,7 +20,7 @@ async def test_a_hold_is_observed() -> None:
         return bool(metrics.registry.get_sample_value(f"{m.LOOP_HELD.name}_count"))
 
     await until(observed)
-    watch.stop()
+    await watch.close()
     longest = metrics.registry.get_sample_value(f"{m.LOOP_HELD.name}_sum")
     assert longest is not None
     assert longest > 0.2 > MIN_BLOCK

@@ -19,7 +19,7 @@ from helm.schema import values_schema
 from pipeline.__main__ import cli
 from pipeline.cli.dev import demo
 from pipeline.cli.services import doctor
-from pipeline.gateway import broker_status
+from pipeline.gateway.serving import status
 from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Found
 from pipeline.observability.metrics import Metrics
@@ -51,9 +51,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[Topic]]]:
     async def ahead(*_: object) -> int:
         return 0
 
-    for module in (demo, doctor, broker_status):
+    for module in (demo, doctor, status):
         monkeypatch.setattr(module, "group_lag", group_lag)
-    monkeypatch.setattr(broker_status, "record_count", record_count)
+    monkeypatch.setattr(status, "record_count", record_count)
     monkeypatch.setattr(doctor, "_ahead", ahead)
     return asked
 
@@ -63,7 +63,7 @@ def groups(settings: Settings) -> list[tuple[str, list[Topic]]]:
 
 
 async def test_the_status_tells_of_every_role(settings: Settings, asked: list[tuple[str, list[Topic]]]) -> None:
-    roles, _ = await broker_status.BrokerStatus().get(settings)
+    roles, _ = await status.BrokerStatus(settings).get()
     assert [role.role for role in roles] == list(ROLES)
     assert asked == groups(settings)
 

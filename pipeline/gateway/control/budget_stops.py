@@ -10,21 +10,22 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 from uuid import NAMESPACE_URL, uuid5
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import ListedRun
-from pipeline.gateway.control.commands import EXPIRES_MS, Commands
-from pipeline.gateway.live.follower import Offsets
-from pipeline.gateway.state import NOTICE_KNOWN_MS
-from pipeline.kafka.reading import offsets_since
+from pipeline.gateway.budgets.memory import Budgets
+from pipeline.gateway.control.commands import EXPIRES_MS, NOTICE_KNOWN_MS, Commands
+from pipeline.gateway.live.follower import Follower, Offsets, Past
+from pipeline.gateway.live.run_watch import RunWatch
+from pipeline.gateway.state import Gateway, Service
 from pipeline.observability.audit import about, audit
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.observability.telemetry_meter import MODEL, PROVIDER, Seen
 from pipeline.policies.budgets import Budget, State
-from pipeline.settings import Settings
+from pipeline.policies.prices import Prices
 from pipeline.stores.costs.prices import cost_nano_usd
 from pipeline.stores.outbound.notices import add_notices
 from pipeline.turns import tokens
@@ -36,11 +37,8 @@ from topics.telemetry import OPEN_USAGE, TelemetryRecord
 from turnmill.clock import now_ms
 from turnmill.control.record import BUDGET, NOW, STOP, Command
 from turnmill.ending import ended
-from turnmill.errors import InvalidRecord, TurnmillError
+from turnmill.errors import CallerError, InvalidRecord, TurnmillError
 from turnmill.limits import LISTED_RUNS
-
-if TYPE_CHECKING:
-    from pipeline.gateway.state import Gateway
 
 QUERY_INTERVAL: Final = 0.5  # seconds between two queries of the store
 LOOK_BACK: Final = 3_600.0  # seconds of telemetry to read at the start, for runs that began before this gateway
@@ -58,15 +56,15 @@ class OpenUse:
     topics = (TELEMETRY,)
     runs: Final = "none"
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
         self._seen = Seen(LISTED_RUNS)
         self.used: dict[RunKey, Used] = {}  # as reported by their streams
         self.reported: dict[RunKey, Used] = {}  # as reported by workers
 
-    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+    async def starts(self, past: Past) -> Offsets:
         """Return where the reading begins."""
-        return await offsets_since(self._settings, consumer, self.topics, LOOK_BACK)
+        return await past.since(self.topics, LOOK_BACK)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the telemetry topic; malformed ones are skipped, since other readers report them."""
@@ -93,7 +91,7 @@ class OpenUse:
         row: dict[str, Any] = {name: known.get(name) for name in COUNTED}
         row |= {"model": model, "provider": reading.text(PROVIDER) or record.get("provider_name")}
         row |= {"tenant": record.get("tenant") or "", "at": record["ts"]}
-        cost = cost_nano_usd(row, self._settings.price_list)
+        cost = cost_nano_usd(row, self._prices)
         spent = known.get("total_tokens", known.get("input_tokens", 0) + known.get("output_tokens", 0))
         used.setdefault(model, Counter()).update({"tokens": spent, "nano_usd": cost[0] if cost is not None else 0})
 
@@ -133,25 +131,36 @@ def to_stop(states: Iterable[State], runs: Sequence[ListedRun], now: int) -> lis
     ]
 
 
-class BudgetStops:
+class BudgetStops(Service):
     """Checks the budgets that stop runs, and those that ask people, twice a second."""
 
-    def __init__(self, gateway: Gateway, commands: Commands) -> None:
-        self._gateway = gateway
-        self._commands = commands
-        self._open_use = OpenUse(gateway.settings)
+    def __init__(self, gateway: Gateway) -> None:
+        """Prepare checking. Raises CallerError where commands aren't allowed."""
+        if not gateway.settings.control:
+            raise CallerError("a budget stops runs, or asks (`enforce`), which TURNMILL_CONTROL must allow")
+        self._store = gateway.store
+        self._follower = gateway.service(Follower)
+        self._runs = gateway.service(RunWatch)
+        self._budgets = gateway.service(Budgets)
+        self._commands = gateway.service(Commands)
+        self._open_use = OpenUse(gateway.settings.price_list)
         self._stopped: set[str] = set()  # ids of commands
         self._notified: set[str] = set()  # ids of questions
         self._task: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
 
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway. Raises CallerError where commands aren't allowed."""
+        return cls(gateway)
+
     def start(self) -> None:
         """Start checking."""
-        self._gateway.follower.listen(self._open_use)
-        self._gateway.budgets.open_use = lambda budget: self._open_use.of(budget, self._gateway.follower.runs)
+        self._follower.listen(self._open_use)
+        self._budgets.open_use = lambda budget: self._open_use.of(budget, self._follower.runs)
         self._task = asyncio.create_task(self._watch(), name="budgets that stop")
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """Stop checking."""
         if self._task is not None:
             await ended(self._task)
@@ -167,7 +176,7 @@ class BudgetStops:
             await asyncio.sleep(QUERY_INTERVAL)
 
     async def _look(self) -> None:
-        budgets, runs = self._gateway.budgets, await self._gateway.run_watch.open_runs()
+        budgets, runs = self._budgets, await self._runs.open_runs()
         await self._commands.ready()
         await budgets.renew()
         self._open_use.keep(run.key for run in runs)
@@ -185,10 +194,10 @@ class BudgetStops:
 
     async def _tell(self, state: State) -> None:
         """Add the notice of a budget that has begun to ask; workers would add the same one later."""
-        budgets, now = self._gateway.budgets, now_ms()
+        budgets, now = self._budgets, now_ms()
         question = state.budget.question(now)
         if question not in self._notified and budgets.asked.get(question) and (notices := state.notices(now)):
-            await add_notices(await self._gateway.store(), notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
+            await add_notices(await self._store(), notices[-1:], keep_until=state.end + NOTICE_KNOWN_MS)
             self._notified = {question, *(self._notified & budgets.asked.keys())}
             log.info("budget %s is used up, and asks whether more may be used", state.budget.name)
 

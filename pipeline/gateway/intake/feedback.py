@@ -8,8 +8,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from pipeline.gateway.access.security import Judge, alternatives
+from pipeline.gateway.intake.uploads import TheUploads
+from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among
@@ -58,7 +59,12 @@ class Taken(BaseModel):
     responses=documented("bad-request", "conflict", "forbidden"),
 )
 async def give_feedback(
-    gateway: TheGateway, principal: Judge, thread_id: ThreadId, given: Given, tenant: Whose = None
+    gateway: TheGateway,
+    uploads: TheUploads,
+    principal: Judge,
+    thread_id: ThreadId,
+    given: Given,
+    tenant: Whose = None,
 ) -> Taken:
     """Publish feedback on a thread, which needn't be stored yet. Workers store it; read it with `?feedback=true`."""
     bounded = principal.bounded(tenant)
@@ -78,7 +84,7 @@ async def give_feedback(
     if erased:
         raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
     publisher = await gateway.feedback_publisher()
-    gateway.outage.take(publisher, bounded, len(value))
+    uploads.outage.take(publisher, bounded, len(value))
     await publisher.put(record["thread_id"].encode(), value)
     await publisher.kept()
     return Taken(id=record["id"])

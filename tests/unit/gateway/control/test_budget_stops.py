@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.run_list import ListedRun
-from pipeline.gateway.budgets.stops import OpenUse, to_stop
+from pipeline.gateway.control.budget_stops import OpenUse, to_stop
 from pipeline.policies.budgets import Budget, State, parse
 from pipeline.settings import Settings
 from topics.state import RunKey
@@ -48,7 +48,7 @@ def test_a_used_up_budget_stops_all_runs_of_its_scope() -> None:
 
 
 def test_what_an_open_run_has_said_counts_once() -> None:
-    use = OpenUse(Settings())
+    use = OpenUse(Settings().price_list)
     for record in (usage("r1", 60), usage("r1", 60), usage("r1", 30, 1), usage("r2", 5, derived=True)):
         use.add(record)
     runs = [run("r1"), run("r2")]
@@ -59,7 +59,7 @@ def test_what_an_open_run_has_said_counts_once() -> None:
 
 
 def test_what_workers_tell_of_an_open_run_counts_once() -> None:
-    use = OpenUse(Settings())
+    use = OpenUse(Settings().price_list)
     for total in (30, 60):
         row = {"model_name": "m", "input_tokens": total - 1, "output_tokens": 1, "total_tokens": total}
         use.add(usage("r1", 0, total, type=OPEN_USAGE, data={"used": [row]}))
@@ -70,7 +70,7 @@ def test_what_workers_tell_of_an_open_run_counts_once() -> None:
 
 
 def test_a_tenant_uses_up_its_own_share_alone() -> None:
-    use = OpenUse(Settings())
+    use = OpenUse(Settings().price_list)
     use.add(usage("r1", 100, tenant="acme"))
     runs = [run("r1", "acme"), run("r2", "globex")]
     assert stopped([state(0, {})], runs, use) == ["r1"]

@@ -8,11 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.gateway import store_counts
-from pipeline.gateway.store_counts import REST, StoreCounts
+from pipeline.gateway.serving import status
+from pipeline.gateway.serving.status import REST, StoreCounts
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.summaries import Counts
-from tests.support.fake_stores import answer_by_methods
 
 
 class Store:
@@ -25,7 +24,7 @@ class Store:
         self.error: StoreError | None = None
         self._moved = moved
 
-    async def count_rows(self) -> Counts:
+    async def counts(self) -> Counts:
         self.asked += 1
         await self.open.wait()
         self._moved(self.seconds)
@@ -41,9 +40,8 @@ async def made(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Store, St
     def moved(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(store_counts, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
-    monkeypatch.setattr(store_counts, "PATIENCE", 0.01)
-    answer_by_methods(monkeypatch, Store)
+    monkeypatch.setattr(status, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
+    monkeypatch.setattr(status, "PATIENCE", 0.01)
     store = Store(moved)
 
     async def opened() -> Any:

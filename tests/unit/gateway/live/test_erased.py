@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.gateway import state as connections
-from pipeline.gateway.state import Erased
+from pipeline.gateway.live import erased as erased_threads
+from pipeline.gateway.live.erased import Erased
 from pipeline.stores.database.errors import StoreError
 from tests.support.fake_stores import answer_by_methods
 from topics.thread_key import ThreadKey
@@ -44,7 +44,7 @@ async def test_each_thread_is_asked_for_now_and_then(monkeypatch: pytest.MonkeyP
     assert await erased.among([A, B]) == {B}
     assert await erased.among([A, B, C]) == {B}
     assert store.asked == [[A, B], [C]]
-    monkeypatch.setattr(connections, "ERASED_TTL", 0.0)
+    monkeypatch.setattr(erased_threads, "ERASED_TTL", 0.0)
     store.gone.add(A)
     assert await erased.among([A, B, C]) == {A, B}, "who is deleted stays so, others may be by now"
     assert store.asked[2] == [A, C]
@@ -73,7 +73,7 @@ async def test_whose_turn_comes_soon_is_asked_for_with_the_others(monkeypatch: p
     async def opened() -> Any:
         return store
 
-    monkeypatch.setattr(connections.time, "monotonic", lambda: now)
+    monkeypatch.setattr(erased_threads.time, "monotonic", lambda: now)
     erased = Erased(opened)
     assert await erased.among([A]) == set()
     now += 2.4

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.gateway.intake.outage import Outage
+from pipeline.gateway.intake.uploads import Outage
 from pipeline.gateway.problems import Problem
 
 

@@ -1,0 +1,90 @@
+"""The deleted threads, as far as live streams and figures need them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Final, Self
+
+from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.reading import erased_among
+from topics.thread_key import ThreadKey
+
+ERASED_TTL: Final = 5.0  # seconds for which the answer that a thread was not deleted is reused
+ERASED_BATCH: Final = 500  # threads in one query of the store
+ERASED_CACHE_SIZE: Final = 10_000  # threads that are remembered
+
+
+@dataclass(slots=True)
+class Erasure:
+    """Whether a thread was deleted, as far as the gateway knows.
+
+    `asked`: when the store was last queried; `wanted`: when a reader last needed the answer (by time.monotonic()).
+    """
+
+    asked: float = -math.inf
+    wanted: float = -math.inf
+    erased: bool = False
+
+
+class Erased(Service):
+    """The deleted threads, as far as live streams and figures need them.
+
+    The store is queried for each every few seconds at most, together with all others that are soon due.
+    """
+
+    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+        self._store = store
+        self._known: OrderedDict[ThreadKey, Erasure] = OrderedDict()  # longest since its query first
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway."""
+        return cls(gateway.store)
+
+    async def among(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
+        """Return the deleted ones of these threads; while the store is away, those known so far."""
+        now = time.monotonic()
+        for one in threads:
+            self._known.setdefault(one, Erasure()).wanted = now
+        unsure = [one for one in threads if self._is_unsure(one, now - ERASED_TTL)]
+        if unsure:
+            unsure += self._soon_unsure(now, {*unsure})
+            for one in unsure:  # set before the query: one of many readers asks, the others use what is known
+                self._known[one].asked = now
+                self._known.move_to_end(one)
+            with suppress(StoreError):
+                found = await erased_among(await self._store(), unsure)
+                for one in found:
+                    self._known.setdefault(one, Erasure(now, now)).erased = True
+        erased = {one for one in threads if one in self._known and self._known[one].erased}
+        while len(self._known) > ERASED_CACHE_SIZE:
+            self._known.popitem(last=False)
+        return erased
+
+    def _is_unsure(self, thread: ThreadKey, late: float) -> bool:
+        known = self._known[thread]
+        return known.asked <= late and not known.erased  # a deletion is final
+
+    def _soon_unsure(self, now: float, but: set[ThreadKey]) -> list[ThreadKey]:
+        """Return other threads whose answer soon expires and is still wanted.
+
+        Hundreds of readers, each with its own thread, would otherwise cause a hundred queries a second.
+        """
+        half = now - ERASED_TTL / 2
+        found: list[ThreadKey] = []
+        for thread, known in self._known.items():
+            if known.asked > half or len(found) >= ERASED_BATCH:
+                break
+            if known.wanted > now - 2 * ERASED_TTL and not known.erased and thread not in but:
+                found.append(thread)
+        return found
+
+
+TheErased = Annotated[Erased, provided(Erased)]
