@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from turnmill.errors import CallerError
-
 
 @dataclass(frozen=True, slots=True)
 class Api:
@@ -72,26 +70,11 @@ HOSTS: Final = tuple(
 )
 
 
-def more_hosts(setting: str) -> dict[str, str]:
-    """Parse `host[:port][=provider],…` to {host[:port]: provider}; without a name, the provider is the host itself.
-
-    Raises CallerError.
-    """
-    found = {}
-    for entry in filter(None, (piece.strip() for piece in setting.split(","))):
-        address, _, name = (piece.strip() for piece in entry.partition("="))
-        host, _, port = address.partition(":")
-        if not re.fullmatch(r"[A-Za-z0-9._-]+", host) or (":" in address and not port.isdigit()):
-            raise CallerError(f"a host is expected, host[:port][=provider], not {entry!r:.80}")
-        found[address.lower()] = name or host.lower()
-    return found
-
-
 class Providers:
     """Recognizes requests to providers; a request to any other host costs one lookup in a dict."""
 
     def __init__(self, more: Mapping[str, str] | None = None) -> None:
-        """`more`: hosts of one's own, as `more_hosts` gives them."""
+        """`more`: further hosts, as {host[:port]: provider}."""
         self._more = dict(more or {})
         self._by_host: dict[str, tuple[str, tuple[Api, ...]] | None] = {}
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from turnmill.capture.passing import Call, CapturedCall
 from turnmill.capture.process_end import before_exit, listen
-from turnmill.capture.providers import Known, Providers, more_hosts
+from turnmill.capture.providers import Known, Providers
 from turnmill.errors import TurnmillError
 
 if TYPE_CHECKING:  # loaded before the first call
@@ -90,7 +90,7 @@ class Runtime:
         self._publisher = Publisher(settings, keep_after=KEEP_AFTER)
         self._capture = Capture(self._publisher, agent_id=settings.capture_agent or program_name())
         self._runs = Runs(self._publisher)
-        self._providers = Providers(more_hosts(settings.capture_hosts))
+        self._providers = Providers(settings.captured_hosts)
 
     def begin(
         self,

@@ -41,7 +41,7 @@ def is_ours(address: str) -> bool:
 
 
 def environment(variables: Mapping[str, str], proxy: str, more_hosts: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a program whose calls go through the proxy; `more_hosts` as `providers.more_hosts`."""
+    """Return the variables of a program whose calls go through the proxy; `more_hosts`: further hosts."""
     found = dict(variables)
     for name, default in VARIABLES.items():
         address = variables.get(name) or default
