@@ -12,8 +12,6 @@ import pytest
 if TYPE_CHECKING:
     from pipeline.cli.mock.matching import Tape
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
-
 
 @dataclass(frozen=True)
 class Served:
@@ -38,11 +36,13 @@ def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ser
     with ExitStack() as stack:
 
         def serve(*names: str, strict: bool = False, speed: float | None = None) -> Served:
+            from turnmill.capture.providers import OWNERS, PROVIDERS  # noqa: PLC0415  # as below
+
             served = stack.enter_context(_serving(tuple(map(str, names)), speed, strict=strict))
-            for name, path in {"OPENAI": "/v1", "ANTHROPIC": "", "GOOGLE_GEMINI": ""}.items():
-                monkeypatch.setenv(f"{name}_BASE_URL", served.url + path)
-            for key in KEYS:
-                monkeypatch.setenv(key, "turnmill-mock")
+            for provider in map(PROVIDERS.__getitem__, OWNERS):
+                monkeypatch.setenv(provider.variable, served.url + provider.version)
+                for key in provider.keys:
+                    monkeypatch.setenv(key, "turnmill-mock")
             return served
 
         yield serve

@@ -19,11 +19,11 @@ from pipeline.gateway.reading.threads import ThreadId, Whose
 from pipeline.gateway.rerun.answers import Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, chosen
-from pipeline.gateway.rerun.servers import SERVERS
 from pipeline.gateway.state import TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots
+from turnmill.capture.providers import BASES, PROVIDERS
 from turnmill.errors import CallerError
 from turnmill.limits import NAMED_CHARACTERS
 
@@ -74,8 +74,9 @@ def routes() -> APIRouter:
         found = await gateway.find(thread_id, bounded)
         store = await gateway.store()
         changes = Changes(wanted.model, wanted.system, wanted.tools, wanted.values, None)
-        keys = {name: key.get_secret_value() for server in SERVERS.values() for name in server.keys}
-        addresses = {server.variable: os.environ.get(server.variable, "") for server in SERVERS.values()}
+        servers = [PROVIDERS[name] for name in BASES]
+        keys = {name: key.get_secret_value() for server in servers for name in server.keys}
+        addresses = {server.variable: os.environ.get(server.variable, "") for server in servers}
         async with gateway.reading.taken(bounded):
             document = await store.thread(found)
             if document is None:
