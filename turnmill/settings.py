@@ -13,10 +13,6 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from turnmill.capture.providers import more_hosts
-from turnmill.errors import CallerError
-from turnmill.wire.envelope import TOPIC
-
 PREFIX: Final = "TURNMILL_"
 
 Count = Annotated[int, Field(ge=1)]
@@ -45,11 +41,23 @@ def _token_url(value: str) -> str:
 
 
 def _hosts(value: str) -> str:
-    try:
-        more_hosts(value)
-    except CallerError as error:
-        raise ValueError(str(error)) from error
+    more_hosts(value)
     return value
+
+
+def more_hosts(setting: str) -> dict[str, str]:
+    """Parse `host[:port][=provider],…` to {host[:port]: provider}; without a name, the provider is the host itself.
+
+    Raises ValueError.
+    """
+    hosts = {}
+    for entry in filter(None, (piece.strip() for piece in setting.split(","))):
+        address, _, provider = (piece.strip() for piece in entry.partition("="))
+        host, _, port = address.partition(":")
+        if not re.fullmatch(r"[A-Za-z0-9._-]+", host) or (":" in address and not port.isdigit()):
+            raise ValueError(f"a host is expected, host[:port][=provider], not {entry!r:.80}")
+        hosts[address.lower()] = provider or host.lower()
+    return hosts
 
 
 class ClientSettings(BaseModel):
@@ -141,6 +149,11 @@ class ClientSettings(BaseModel):
         return self.spool or self.home / "spool"
 
     @property
+    def captured_hosts(self) -> dict[str, str]:
+        """The hosts of `capture_hosts`, as {host[:port]: provider}."""
+        return more_hosts(self.capture_hosts)
+
+    @property
     def address(self) -> str:
         """The address that publishers send to, as messages name it: the gateway, or the brokers."""
         return self.publish_url or self.brokers
@@ -149,11 +162,6 @@ class ClientSettings(BaseModel):
     def broker_list(self) -> list[str]:
         """The bootstrap addresses, one string each."""
         return self.brokers.split(",")
-
-    @property
-    def events_topic(self) -> str:
-        """The topic that agents publish to, as it is called on the broker."""
-        return f"{self.topic_prefix}.{TOPIC}"
 
     @property
     def speaks_tls(self) -> bool:

@@ -17,14 +17,14 @@ from pipeline.dialects.openai_responses import export as openai_responses
 from pipeline.turns.branches import one_branch
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields
+from turnmill.capture.providers import APIS, CHAT, GENERATE, MESSAGES, RESPONSES
 
-CHAT, RESPONSES, MESSAGES, GENERATE = "openai-chat", "openai-responses", "anthropic", "gemini"
 # The wires of providers' APIs: the member of a request for its messages, and the function that writes them.
 HISTORY: Final[Mapping[str, tuple[str, Callable[[Fields], list[Fields]]]]] = {
-    MESSAGES: ("messages", anthropic.messages),
-    GENERATE: ("contents", gemini.contents),
-    CHAT: ("messages", openai_chat.messages),
-    RESPONSES: ("input", openai_responses.messages),
+    MESSAGES: (APIS[MESSAGES].history, anthropic.messages),
+    GENERATE: (APIS[GENERATE].history, gemini.contents),
+    CHAT: (APIS[CHAT].history, openai_chat.messages),
+    RESPONSES: (APIS[RESPONSES].history, openai_responses.messages),
 }
 ON_SERVER: Final = ("previous_response_id", "conversation", "background")
 

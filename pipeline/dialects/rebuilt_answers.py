@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipeline.dialects.anthropic import rebuilt as anthropic
-from pipeline.dialects.asked_again import CHAT, GENERATE, MESSAGES, RESPONSES
 from pipeline.dialects.gemini import rebuilt as gemini
 from pipeline.dialects.model_calls import REQUEST
 from pipeline.dialects.openai_chat import rebuilt as openai_chat
 from pipeline.dialects.openai_responses import rebuilt as openai_responses
 from topics.json_text import Fields
+from turnmill.capture.providers import CHAT, GENERATE, MESSAGES, RESPONSES
 from turnmill.wire.registry import WIRES
 
 OWN_EVENT: Final = "data-app-"  # prefix of the names of events that the wire's reader does not know

@@ -20,9 +20,9 @@ from tests.support.topic_records import read_all
 from tests.support.waiting import until
 from topics.catalog import CONTROL, EVENTS
 from turnmill import Publisher
-from turnmill.consume import group_reader
-from turnmill.consume.group_reader import GroupReader
 from turnmill.errors import BrokerError
+from turnmill.kafka import group_reader
+from turnmill.kafka.group_reader import GroupReader
 
 TOPIC, LITERAL, READ, DESCRIBE, DENY, ALLOW = 2, 3, 3, 8, 2, 3  # as Kafka numbers them
 GUARDED: Final = {

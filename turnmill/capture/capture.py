@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -23,8 +23,8 @@ from uuid import uuid4
 
 from turnmill.capture.conversations import Asked, CallPlace, Conversations
 from turnmill.capture.exchange import Exchange, Verdict
-from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.passing import Call, CapturedCall, Note, Passing
+from turnmill.capture.queue_reader import OwnFailures, QueueReader
 from turnmill.capture.reading import Reading, read
 from turnmill.capture.shared_facts import headers
 from turnmill.capture.stop import Stop
@@ -42,9 +42,18 @@ if TYPE_CHECKING:  # only loaded if calls can be stopped
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 
-BATCH_INTERVAL: Final = 0.01  # seconds that the queue may fill, so that a stream does not wake the loop for each chunk
 CALL_SECONDS: Final = 0.005  # seconds for which one call may block the publisher's loop
 RETRY_WINDOW_MS: Final = 2_000  # within it, an equal request after a stop is another attempt, and stopped, too
+
+EVENTS: Final[dict[str, Callable[..., Iterable[dict[str, Any]]]]] = {  # what happened to a call -> the events of it
+    "answered": Exchange.answered,
+    "data": Exchange.data,
+    "gap": Exchange.gap,
+    "finished": Exchange.finished,
+    "failed": Exchange.failed,
+    "cancelled": Exchange.cancelled,
+    "stopped": Exchange.cancelled,
+}
 
 log = logging.getLogger("turnmill.capture")
 
@@ -103,11 +112,9 @@ class Capture:
         self._shared = shared
         self._control = control
         self._passing: Passing[CapturedCall] = Passing(queue_bytes)
-        self._busy = self._is_full = False
+        self._reader = QueueReader(self._passing, self._happened)
+        self._is_full = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._more = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self._open: dict[CapturedCall, _State] = {}
         self._held: dict[tuple[str, str, str], _Held] = {}
         self._stopped: dict[object, tuple[Command, int]] = {}  # by `_same`: the command, and until when (epoch ms)
@@ -116,8 +123,7 @@ class Capture:
     async def __aenter__(self) -> Self:
         """Start capturing; the publisher is open."""
         self._loop = asyncio.get_running_loop()
-        self._task = asyncio.create_task(self._work(), name="capture")
-        self._passing.wake_by(self._more)
+        self._reader.start("capture")
         return self
 
     async def __aexit__(
@@ -127,18 +133,13 @@ class Capture:
 
     async def close(self, within: float = 2.0) -> None:
         """Publish queued data, for at most `within` seconds, and end all open runs: calls in progress as aborted."""
-        try:
-            async with asyncio.timeout(within):
-                await self.read()
-        except TimeoutError:
+        if not await self._reader.read_last(within):
             log.warning(
                 "%d pieces of model calls were not read within %.0f s, and are lost", len(self._passing), within
             )
         if self._control is not None:
             await self._control.close()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._reader.stop()
         for held in self._held.values():
             held.timer.cancel()
             await self._end(held.state.run, held.verdict.end)
@@ -149,10 +150,7 @@ class Capture:
 
     async def read(self) -> None:
         """Wait until the publisher has all queued data."""
-        while self._passing or self._busy:
-            self._idle.clear()
-            self._more.set()
-            await self._idle.wait()
+        await self._reader.read()
 
     def shut(self) -> None:
         """Accept nothing more, since there is no event loop and will be none."""
@@ -187,47 +185,22 @@ class Capture:
         stop.tell_now(command)
         return True
 
-    async def _work(self) -> None:
-        while True:
-            await self._more.wait()
-            self._more.clear()
-            await asyncio.sleep(BATCH_INTERVAL)
-            self._busy = bool(self._passing)
-            self._passing.attend()
-            while (note := self._passing.take()) is not None:
-                try:
-                    await self._happened(note)
-                except Exception:
-                    self._log("the rest of a model call is not captured")
-                    await self._over(note.call, Verdict("error"))
-            self._busy = False
-            self._idle.set()
-
     async def _happened(self, note: Note[CapturedCall]) -> None:
-        what, value = note.what, note.value
-        if what == "begin":
-            await self._begin(note.call, note.at, *value)
-            return
-        if what == "given up":
-            await self._given_up(value)
-            return
-        state = self._open.get(note.call)
-        if state is None:
-            return
-        exchange = state.exchange
-        events: Iterable[dict[str, Any]] = ()
-        if what == "answered":
-            events = exchange.answered(*value)
-        elif what == "data":
-            events = exchange.data(value)
-        elif what == "gap":
-            events = exchange.gap(value)
-        elif what == "finished":
-            events = exchange.finished()
-        elif what == "failed":
-            events = exchange.failed(value)
-        elif what in ("cancelled", "stopped"):
-            events = exchange.cancelled()
+        try:
+            if note.what == "begin":
+                await self._begin(note.call, note.at, *note.value)
+            elif note.what == "given up":
+                await self._given_up(*note.value)
+            elif (state := self._open.get(note.call)) is not None:
+                await self._publish(note, state)
+        except Exception:
+            self._log("the rest of a model call is not captured")
+            await self._over(note.call, Verdict("error"))
+
+    async def _publish(self, note: Note[CapturedCall], state: _State) -> None:
+        """Publish the events of what happened to an open call, and end its run if the call has ended."""
+        exchange, what = state.exchange, note.what
+        events = EVENTS[what](exchange, *note.value)
         was_over = exchange.is_over
         began = time.monotonic()
         for event in events:
@@ -312,7 +285,7 @@ class Capture:
         del self._open[call]
         key = (state.asked.scope, state.place.thread, state.place.run)
         self._conversations.failed(state.place, state.asked)
-        timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", key, 0)
+        timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", (key,), 0)
         self._held[key] = _Held(state, verdict, timer)
 
     async def _given_up(self, key: tuple[str, str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from turnmill.capture.secrets import HISTORIES
+from turnmill.capture.providers import APIS
 from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import encode, loads
 
@@ -23,7 +23,7 @@ def request_body(dialect: str, body: Any) -> Any:
     """
     if not isinstance(body, dict) or len(encode(body)) <= BODY_BYTES:
         return body
-    name = HISTORIES[dialect]
+    name = APIS[dialect].history
     history = body.get(name)
     if not isinstance(history, list):
         return fitted(body)

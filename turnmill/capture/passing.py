@@ -69,12 +69,12 @@ class CapturedCall:
         """Note a piece of the answer's body, still encoded."""
         if self.ended or not chunk:
             return
-        if self._lost or not self._passing.put(self, "data", bytes(chunk), len(chunk), self._tenant):
+        if self._lost or not self._passing.put(self, "data", (bytes(chunk),), len(chunk), self._tenant):
             self._lost += len(chunk)
 
     def finished(self) -> None:
         """Note that the answer's body is complete."""
-        self._end("finished", None)
+        self._end("finished")
 
     def failed(self, error: BaseException | str) -> None:
         """Note that the connection failed, before the answer or within it."""
@@ -82,7 +82,7 @@ class CapturedCall:
 
     def cancelled(self) -> None:
         """Note that the program gave the call up."""
-        self._end("cancelled", None)
+        self._end("cancelled")
 
     @property
     def stop_error(self) -> RunStopped | None:
@@ -96,25 +96,25 @@ class CapturedCall:
 
     def stopped(self) -> None:
         """Note that the call was stopped by command: its connection is closed, or will be next."""
-        self._end("stopped", None)
+        self._end("stopped")
 
-    def _end(self, how: str, error: str | None) -> None:
+    def _end(self, how: str, *value: str) -> None:
         if not self.ended:
             self.ended = True
             if self.stop is not None:
                 self.stop.over()
             if self._lost:
-                self._passing.put(self, "gap", self._lost, 0, self._tenant, always=True)
-            self._passing.put(self, how, error, 0, self._tenant, always=True)
+                self._passing.put(self, "gap", (self._lost,), 0, self._tenant, always=True)
+            self._passing.put(self, how, value, 0, self._tenant, always=True)
 
 
 class Note(NamedTuple, Generic[Subject]):
-    """One occurrence in a call or run, at epoch ms; `size`: the bytes that it takes in the queue."""
+    """One occurrence in a call or run, at epoch ms. `value`: what belongs to it. `size`: its bytes in the queue."""
 
     call: Subject
     at: int
     what: str
-    value: Any
+    value: tuple[Any, ...]
     size: int
     tenant: str | None
 
@@ -157,7 +157,14 @@ class Passing(Generic[Subject]):
         return self._shares.total
 
     def put(
-        self, call: Subject, what: str, value: Any, size: int, tenant: str | None = None, *, always: bool = False
+        self,
+        call: Subject,
+        what: str,
+        value: tuple[Any, ...],
+        size: int,
+        tenant: str | None = None,
+        *,
+        always: bool = False,
     ) -> bool:
         """Add a note about a call or a run. Return False if there is no room; with `always`, it is added anyway."""
         size += PER_NOTE

@@ -1,33 +1,78 @@
-"""The providers whose APIs are captured: their hosts, and the paths on which a model answers, with their dialects.
+"""What is known of providers and their APIs: everything that differs between them is in the two tables of this module.
 
-Only `POST` requests to such a host and path are captured. TURNMILL_CAPTURE_HOSTS adds hosts, for which all of the paths
-below count.
+A request is captured if it is a `POST` to the host of a provider, on a path on which a model answers.
+TURNMILL_CAPTURE_HOSTS adds hosts, for which the paths of all APIs count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from turnmill.errors import CallerError
+RESPONSES, CHAT, MESSAGES, GENERATE = "openai-responses", "openai-chat", "anthropic", "gemini"
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: the end of its path (without the query), and the wire that it speaks."""
+    """An API of models.
 
+    `owner`: the provider that defines it. `path`: the end of its paths, without the query. `history`: the member of a
+    request for its messages. `streamed`: the path of a streamed request below the provider's address. `headers`: those
+    that a request needs.
+    """
+
+    owner: str
     path: re.Pattern[str]
-    dialect: str
+    history: str
+    streamed: str
+    headers: Mapping[str, str]
+
+    def headers_with(self, key: str) -> dict[str, str]:
+        """Return the headers of a request with this key."""
+        return {name: value.format(key=key) for name, value in self.headers.items()}
+
+
+BEARER: Final = {"authorization": "Bearer {key}"}
+APIS: Final[dict[str, Api]] = {  # by the wire that it speaks
+    RESPONSES: Api("openai", re.compile(r"/responses/?\Z"), "input", "/responses", BEARER),
+    CHAT: Api("openai", re.compile(r"/(?:chat|agents)/completions/?\Z"), "messages", "/chat/completions", BEARER),
+    MESSAGES: Api(
+        "anthropic",
+        re.compile(r"/v1/messages/?\Z|/publishers/anthropic/models/[^/]+:(?:rawPredict|streamRawPredict)\Z"),
+        "messages",
+        "/v1/messages",
+        {"x-api-key": "{key}", "anthropic-version": "2023-06-01"},
+    ),
+    GENERATE: Api(
+        "google",
+        re.compile(r"/models/[^/]+:(?:generateContent|streamGenerateContent)\Z"),
+        "contents",
+        "/v1beta/models/{model}:streamGenerateContent?alt=sse",
+        {"x-goog-api-key": "{key}"},
+    ),
+}
+MODEL: Final = re.compile(r"/(?:deployments|models)/([^/:]+)(?=[/:])")  # in a path; some bodies have none
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider: its hosts, where `*` stands for any part without a dot, and what it serves."""
+    """A provider.
+
+    `hosts`: `*` stands for any part without a dot. `apis`: the wires of those that it serves. `base`: its address; None
+    if each customer has another one. `version`: the path below the base to which OpenAI's SDKs add their paths.
+    `variable`: sets another address, with the version. `read`: the variables that SDKs and programs read for the
+    address; each with the path that its default has below the base. `keys`: the variables that may hold a key.
+    """
 
     hosts: tuple[str, ...]
-    apis: tuple[Api, ...]
+    apis: tuple[str, ...]
+    base: str | None = None
+    version: str = ""
+    variable: str = ""
+    read: Mapping[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
 
 class Known(NamedTuple):
@@ -37,34 +82,69 @@ class Known(NamedTuple):
     dialect: str
 
 
-RESPONSES: Final = Api(re.compile(r"/responses/?\Z"), "openai-responses")
-CHAT: Final = Api(re.compile(r"/(?:chat|agents)/completions/?\Z"), "openai-chat")
-MESSAGES: Final = Api(
-    re.compile(r"/v1/messages/?\Z|/publishers/anthropic/models/[^/]+:(?:rawPredict|streamRawPredict)\Z"), "anthropic"
-)
-GENERATE: Final = Api(re.compile(r"/models/[^/]+:(?:generateContent|streamGenerateContent)\Z"), "gemini")
-APIS: Final = (RESPONSES, CHAT, MESSAGES, GENERATE)
-MODEL: Final = re.compile(r"/(?:deployments|models)/([^/:]+)(?=[/:])")  # in a path; some bodies have none
-
 PROVIDERS: Final[dict[str, Provider]] = {
-    "anthropic": Provider(("api.anthropic.com",), (MESSAGES, CHAT)),
+    "anthropic": Provider(
+        hosts=("api.anthropic.com",),
+        apis=(MESSAGES, CHAT),
+        base="https://api.anthropic.com",
+        variable="ANTHROPIC_BASE_URL",
+        read={"ANTHROPIC_BASE_URL": ""},
+        keys=("ANTHROPIC_API_KEY",),
+    ),
     "azure": Provider(
-        ("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"), (RESPONSES, CHAT, MESSAGES)
+        hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
+        apis=(RESPONSES, CHAT, MESSAGES),
     ),
     "google": Provider(
-        (
+        hosts=(
             "generativelanguage.googleapis.com",
             "aiplatform.googleapis.com",
             "*-aiplatform.googleapis.com",
             "aiplatform.*.rep.googleapis.com",
         ),
-        (GENERATE, MESSAGES, CHAT),
+        apis=(GENERATE, MESSAGES, CHAT),
+        base="https://generativelanguage.googleapis.com",
+        variable="GOOGLE_GEMINI_BASE_URL",
+        read={"GOOGLE_GEMINI_BASE_URL": ""},
+        keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
-    "groq": Provider(("api.groq.com",), (CHAT, RESPONSES)),
-    "mistral": Provider(("api.mistral.ai",), (CHAT,)),
-    "openai": Provider(("api.openai.com", "*.api.openai.com"), (RESPONSES, CHAT)),
-    "openrouter": Provider(("openrouter.ai",), (CHAT, RESPONSES, MESSAGES)),
+    "groq": Provider(
+        hosts=("api.groq.com",),
+        apis=(CHAT, RESPONSES),
+        base="https://api.groq.com",
+        version="/openai/v1",
+        variable="GROQ_BASE_URL",
+        read={"GROQ_BASE_URL": ""},
+        keys=("GROQ_API_KEY",),
+    ),
+    "mistral": Provider(
+        hosts=("api.mistral.ai",),
+        apis=(CHAT,),
+        base="https://api.mistral.ai",
+        version="/v1",
+        variable="MISTRAL_BASE_URL",
+        keys=("MISTRAL_API_KEY",),
+    ),
+    "openai": Provider(
+        hosts=("api.openai.com", "*.api.openai.com"),
+        apis=(RESPONSES, CHAT),
+        base="https://api.openai.com",
+        version="/v1",
+        variable="OPENAI_BASE_URL",
+        read={"OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1"},
+        keys=("OPENAI_API_KEY",),
+    ),
+    "openrouter": Provider(
+        hosts=("openrouter.ai",),
+        apis=(CHAT, RESPONSES, MESSAGES),
+        base="https://openrouter.ai",
+        version="/api/v1",
+        variable="OPENROUTER_BASE_URL",
+        keys=("OPENROUTER_API_KEY",),
+    ),
 }
+OWNERS: Final = tuple(dict.fromkeys(api.owner for api in APIS.values()))
+BASES: Final = {name: provider.base for name, provider in PROVIDERS.items() if provider.base is not None}
 HOSTS: Final = tuple(
     (re.compile(re.escape(host).replace(r"\*", r"[^.]+")), name)
     for name, provider in PROVIDERS.items()
@@ -72,28 +152,13 @@ HOSTS: Final = tuple(
 )
 
 
-def more_hosts(setting: str) -> dict[str, str]:
-    """Parse `host[:port][=provider],…` to {host[:port]: provider}; without a name, the provider is the host itself.
-
-    Raises CallerError.
-    """
-    found = {}
-    for entry in filter(None, (piece.strip() for piece in setting.split(","))):
-        address, _, name = (piece.strip() for piece in entry.partition("="))
-        host, _, port = address.partition(":")
-        if not re.fullmatch(r"[A-Za-z0-9._-]+", host) or (":" in address and not port.isdigit()):
-            raise CallerError(f"a host is expected, host[:port][=provider], not {entry!r:.80}")
-        found[address.lower()] = name or host.lower()
-    return found
-
-
 class Providers:
     """Recognizes requests to providers; a request to any other host costs one lookup in a dict."""
 
     def __init__(self, more: Mapping[str, str] | None = None) -> None:
-        """`more`: hosts of one's own, as `more_hosts` gives them."""
+        """`more`: further hosts, as {host[:port]: provider}."""
         self._more = dict(more or {})
-        self._by_host: dict[str, tuple[str, tuple[Api, ...]] | None] = {}
+        self._by_host: dict[str, tuple[str, Iterable[str]] | None] = {}
 
     def known(self, method: str, host: str, port: int | None, path: str) -> Known | None:
         """Return the provider and wire of a request; None where it goes to no model. `path`: without the query."""
@@ -109,14 +174,20 @@ class Providers:
         if at is None:
             return None
         name, apis = at
-        return next((Known(name, api.dialect) for api in apis if api.path.search(path)), None)
+        dialect = dialect_of(path, apis)
+        return None if dialect is None else Known(name, dialect)
 
-    def _of_host(self, host: str, port: int | None) -> tuple[str, tuple[Api, ...]] | None:
+    def _of_host(self, host: str, port: int | None) -> tuple[str, Iterable[str]] | None:
         name = self._more.get(f"{host}:{port}") or self._more.get(host)
         if name is not None:
             return name, APIS
         found = next((name for pattern, name in HOSTS if pattern.fullmatch(host)), None)
         return None if found is None else (found, PROVIDERS[found].apis)
+
+
+def dialect_of(path: str, apis: Iterable[str] = APIS) -> str | None:
+    """Return the wire of the API that has this path (without the query); None: it is none of these APIs'."""
+    return next((dialect for dialect in apis if APIS[dialect].path.search(path)), None)
 
 
 def model_in(path: str) -> str | None:

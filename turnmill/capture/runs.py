@@ -10,7 +10,6 @@ complete.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,8 +17,8 @@ from uuid import uuid4
 
 import orjson
 
-from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.passing import Note, Passing
+from turnmill.capture.queue_reader import OwnFailures, QueueReader
 from turnmill.capture.stop import Stop
 from turnmill.control.stopping import RunStopped
 from turnmill.current_span import current
@@ -31,7 +30,6 @@ from turnmill.wire.envelope import ENDS
 from turnmill.wire.registry import WIRES, Wire
 from turnmill.wire.sdk_objects import LEFT_OUT
 
-BATCH_INTERVAL: Final = 0.01  # seconds that the queue may fill, so that a stream does not wake the loop for each event
 END_TIMEOUT: Final = 2.0  # seconds for publishing queued events at the end
 LACKING: Final = "error"  # the end of a run that lacks events, so that it is never shown as complete
 
@@ -52,7 +50,7 @@ class PassingRun:
         self._wire: Wire | None = WIRES.get(identity.get("dialect", ""))
         self._passing = passing
         self.lacking = False  # some of its events could not be published
-        self.ended = passing is None or not passing.put(self, "begin", identity, _size(identity.get("info")))
+        self.ended = passing is None or not passing.put(self, "begin", (identity,), _size(identity.get("info")))
 
     def send(self, event: Any) -> None:
         """Publish one event, a dict or an object of the SDK, in its present state: it may change later."""
@@ -62,7 +60,7 @@ class PassingRun:
             travels = event if self._wire is None else self._wire.event_of(event)
             if travels is LEFT_OUT:
                 return
-            if not self._passing.put(self, "event", travels, _size(travels)) and not self.lacking:
+            if not self._passing.put(self, "event", (travels,), _size(travels)) and not self.lacking:
                 self.lacking = True
                 log.warning("run %s: the publisher does not keep up: the run lacks events", self.run_id)
         except Exception as error:  # no failure here may affect the program
@@ -77,7 +75,7 @@ class PassingRun:
     def heard(self) -> None:
         """Publish that the program follows the command to stop; the run's end comes after this."""
         if not self.ended and self._passing is not None:
-            self._passing.put(self, "heard", None, 0, always=True)
+            self._passing.put(self, "heard", (), 0, always=True)
 
     def stopped(self) -> None:
         """Publish that the program follows the command to stop, and end the run."""
@@ -88,7 +86,7 @@ class PassingRun:
         """End the run as complete, aborted, error or disconnected. Only the first call counts."""
         if not self.ended and self._passing is not None:
             self.ended = True
-            self._passing.put(self, "end", end if end in ENDS else LACKING, 0, always=True)
+            self._passing.put(self, "end", (end if end in ENDS else LACKING,), 0, always=True)
 
 
 def _size(value: Any) -> int:
@@ -107,10 +105,7 @@ class Runs:
     def __init__(self, publisher: Publisher, *, queue_bytes: int = CAPTURE_QUEUE_BYTES) -> None:
         self._publisher = publisher
         self._passing: Passing[PassingRun] = Passing(queue_bytes)
-        self._more = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._busy = self._ending = False
-        self._task: asyncio.Task[None] | None = None
+        self._reader = QueueReader(self._passing, self._happened)
         self._open: dict[PassingRun, PublishedRun] = {}
         self._log = OwnFailures(log)
 
@@ -126,27 +121,19 @@ class Runs:
 
     async def read(self) -> None:
         """Wait until the publisher has all queued events."""
-        while self._passing or self._busy:
-            self._idle.clear()
-            self._more.set()
-            await self._idle.wait()
+        await self._reader.read()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._work(), name="runs")
-        self._passing.wake_by(self._more)
+        self._reader.start("runs")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         """Publish queued events, for at most END_TIMEOUT; open runs end as aborted, since their program ends."""
-        self._ending = True
-        self._more.set()
-        if self._task is not None:
-            try:
-                await asyncio.wait_for(self._task, END_TIMEOUT)
-            except TimeoutError:
-                log.warning("%d events were not published within %.0f s, and are lost", len(self._passing), END_TIMEOUT)
+        if not await self._reader.read_last(END_TIMEOUT):
+            log.warning("%d events were not published within %.0f s, and are lost", len(self._passing), END_TIMEOUT)
+        await self._reader.stop()
         for run in self._open.values():
             try:
                 await run.end("aborted")
@@ -154,41 +141,28 @@ class Runs:
                 self._log("the end of a run is not published")
         self._open.clear()
 
-    async def _work(self) -> None:
-        is_last = False
-        while not is_last:
-            await self._more.wait()
-            self._more.clear()
-            is_last = self._ending
-            await asyncio.sleep(0 if is_last else BATCH_INTERVAL)
-            self._busy = bool(self._passing)
-            self._passing.attend()
-            while (note := self._passing.take()) is not None:
-                try:
-                    await self._happened(note)
-                except InvalidRecord as error:
-                    note.call.lacking = True
-                    log.warning("run %s: an event was not published: %s", note.call.run_id, error)
-                except Exception:
-                    self._open.pop(note.call, None)
-                    self._log("the rest of a run is not published")
-            self._busy = False
-            self._idle.set()
-
     async def _happened(self, note: Note[PassingRun]) -> None:
-        if note.what == "begin":
-            opened = self._open[note.call] = self._publisher.run(**note.value)
-            if note.call.stop is not None:
-                opened.stopped.then(note.call.stop.tell)
-            return
-        run = self._open.get(note.call)
-        if run is None:
-            return
-        if note.what == "event":
-            await run.send(note.value, at=note.at)
-        elif note.what == "heard":
-            await run.acknowledge()
-        else:
-            del self._open[note.call]
-            how = LACKING if note.call.lacking and note.value == "complete" else note.value
-            await run.end(how, at=note.at)
+        try:
+            await self._publish(note)
+        except InvalidRecord as error:
+            note.call.lacking = True
+            log.warning("run %s: an event was not published: %s", note.call.run_id, error)
+        except Exception:
+            self._open.pop(note.call, None)
+            self._log("the rest of a run is not published")
+
+    async def _publish(self, note: Note[PassingRun]) -> None:
+        match note.what, *note.value:
+            case ["begin", identity]:
+                opened = self._open[note.call] = self._publisher.run(**identity)
+                if note.call.stop is not None:
+                    opened.stopped.then(note.call.stop.tell)
+            case [_, *_] if note.call not in self._open:
+                pass  # its beginning could not be published
+            case ["event", event]:
+                await self._open[note.call].send(event, at=note.at)
+            case ["heard"]:
+                await self._open[note.call].acknowledge()
+            case ["end", end]:
+                lacks = note.call.lacking and end == "complete"
+                await self._open.pop(note.call).end(LACKING if lacks else end, at=note.at)

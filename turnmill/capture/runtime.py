@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from turnmill.capture.passing import Call, CapturedCall
 from turnmill.capture.process_end import before_exit, listen
-from turnmill.capture.providers import Known, Providers, more_hosts
+from turnmill.capture.providers import Known, Providers
 from turnmill.errors import TurnmillError
+from turnmill.loop_thread import LoopThread
 
 if TYPE_CHECKING:  # loaded before the first call
     from turnmill.capture.capture import Capture
@@ -51,10 +52,9 @@ class Runtime:
         self._publisher: Publisher | None = None
         self._capture: Capture | None = None
         self._runs: Runs | None = None
-        self._thread: Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None  # once `_begun` is set, while the thread lives
+        self._loop: LoopThread | None = None
         self._begun = Event()
-        self._ending: asyncio.Event | None = None
+        self._ending = asyncio.Event()
         self._broken = False
 
     def prepare(self) -> None:
@@ -90,7 +90,7 @@ class Runtime:
         self._publisher = Publisher(settings, keep_after=KEEP_AFTER)
         self._capture = Capture(self._publisher, agent_id=settings.capture_agent or program_name())
         self._runs = Runs(self._publisher)
-        self._providers = Providers(more_hosts(settings.capture_hosts))
+        self._providers = Providers(settings.captured_hosts)
 
     def begin(
         self,
@@ -127,7 +127,7 @@ class Runtime:
         try:
             self.prepare()
             if self._runs is not None and not self._broken:
-                if self._thread is None:
+                if self._loop is None:
                     self._start()
                 return self._runs.begin(**identity)
         except Exception:
@@ -140,61 +140,46 @@ class Runtime:
         """Begin the capture of a request of this provider and wire; return None if nothing is captured any more."""
         if self._capture is None or self._broken:
             return None
-        if self._thread is None:
+        if self._loop is None:
             self._start()
         return self._capture.begin(Call(known.provider, known.dialect, path, headers, body))
 
     def _start(self) -> None:
         with self._lock:
-            if self._thread is None:
-                self._thread = Thread(target=self._live, name="turnmill-capture", daemon=True)
-                self._thread.start()
+            if self._loop is None:
+                self._loop = LoopThread("turnmill-capture", self._publish(), _Here())
                 before_exit(self.stop)
 
-    def _live(self) -> None:
-        loop = asyncio.new_event_loop()
-        loop.set_default_executor(_Here())
+    async def _publish(self) -> None:
+        assert self._publisher is not None  # they were prepared
+        assert self._capture is not None
+        assert self._runs is not None
         try:
-            loop.run_until_complete(self._publish())
+            async with self._publisher, self._capture, self._runs:
+                self._begun.set()
+                await self._ending.wait()
         except Exception:
             self._broken = True
             log.exception("model calls are not captured")
         finally:
             self._begun.set()
             self.abandon()
-            loop.close()
-
-    async def _publish(self) -> None:
-        assert self._publisher is not None  # they were prepared
-        assert self._capture is not None
-        assert self._runs is not None
-        self._ending = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        async with self._publisher, self._capture, self._runs:
-            self._begun.set()
-            await self._ending.wait()
 
     def stop(self, within: float = END_TIMEOUT) -> None:
         """Publish everything so far, for at most `within` seconds, and end the thread. Later calls are not captured."""
         self._broken = True
-        if self._thread is None or not self._thread.is_alive():
-            return
-        self._begun.wait(within)
-        if self._loop is not None and self._ending is not None:
-            try:
-                self._loop.call_soon_threadsafe(self._ending.set)
-            except RuntimeError:  # it has ended
-                return
-            self._thread.join(within)
+        if self._loop is not None and self._loop.is_alive():
+            self._begun.wait(within)
+            self._loop.call_soon(self._ending.set)
+            self._loop.join(within)
 
     def flush(self, within: float = END_TIMEOUT) -> None:
         """See the function `flush`."""
-        if self._thread is None or not self._thread.is_alive():
+        if self._loop is None or not self._loop.is_alive():
             return
         self._begun.wait(within)
         try:
-            if self._loop is not None:
-                asyncio.run_coroutine_threadsafe(self._kept(within), self._loop).result(within)
+            self._loop.wait_for(self._kept(within), within)
         except (CancelledError, RuntimeError, TimeoutError, TurnmillError) as error:  # the loop may end meanwhile
             log.warning("not all that was said is published yet: %r", error)
 

@@ -13,18 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from turnmill.capture.providers import APIS
+
 MASK: Final = "***"
 MIN_CHARACTERS: Final = 8  # a shorter value, such as the `EMPTY` of servers without keys, may be any word
 SECRET_NAME: Final = re.compile("auth|key|token|cookie|secret|pass|sig|cred|code", re.IGNORECASE)
 BETWEEN: Final = re.compile(r"[\s;,]+")
 ADDRESS: Final = re.compile(r"(?<=://)[^\s/@'\"]*@|\?[^\s'\"]*")  # user and query of URLs in a text
 
-HISTORIES: Final = {
-    "anthropic": "messages",
-    "gemini": "contents",
-    "openai-chat": "messages",
-    "openai-responses": "input",
-}
 SCHEMAS: Final = frozenset({"function", "input_schema", "parametersJsonSchema", "functionDeclarations"})
 TOOLS: Final = ("tools", "functions", "mcp_servers")
 ALL_BELOW: Final = frozenset({"headers", "authentication", "auth_config", "authconfig", "apiauth", "domain_secrets"})
@@ -72,7 +68,7 @@ def masked_settings(dialect: str, body: Any) -> tuple[Any, frozenset[str]]:
     if not isinstance(body, dict):
         return body, frozenset()
     found: set[str] = set()
-    history = HISTORIES[dialect]
+    history = APIS[dialect].history
     masked = {
         name: value if name in (history, "output") else _masked(name, value, found, is_tool=name in TOOLS)
         for name, value in body.items()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar
 from turnmill.errors import CallerError, InvalidRecord
 
 if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is consumed
-    from turnmill.consume.group_reader import GroupReader, Received, Start
+    from turnmill.kafka.group_reader import GroupReader, Received, Start
     from turnmill.settings import ClientSettings
 
 Item = TypeVar("Item")
@@ -92,7 +92,7 @@ class Consumed(Generic[Item]):
         return self._items()
 
     async def _items(self) -> AsyncGenerator[Item]:
-        from turnmill.consume.group_reader import GroupReader  # noqa: PLC0415  # as above
+        from turnmill.kafka.group_reader import GroupReader  # noqa: PLC0415  # as above
 
         reader = GroupReader(self._settings, self._topic, self._group, self._start, self._body_within)
         self._reader = reader

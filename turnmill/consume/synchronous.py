@@ -8,17 +8,14 @@ A body may block: the thread answers the broker meanwhile.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterator
-from threading import Thread
-from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any, Generic, Literal, Self, Unpack, overload
 
 from turnmill.consume.consuming import Consumed, Item
 from turnmill.consume.notice import Notice
 from turnmill.consume.turn import Turn
 from turnmill.consume.turns import Notices, Options, TurnOptions, Turns
-
-Answer = TypeVar("Answer")
+from turnmill.loop_thread import LoopThread
 
 
 class SyncConsumed(Generic[Item]):
@@ -28,8 +25,7 @@ class SyncConsumed(Generic[Item]):
         self._made: Consumed[Item] = made
         self._within = False
         self._iteration: Iterator[Item] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: Thread | None = None
+        self._loop: LoopThread | None = None
 
     def __enter__(self) -> Self:
         self._within = True
@@ -38,7 +34,7 @@ class SyncConsumed(Generic[Item]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if self._loop is not None:
             try:
-                self._wait_for(self._made.__aexit__(kind, error, None))
+                self._loop.wait_for(self._made.__aexit__(kind, error, None))
             finally:
                 self._stop()
 
@@ -48,49 +44,31 @@ class SyncConsumed(Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         items = aiter(self._made)
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="turnmill-consumer", daemon=True)
-        self._thread.start()
-        iteration = self._items(items)
+        self._loop = LoopThread("turnmill-consumer")
+        iteration = self._items(items, self._loop)
         if self._within:  # keep it alive: else `break` closes it before the end of `with` marks the record as done
             self._iteration = iteration
         return iteration
 
-    def _items(self, items: AsyncGenerator[Item]) -> Iterator[Item]:
+    def _items(self, items: AsyncGenerator[Item], loop: LoopThread) -> Iterator[Item]:
         try:
             while True:
                 try:
-                    item = self._wait_for(anext(items))
+                    item = loop.wait_for(anext(items))
                 except StopAsyncIteration:
                     return
                 yield item
         finally:
             if self._loop is not None:
                 try:
-                    self._wait_for(items.aclose())
+                    loop.wait_for(items.aclose())
                 finally:
                     self._stop()
 
-    def _wait_for(self, call: Awaitable[Answer]) -> Answer:
-        assert self._loop is not None  # it was started by `__iter__`
-        future = asyncio.run_coroutine_threadsafe(_awaited(call), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # does nothing if it is done; needed if Ctrl-C ends the wait
-            raise
-
     def _stop(self) -> None:
         loop, self._loop = self._loop, None
-        if loop is not None and self._thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
-
-
-async def _awaited(call: Awaitable[Answer]) -> Answer:
-    """Await in a coroutine, since `anext` of a generator returns an awaitable that is no coroutine."""
-    return await call
+        if loop is not None:
+            loop.stop()
 
 
 class SyncTurns(SyncConsumed[Item]):

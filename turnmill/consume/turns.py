@@ -11,7 +11,7 @@ from turnmill.consume.notice import Notice
 from turnmill.consume.turn import Turn
 
 if TYPE_CHECKING:
-    from turnmill.consume.group_reader import Start
+    from turnmill.kafka.group_reader import Start
     from turnmill.settings import ClientSettings
 
 

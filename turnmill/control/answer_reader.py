@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from turnmill.clock import now_ms
@@ -13,6 +12,7 @@ from turnmill.control.record import TOPIC, command_of, record_of
 from turnmill.errors import BrokerError, InvalidRecord
 from turnmill.gateway_call import call
 from turnmill.identity import thread_uuid
+from turnmill.loop_thread import run_apart
 
 if TYPE_CHECKING:
     from turnmill.settings import ClientSettings
@@ -34,8 +34,7 @@ def answers(thread_id: str, *, tenant: str | None = None, settings: ClientSettin
         CallerError: The environment is wrong.
         BrokerError: The broker or the gateway can't be read.
     """
-    with ThreadPoolExecutor(1) as pool:  # the caller may have an event loop of its own
-        return pool.submit(asyncio.run, _answers(thread_id, tenant, settings)).result()
+    return run_apart(_answers(thread_id, tenant, settings))
 
 
 async def _answers(name: str, tenant: str | None, settings: ClientSettings | None) -> list[Answer]:

@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from turnmill.clock import now_ms
 from turnmill.control.record import ANSWER, STOP, TOPIC, Command, command_of, record_of
@@ -21,7 +21,7 @@ from turnmill.identity import thread_uuid
 from turnmill.kafka.client_log import RARELY, client_log
 
 if TYPE_CHECKING:
-    from turnmill.publish.run import PublishedRun
+    from turnmill.control.stopping import Stopping
     from turnmill.settings import ClientSettings
 
 MAX_RECENT: Final = 1_000  # commands that are remembered, since some come before their run
@@ -31,6 +31,21 @@ RETRY_DELAY: Final = 2.0  # seconds before a gateway's stream is requested again
 BODY_TIMEOUT: Final = 300.0
 
 log = logging.getLogger(__name__)
+
+
+class ControlledRun(Protocol):
+    """The interface of a run to which commands are delivered."""
+
+    stopped: Stopping
+    parent: tuple[str | None, str] | None  # (thread, run) of the run that started this one; None: the same thread
+
+    @property
+    def thread_id(self) -> str: ...
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def tenant(self) -> str | None: ...
+    def on_command(self, command: Command) -> None: ...
 
 
 class Control:
@@ -51,12 +66,12 @@ class Control:
         self._connected = connected
         self._given = values
         self._over_http = settings.publish_url is not None
-        self._runs: dict[str, list[PublishedRun]] = {}  # by run id; runs of several threads may have the same id
+        self._runs: dict[str, list[ControlledRun]] = {}  # by run id; runs of several threads may have the same id
         self._recent: OrderedDict[str, Command] = OrderedDict()  # by command id
         self._done: set[str] = set()  # ids of recent commands that were delivered to the run that they name
         self._task: asyncio.Task[None] | None = None
 
-    def begun(self, run: PublishedRun) -> None:
+    def begun(self, run: ControlledRun) -> None:
         """Deliver commands to this run from now on, including recent ones."""
         if self._task is None:
             self._task = asyncio.create_task(self._hear(), name="control")
@@ -64,7 +79,7 @@ class Control:
         for command in list(self._recent.values()):
             self._tell(run, command)
 
-    def over(self, run: PublishedRun) -> None:
+    def over(self, run: ControlledRun) -> None:
         """Forget a run."""
         some = self._runs.get(run.run_id, [])
         if run in some:
@@ -93,7 +108,7 @@ class Control:
         for run in [run for runs in self._runs.values() for run in runs]:
             self._tell(run, command)
 
-    def _tell(self, run: PublishedRun, command: Command) -> None:
+    def _tell(self, run: ControlledRun, command: Command) -> None:
         """Deliver a command to a run that it is for. A command to stop also applies to the runs that its run started.
 
         Over HTTP, `run.thread_id` is the caller's name of the thread, and the tenant is that of the token.
@@ -117,10 +132,10 @@ class Control:
                 run.on_command(command)
             return
 
-    def _lineage(self, run: PublishedRun) -> Iterator[tuple[str, str]]:
+    def _lineage(self, run: ControlledRun) -> Iterator[tuple[str, str]]:
         """Yield (thread, run id) of a run, of the run that started it, and so on, as far as this process knows them."""
         thread, seen = run.thread_id, set[str]()
-        at: PublishedRun | None = run
+        at: ControlledRun | None = run
         yield thread, run.run_id
         while at is not None and (parent := at.parent) is not None and parent[1] not in seen:
             seen.add(parent[1])
@@ -147,7 +162,7 @@ class Control:
         return self._of_gateway() if self._over_http else self._of_kafka()
 
     async def _of_kafka(self) -> AsyncIterator[bytes]:
-        from turnmill.consume.group_reader import GroupReader  # noqa: PLC0415  # it loads aiokafka
+        from turnmill.kafka.group_reader import GroupReader  # noqa: PLC0415  # it loads aiokafka
 
         start = datetime.fromtimestamp((now_ms() - LOOK_BACK_MS) / 1000, UTC)
         reader = GroupReader(self._settings, f"{self._settings.topic_prefix}.{TOPIC}", None, start, BODY_TIMEOUT)

@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any, Final, NoReturn
 from uuid import UUID, uuid4
 
-from turnmill.capture.own_failures import OwnFailures
+from turnmill.capture.queue_reader import OwnFailures
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
 from turnmill.control.record import AFTER_TURN, Command

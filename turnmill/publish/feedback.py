@@ -8,14 +8,13 @@ the earlier one; a value of None withdraws it.
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, CallerError, InvalidRecord, Reason
 from turnmill.identity import thread_uuid
+from turnmill.loop_thread import run_apart
 from turnmill.wire.envelope import encode
 from turnmill.wire.feedback_record import TOPIC, VERSION, problem_of
 
@@ -76,8 +75,7 @@ def feedback(
         record = made(thread_id, tenant, fields)
     except InvalidRecord as error:
         raise CallerError(error.detail) from None
-    with ThreadPoolExecutor(1) as pool:  # the caller may have an event loop of its own
-        pool.submit(asyncio.run, _send(thread_id, record, settings)).result()
+    run_apart(_send(thread_id, record, settings))
     return str(record["id"])
 
 

@@ -9,10 +9,8 @@ All methods may be called from any thread, but the methods of one run only from 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -22,6 +20,7 @@ from turnmill.control.steering import Steer
 from turnmill.control.stopping import RunStopped
 from turnmill.current_span import current
 from turnmill.errors import CallerError
+from turnmill.loop_thread import LoopThread
 from turnmill.publish.counts import Report
 from turnmill.publish.publisher import FLUSH_TIMEOUT, Publisher
 from turnmill.publish.run import PublishedRun
@@ -38,13 +37,10 @@ class SyncPublisher:
 
     def __init__(self, settings: ClientSettings | None = None, *, spool: bool = True) -> None:
         self._publisher = Publisher(settings, spool=spool)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: Thread | None = None
+        self._loop: LoopThread | None = None
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="turnmill-publisher", daemon=True)
-        self._thread.start()
+        self._loop = LoopThread("turnmill-publisher")
         try:
             self.wait_for(self._publisher.__aenter__())
         except BaseException:
@@ -83,14 +79,12 @@ class SyncPublisher:
         if self._loop is None:
             call.close()
             raise CallerError("the publisher is closed: use it inside `with SyncPublisher()`")
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        return self._loop.wait_for(call)
 
     def _stop(self) -> None:
         loop, self._loop = self._loop, None
-        if loop is not None and self._thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
+        if loop is not None:
+            loop.stop()
 
 
 class SyncRun:

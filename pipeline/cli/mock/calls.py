@@ -13,13 +13,14 @@ from typing import Any, Final
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.asked_again import CHAT, GENERATE, HISTORY, MESSAGES, request_again
+from pipeline.dialects.asked_again import HISTORY, request_again
 from pipeline.dialects.gemini.request import MADE_UP
 from pipeline.dialects.model_calls import ERROR
 from pipeline.dialects.rebuilt_answers import Answered, answers, body_of, events_of, own_events, segments
 from pipeline.turns.requests import request_of
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
+from turnmill.capture.providers import CHAT, GENERATE, MESSAGES
 from turnmill.errors import CallerError
 from turnmill.wire.registry import WIRES, box
 

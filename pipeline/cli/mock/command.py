@@ -15,6 +15,7 @@ from pipeline.cli.mock.serving import Mock
 from pipeline.cli.output import many
 from pipeline.settings import Settings, load
 from pipeline.worker.assemble.redaction_rules import redaction_of
+from turnmill.capture.providers import OWNERS, PROVIDERS
 from turnmill.errors import CallerError
 
 PORT = 8765
@@ -71,7 +72,8 @@ async def _serve(tape: Tape, speed: float | None, port: int) -> None:
     try:
         async with Mock(tape, speed, click.echo).serving(port) as url:
             click.echo(f"{many(len(tape.calls), 'call')} at {url}")
-            click.echo(f"OPENAI_BASE_URL={url}/v1 ANTHROPIC_BASE_URL={url} GOOGLE_GEMINI_BASE_URL={url}")
+            served = [PROVIDERS[name] for name in OWNERS]
+            click.echo(" ".join(f"{provider.variable}={url}{provider.version}" for provider in served))
             await asyncio.Event().wait()
     except OSError as error:
         raise CallerError(f"port {port} can't be used: {error.strerror}; --port names another one") from None

@@ -13,10 +13,9 @@ from aiohttp import web
 
 from pipeline.cli.mock.calls import Call, Reply
 from pipeline.cli.mock.matching import Tape
-from pipeline.dialects.asked_again import CHAT, GENERATE, MESSAGES, RESPONSES
 from topics import json_text
 from topics.json_text import Fields
-from turnmill.capture.providers import APIS
+from turnmill.capture.providers import CHAT, GENERATE, MESSAGES, RESPONSES, dialect_of
 from turnmill.errors import InvalidRecord
 from turnmill.limits import PROXIED_BYTES
 from turnmill.wire.envelope import loads
@@ -118,7 +117,7 @@ def _label(reply: Reply) -> str:
 def _dialect(path: str) -> str | None:
     if path.endswith("/messages"):  # the AI SDK expects the version in the base URL, all others don't
         return MESSAGES
-    return next((api.dialect for api in APIS if api.path.search(path)), None)
+    return dialect_of(path)
 
 
 async def _read(request: web.BaseRequest) -> bytes:

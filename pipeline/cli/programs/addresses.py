@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from turnmill.capture.providers import HOSTS
+from turnmill.capture.providers import HOSTS, PROVIDERS
 
 PRELOAD: Final = Path(__file__).with_name("node_preload.cjs")
 # Variables that SDKs and programs read, and the address that they use if it is not set.
-VARIABLES: Final = {
-    "ANTHROPIC_BASE_URL": "https://api.anthropic.com",
-    "GOOGLE_GEMINI_BASE_URL": "https://generativelanguage.googleapis.com",
-    "GROQ_BASE_URL": "https://api.groq.com",
-    "OPENAI_API_BASE": "https://api.openai.com/v1",
-    "OPENAI_BASE_URL": "https://api.openai.com/v1",
-}
+VARIABLES: Final = dict(
+    sorted((name, f"{provider.base}{path}") for provider in PROVIDERS.values() for name, path in provider.read.items())
+)
 CHATGPT: Final = "https://chatgpt.com/backend-api/codex"  # the address that Codex uses after a login with ChatGPT
 LOCAL: Final = "127.0.0.1"
 RUNTIMES: Final = frozenset({"bun", "deno", "node", "npx", "ts-node", "tsx"})
@@ -41,7 +37,7 @@ def is_ours(address: str) -> bool:
 
 
 def environment(variables: Mapping[str, str], proxy: str, more_hosts: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a program whose calls go through the proxy; `more_hosts` as `providers.more_hosts`."""
+    """Return the variables of a program whose calls go through the proxy; `more_hosts`: further hosts."""
     found = dict(variables)
     for name, default in VARIABLES.items():
         address = variables.get(name) or default

@@ -25,13 +25,13 @@ from pipeline.gateway.proxy.client import reason, session
 from pipeline.gateway.proxy.passed_headers import HOP, OWN_PREFIX, of_call
 from turnmill.capture import refusal
 from turnmill.capture.passing import CapturedCall
-from turnmill.capture.providers import APIS, Known, Providers
+from turnmill.capture.providers import PROVIDERS, Known, Providers, dialect_of
 from turnmill.capture.secrets import hidden
 from turnmill.capture.stop import stopping
 from turnmill.control.stopping import RunStopped, Stopping
 from turnmill.limits import PROXIED_BYTES
 
-ANTHROPIC: Final = "api.anthropic.com"
+ANTHROPIC: Final = PROVIDERS["anthropic"].hosts[0]
 OF_HOST: Final = {"chatgpt.com": "openai"}  # hosts that only the provider's own program calls
 NOT_PASSED: Final = HOP | {"host", "content-length", "expect"}
 
@@ -100,7 +100,8 @@ class ProgramProxy:
         found = self._providers.known(method, host, int(port) if port.isdigit() else None, path)
         if found is not None or method != "POST":
             return found
-        return next((Known(OF_HOST.get(host, host), api.dialect) for api in APIS if api.path.search(path)), None)
+        dialect = dialect_of(path)
+        return None if dialect is None else Known(OF_HOST.get(host, host), dialect)
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
         target = self.target(request.raw_path)

@@ -13,7 +13,7 @@ from typing import Final
 from pipeline.cli.programs.addresses import VARIABLES, agent_of, arguments, environment
 from pipeline.cli.programs.proxy import ProgramProxy
 from turnmill.capture.program import environment as of_python
-from turnmill.capture.providers import Providers, more_hosts
+from turnmill.capture.providers import Providers
 from turnmill.capture.runtime import Runtime
 from turnmill.environment import load_settings
 from turnmill.errors import CallerError
@@ -29,7 +29,7 @@ def supervise(program: str, command: Sequence[str]) -> None:
     agent = settings.capture_agent or agent_of(command)
     runtime = Runtime(settings.model_copy(update={"capture_agent": agent}))
     runtime.prepare()
-    hosts = more_hosts(settings.capture_hosts)
+    hosts = settings.captured_hosts
     proxy = ProgramProxy(runtime.capture, Providers(hosts))
     try:
         status = asyncio.run(_run(program, command, proxy, hosts))

@@ -12,18 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
-from turnmill.capture.providers import APIS, PROVIDERS, Api
+from turnmill.capture.providers import APIS, BASES, PROVIDERS, dialect_of
 from turnmill.errors import CallerError
 
 VARIABLE: Final = "TURNMILL_GATEWAY_PROXY"
-BASES: Final = {
-    "anthropic": "https://api.anthropic.com",
-    "google": "https://generativelanguage.googleapis.com",
-    "groq": "https://api.groq.com",
-    "mistral": "https://api.mistral.ai",
-    "openai": "https://api.openai.com",
-    "openrouter": "https://openrouter.ai",
-}
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 TOKEN: Final = "t"  # noqa: S105  # in `/proxy/t/TOKEN/…` it stands where a name could
 PLAIN: Final = re.compile(rb"[!-~]*")  # characters that a path or a query may have in a request line
@@ -36,11 +28,11 @@ class NoSuchPath(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """One server. `base`: its address, without a slash at the end. `apis`: its paths whose calls are published."""
+    """One server. `base`: its address, without a slash at the end. `apis`: those whose calls are published."""
 
     name: str
     base: str
-    apis: tuple[Api, ...]
+    apis: tuple[str, ...]
 
     def address(self, path: bytes, query: bytes) -> str:
         """Return the URL of a path as it came, below the base. Raises NoSuchPath."""
@@ -55,7 +47,7 @@ class Upstream:
         if method != "POST":
             return None
         whole = urlsplit(self.base).path + path.decode("ascii", "replace")
-        return next((api.dialect for api in self.apis if api.path.search(whole)), None)
+        return dialect_of(whole, self.apis)
 
 
 def upstreams(setting: str) -> dict[str, Upstream]:
@@ -74,8 +66,8 @@ def upstreams(setting: str) -> dict[str, Upstream]:
             raise CallerError(f"{VARIABLE}: {name!r} is there twice")
         if not given and name not in BASES:
             raise CallerError(f"{VARIABLE}: say where {name!r} is, `{name}=https://host`; known are {', '.join(BASES)}")
-        provider = PROVIDERS[name].apis if not given and name in PROVIDERS else APIS
-        found[name] = Upstream(name, _base(name, url) if given else BASES[name], provider)
+        apis = PROVIDERS[name].apis if not given else tuple(APIS)
+        found[name] = Upstream(name, _base(name, url) if given else BASES[name], apis)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.dialects.asked_again import GENERATE, HISTORY, answered, request_again, with_system, with_value
+from pipeline.dialects.asked_again import HISTORY, answered, request_again, with_system, with_value
 from pipeline.gateway.rerun.servers import Request, request
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
@@ -17,6 +17,7 @@ from pipeline.turns.requests import request_of
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.capture.providers import GENERATE
 from turnmill.errors import CallerError
 
 

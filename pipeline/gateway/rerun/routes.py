@@ -20,12 +20,12 @@ from pipeline.gateway.reading.slots import TheSlots
 from pipeline.gateway.rerun.answers import Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, chosen
-from pipeline.gateway.rerun.servers import SERVERS
 from pipeline.gateway.state import Service, TheGateway, provided, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots
 from pipeline.stores.threads.reading import read_thread
+from turnmill.capture.providers import BASES, PROVIDERS
 from turnmill.errors import CallerError
 from turnmill.limits import NAMED_CHARACTERS
 
@@ -85,8 +85,9 @@ async def rerun(
     found = await gateway.find(thread_id, bounded)
     store = await gateway.store()
     changes = Changes(wanted.model, wanted.system, wanted.tools, wanted.values, None)
-    keys = {name: key.get_secret_value() for server in SERVERS.values() for name in server.keys}
-    addresses = {server.variable: os.environ.get(server.variable, "") for server in SERVERS.values()}
+    servers = [PROVIDERS[name] for name in BASES]
+    keys = {name: key.get_secret_value() for server in servers for name in server.keys}
+    addresses = {server.variable: os.environ.get(server.variable, "") for server in servers}
     async with slots.reads.taken(bounded):
         document = await read_thread(store, found)
         if document is None:

@@ -57,11 +57,11 @@ def test_what_a_span_says() -> None:
         "gen_ai.usage.cache_read.input_tokens": 20,
         "gen_ai.usage.cache_creation.input_tokens": 3,
         "turnmill.run.id": "r",
-        "turnmill.consume.turn.id": turns()[-1]["turn_id"],
-        "turnmill.consume.turn.status": "complete",
-        "turnmill.consume.turn.events": 2,
-        "turnmill.consume.turn.responses": 1,
-        "turnmill.consume.turn.revision": 0,
+        "turnmill.turn.id": turns()[-1]["turn_id"],
+        "turnmill.turn.status": "complete",
+        "turnmill.turn.events": 2,
+        "turnmill.turn.responses": 1,
+        "turnmill.turn.revision": 0,
         "turnmill.dialect": "toy",
         "turnmill.tenant": "acme",
         "turnmill.parent.run.id": "boss",
@@ -79,7 +79,7 @@ def test_an_interrupted_turn_is_an_error_unless_its_user_cancelled_it(reason: st
     span = turn_span(record)
     assert span is not None
     assert (span.error, span.attributes.get("error.type")) == (error, error)
-    assert span.attributes["turnmill.consume.turn.interruption"] == reason
+    assert span.attributes["turnmill.turn.interruption"] == reason
 
 
 def test_the_page_names_every_attribute() -> None:
@@ -110,7 +110,7 @@ def test_a_replay_gives_the_same_span_and_a_newer_revision_another_one_of_the_sa
 def test_a_turn_of_the_same_id_of_another_tenant_is_in_another_trace() -> None:
     """Found by the review: a backend would have shown one tenant's span as another's, or in its trace."""
     mine, theirs, nobodys = (the_span(**more) for more in ({"tenant": "acme"}, {"tenant": "evil"}, {}))
-    assert len({span.attributes["turnmill.consume.turn.id"] for span in (mine, theirs, nobodys)}) == 1
+    assert len({span.attributes["turnmill.turn.id"] for span in (mine, theirs, nobodys)}) == 1
     assert len({span.trace_id for span in (mine, theirs, nobodys)}) == 3
     assert len({span.span_id for span in (mine, theirs, nobodys)}) == 3
 

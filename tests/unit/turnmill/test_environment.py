@@ -49,9 +49,9 @@ def test_a_publisher_reads_the_environment_or_takes_settings(monkeypatch: pytest
     monkeypatch.setenv("TURNMILL_TOPIC_PREFIX", "acme")
     monkeypatch.setenv("TURNMILL_STORE", "sqlite:///threads.db")
     assert Publisher()._settings == load_settings()
-    assert Publisher()._settings.events_topic == "acme.events"
+    assert Publisher()._settings.topic_prefix == "acme"
     for settings in (ClientSettings(topic_prefix="own"), Settings(topic_prefix="own")):
-        assert Publisher(settings)._settings.events_topic == "own.events"
+        assert Publisher(settings)._settings.topic_prefix == "own"
     monkeypatch.setenv("TURNMILL_BROKERS", "nowhere")
     with pytest.raises(CallerError, match="TURNMILL_BROKERS: host:port"):
         Publisher()

@@ -11,8 +11,7 @@ from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any, Final
 
-from turnmill.capture.hooks.httpx import gone
-from turnmill.capture.hooks.patching import patch
+from turnmill.capture.hooks.common import body_bytes, gone, lowered, patch, prepare_with
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
@@ -26,17 +25,8 @@ _heard: dict[int, CapturedCall] = {}  # by the id() of readers, which can't have
 
 def install(module: ModuleType) -> None:
     """Install the hook in this module's sessions; a second call changes nothing."""
-    patch(module.ClientSession, "__init__", _prepared)
+    prepare_with(module.ClientSession)
     patch(module.ClientSession, "_request", lambda original: _request(original, module))
-
-
-def _prepared(original: Callable[..., None]) -> Callable[..., None]:
-    @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
-        original(self, *args, **kwargs)
-        runtime().prepare()
-
-    return __init__
 
 
 def _request(original: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
@@ -73,7 +63,7 @@ def _begin(
         host, port, path = url.host or "", url.explicit_port, url.path
     except Exception:
         return None
-    return runtime().begin(method, host, port, path, lambda: (_headers(session, url, kwargs), _body(session, kwargs)))
+    return runtime().begin(method, host, port, path, lambda: (_headers(session, url, kwargs), _body(kwargs)))
 
 
 def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str]:
@@ -88,18 +78,13 @@ def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str
     return found
 
 
-def _body(session: Any, kwargs: Mapping[str, Any]) -> bytes:
+def _body(kwargs: Mapping[str, Any]) -> bytes:
     """Return the body if it is JSON, bytes or text; else nothing."""
-    data = kwargs.get("data")
-    if kwargs.get("json") is not None:
-        data = json.dumps(kwargs["json"])
-    if isinstance(data, str):
-        return data.encode("utf-8", "surrogatepass")
-    return bytes(data) if isinstance(data, (bytes, bytearray, memoryview)) else b""
+    return body_bytes(kwargs.get("data") if kwargs.get("json") is None else json.dumps(kwargs["json"]))
 
 
 def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
-    headers = {name.lower(): value for name, value in response.headers.items()}
+    headers = lowered(response.headers)
     session = getattr(response, "_session", None)
     if session is None or session.auto_decompress:
         headers.pop("content-encoding", None)

@@ -7,15 +7,13 @@ response, with its stream wrapped in another one that reports its chunks to us.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any
 
 from turnmill.capture import refusal
-from turnmill.capture.hooks.patching import patch
-from turnmill.capture.hooks.sockets import of_pool, shut
+from turnmill.capture.hooks.common import lowered, patch, prepare_with, reported, shut
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
@@ -30,7 +28,7 @@ def install(module: ModuleType) -> None:
     """Install the hook in this module's transports; a second call changes nothing."""
     sync, asynchronous = module.HTTPTransport, module.AsyncHTTPTransport
     for transport in (sync, asynchronous):
-        patch(transport, "__init__", _prepared)
+        prepare_with(transport)
     patch(sync, "handle_request", lambda original: _sync(original, module))
     patch(asynchronous, "handle_async_request", lambda original: _async(original, module))
 
@@ -48,29 +46,16 @@ def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall 
         url.host,
         url.port,
         url.path,
-        lambda: ({**(about or {}), **_lower(request.headers), **_hidden(url)}, _body(request)),
+        lambda: ({**(about or {}), **lowered(request.headers), **_hidden(url)}, _body(request)),
     )
-
-
-def gone(call: CapturedCall, error: BaseException) -> None:
-    """End a call because of an exception, or the end of its task. Raises RunStopped if it was told to stop."""
-    if not isinstance(error, Exception):
-        call.cancelled()
-    elif isinstance(error, RunStopped):
-        call.stopped()
-    elif (stopped := call.stop_error) is not None:
-        call.stopped()
-        raise stopped from error
-    else:
-        call.failed(error)
 
 
 def sent(call: CapturedCall, send: Callable[[], Any], transport: Any, request: Any, module: ModuleType) -> Any:
     """Send the request of a call. Return its response, whose stream reports its chunks to the call."""
     if call.stop is not None:
-        call.stop.then(lambda _: shut(of_pool(transport, request.extensions)))
+        call.stop.then(lambda _: shut(_socket(transport, request.extensions)))
     try:
-        with _reported(call):
+        with reported(call):
             call.check()
             response = send()
     except RunStopped as stopped:
@@ -82,7 +67,7 @@ async def sent_async(call: CapturedCall, send: Callable[[], Awaitable[Any]], mod
     """Do the same as `sent`, asynchronously."""
     heard = None if call.stop is None else stopping(call.stop)
     try:
-        with _reported(call):
+        with reported(call):
             response = await (send() if heard is None else heard.during(send))
     except RunStopped as stopped:
         return _refused(module, call, stopped)
@@ -90,13 +75,18 @@ async def sent_async(call: CapturedCall, send: Callable[[], Awaitable[Any]], mod
     return _answered(response, call, module, partial(async_stream, heard=heard))
 
 
-@contextmanager
-def _reported(call: CapturedCall) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        gone(call, error)
-        raise
+def _socket(transport: Any, extensions: Any) -> Any:
+    """Return the socket of a request in httpcore, found by its extensions; None if others share it (HTTP/2).
+
+    The attributes of httpcore are private. If they change, the stop takes effect at the answer's next piece instead.
+    """
+    for sent in list(transport._pool._requests):  # noqa: SLF001  # before the answer, the socket isn't public
+        connection: Any = sent.connection if sent.request.extensions is extensions else None
+        while getattr(connection, "_connection", None) is not None:
+            connection = connection._connection  # noqa: SLF001
+        if connection is not None and not hasattr(connection, "_h2_state"):
+            return connection._network_stream.get_extra_info("socket")  # noqa: SLF001
+    return None
 
 
 def _refused(module: Any, call: CapturedCall, stopped: RunStopped) -> Any:
@@ -106,22 +96,13 @@ def _refused(module: Any, call: CapturedCall, stopped: RunStopped) -> Any:
 
 def _answered(response: Any, call: CapturedCall, module: Any, heard: Callable[[Any, CapturedCall], Any]) -> Any:
     """Return the same response; its stream reports its chunks to the call."""
-    call.answered(response.status_code, _lower(response.headers))
+    call.answered(response.status_code, lowered(response.headers))
     if isinstance(response.stream, module.ByteStream):  # complete already: made by a transport for tests, or a cache
         call.data(b"".join(response.stream))
         call.finished()
         return response
     response.stream = heard(response.stream, call)
     return response
-
-
-def _prepared(original: Callable[..., None]) -> Callable[..., None]:
-    @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
-        original(self, *args, **kwargs)
-        runtime().prepare()
-
-    return __init__
 
 
 def _sync(original: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
@@ -150,10 +131,6 @@ def _hidden(url: Any) -> Mapping[str, str]:
     return hidden(url.query.decode("ascii", "replace"), url.password)
 
 
-def _lower(headers: Any) -> Mapping[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
-
-
 def _body(request: Any) -> bytes:
     """Return a request's body; a streamed upload is not read."""
     try:
@@ -172,15 +149,12 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
 
         def __iter__(self) -> Iterator[bytes]:
             call = self._call
-            try:
+            with reported(call):
                 for chunk in self._stream:
                     call.data(chunk)
                     yield chunk
                     call.check()
                 call.check()  # without a length, a closed connection looks like the end
-            except BaseException as error:
-                gone(call, error)
-                raise
             call.finished()
 
         def close(self) -> None:
@@ -198,7 +172,7 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             call, heard, following = self._call, self._heard, partial(anext, aiter(self._stream))
-            try:
+            with reported(call):
                 while True:
                     try:
                         chunk = await (following() if heard is None else heard.during(following))
@@ -207,9 +181,6 @@ def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
                     call.data(chunk)
                     yield chunk
                     call.check()
-            except BaseException as error:
-                gone(call, error)
-                raise
             call.finished()
 
         async def aclose(self) -> None:

@@ -11,9 +11,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from turnmill.capture.hooks.httpx import gone
-from turnmill.capture.hooks.patching import patch
-from turnmill.capture.hooks.sockets import shut
+from turnmill.capture.hooks.common import body_bytes, lowered, patch, prepare_with, reported, shut
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
 from turnmill.capture.secrets import hidden
@@ -24,18 +22,9 @@ sending: ContextVar[CapturedCall | None] = ContextVar("turnmill_capture_sending"
 
 def install(module: ModuleType) -> None:
     """Install the hook in this module's adapters; a second call changes nothing."""
-    patch(module.adapters.HTTPAdapter, "__init__", _prepared)
+    prepare_with(module.adapters.HTTPAdapter)
     patch(module.adapters.HTTPAdapter, "send", _send)
     patch(import_module("urllib3.connection").HTTPConnection, "getresponse", _waiting)
-
-
-def _prepared(original: Callable[..., None]) -> Callable[..., None]:
-    @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
-        original(self, *args, **kwargs)
-        runtime().prepare()
-
-    return __init__
 
 
 def _send(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,11 +35,9 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, request, *args, **kwargs)
         token = sending.set(call)
         try:
-            call.check()
-            response = original(self, request, *args, **kwargs)
-        except BaseException as error:
-            gone(call, error)
-            raise
+            with reported(call):
+                call.check()
+                response = original(self, request, *args, **kwargs)
         finally:
             sending.reset(token)
         try:
@@ -84,25 +71,14 @@ def _begin(request: Any) -> CapturedCall | None:
         host,
         port,
         url.path,
-        lambda: (_lower(request.headers) | hidden(url.query, unquote(url.password or "")), _body(request)),
+        lambda: (lowered(request.headers) | hidden(url.query, unquote(url.password or "")), body_bytes(request.body)),
     )
-
-
-def _body(request: Any) -> bytes:
-    body = request.body
-    if isinstance(body, str):
-        return body.encode("utf-8", "surrogatepass")
-    return bytes(body) if isinstance(body, (bytes, bytearray)) else b""
-
-
-def _lower(headers: Any) -> dict[str, str]:
-    return {str(name).lower(): value if isinstance(value, str) else repr(value) for name, value in headers.items()}
 
 
 def _listen(response: Any, call: CapturedCall) -> None:
     """Report the data that the raw response returns. Its methods call each other: only the outermost call counts."""
     raw = response.raw
-    heard = _Heard(call, response.status_code, _lower(response.headers))
+    heard = _Heard(call, response.status_code, lowered(response.headers))
     stream, read, close = raw.stream, raw.read, raw.close
 
     @wraps(stream)
@@ -140,7 +116,7 @@ class _Heard:
             self._tell(b"", None)
 
     def each(self, chunks: Any, *, decoded: Any) -> Iterator[bytes]:
-        try:
+        with reported(self._call):
             while True:
                 self.inside = True
                 try:
@@ -153,9 +129,6 @@ class _Heard:
                 yield chunk
                 self._call.check()
             self._call.check()  # without a length, a closed connection looks like the end
-        except BaseException as error:
-            gone(self._call, error)
-            raise
         self._tell(b"", decoded)
         self._call.finished()
 
@@ -164,11 +137,9 @@ class _Heard:
             return read()
         self.inside = True
         try:
-            got = read()
-            self._call.check()
-        except BaseException as error:
-            gone(self._call, error)
-            raise
+            with reported(self._call):
+                got = read()
+                self._call.check()
         finally:
             self.inside = False
         self._tell(got, decoded)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from turnmill.capture.providers import Known, Providers, model_in, more_hosts
-from turnmill.errors import CallerError
+from turnmill.capture.providers import Known, Providers, model_in
+from turnmill.settings import more_hosts
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_more_hosts() -> None:
 
 @pytest.mark.parametrize("wrong", ["https://llm.internal", "host:port", "a b", "=openai"])
 def test_wrong_hosts(wrong: str) -> None:
-    with pytest.raises(CallerError, match="a host is expected"):
+    with pytest.raises(ValueError, match="a host is expected"):
         more_hosts(wrong)
 
 

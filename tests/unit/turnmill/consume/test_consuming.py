@@ -13,9 +13,10 @@ import pytest
 
 from tests.support.turn_records import make_record
 from turnmill import ClientSettings, InvalidRecord, Notices, SyncTurns, Turns
-from turnmill.consume import group_reader, notice, turn
-from turnmill.consume.group_reader import Received
+from turnmill.consume import notice, turn
 from turnmill.errors import BrokerError, CallerError
+from turnmill.kafka import group_reader
+from turnmill.kafka.group_reader import Received
 
 SETTINGS = ClientSettings()
 
