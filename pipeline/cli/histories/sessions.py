@@ -16,14 +16,13 @@ import click
 from rich.console import Console
 
 from pipeline.assembly.offline import assemble
-from pipeline.cli.dev.stage import LOOPBACK, brokers_elsewhere
 from pipeline.cli.histories.session_files import Source, files_of, in_order, paths_of
 from pipeline.cli.histories.session_import import Counts, File, Import, Output
 from pipeline.cli.output import many
 from pipeline.cli.progress import transfer
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.transcript import RunOpened
-from pipeline.settings import Settings
+from pipeline.settings import LOOPBACK, Settings
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.thread_document import thread_document
 from topics import json_text
@@ -83,7 +82,7 @@ def places_elsewhere(settings: Settings) -> list[str]:
     if settings.publish_url:
         return [settings.publish_url]
     kept = [urlsplit(one).hostname for one in (settings.store_url, settings.archive, settings.content_url) if one]
-    return [*brokers_elsewhere(settings), *(host for host in kept if host and host not in LOOPBACK)]
+    return [*settings.brokers_elsewhere, *(host for host in kept if host and host not in LOOPBACK)]
 
 
 async def publish_sessions(settings: Settings, wanted: Wanted, files: Sequence[Path], say: Say) -> None:
