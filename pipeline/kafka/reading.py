@@ -16,13 +16,13 @@ from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
 from pipeline.kafka.offsets import Bounds, bounds
-from pipeline.settings import Settings
 from topics.catalog import Topic
 from turnmill.ending import stopped
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.refusal import refusal
 from turnmill.kafka.unpacking import bounded
+from turnmill.settings import BrokerSettings
 
 ANSWER_TIMEOUT: Final = 15.0  # seconds to wait for the broker
 POLL_MS: Final = 500
@@ -31,7 +31,7 @@ PARTITIONS_INTERVAL: Final = 60.0  # seconds between two checks of the topics' p
 
 
 @asynccontextmanager
-async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
+async def reader(settings: BrokerSettings, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
     """Yield a started consumer; `options` are aiokafka's.
 
     A failure within the block becomes a BrokerError, or a CallerError if the settings are the cause.
@@ -46,7 +46,7 @@ async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaCo
             await stop(consumer)
 
 
-def new_consumer(settings: Settings, **options: Any) -> AIOKafkaConsumer:
+def new_consumer(settings: BrokerSettings, **options: Any) -> AIOKafkaConsumer:
     """Return a consumer without a group, not started yet.
 
     If retention has removed its offset, it continues at the next one.
@@ -62,7 +62,7 @@ async def stop(consumer: AIOKafkaConsumer) -> None:
 
 
 @asynccontextmanager
-async def answering(settings: Settings) -> AsyncIterator[None]:
+async def answering(settings: BrokerSettings) -> AsyncIterator[None]:
     """Turn a client's errors within the block into BrokerErrors, or CallerErrors if the settings are the cause."""
     try:
         yield
@@ -106,7 +106,7 @@ async def read(
             raise TimeoutError
 
 
-async def records_of(settings: Settings, topic: Topic) -> AsyncGenerator[Any]:
+async def records_of(settings: BrokerSettings, topic: Topic) -> AsyncGenerator[Any]:
     """Yield all current records of a topic, each partition in order. Raises BrokerError."""
     spans = await bounds_of(settings, topic)
     async with reader(settings) as consumer:
@@ -120,7 +120,7 @@ def partition_of(thread_id: str, partitions: int) -> int:
     return int((murmur2(thread_id.encode()) & 0x7FFFFFFF) % partitions)
 
 
-async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
+async def bounds_of(settings: BrokerSettings, topic: Topic) -> Bounds:
     """Return (begin, end) of each partition of a topic. Raises BrokerError, also if the topic is missing."""
     found = await bounds(settings, [topic])
     if not found:
@@ -137,7 +137,11 @@ async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPar
 
 
 async def offsets_since(
-    settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], seconds: float, most: int = MAX_OFFSET
+    settings: BrokerSettings,
+    consumer: AIOKafkaConsumer,
+    topics: Collection[Topic],
+    seconds: float,
+    most: int = MAX_OFFSET,
 ) -> dict[TopicPartition, int]:
     """Return by partition the first offset of the last `seconds`, or of the last `most` records if that is later.
 
@@ -149,7 +153,10 @@ async def offsets_since(
 
 
 async def follow(
-    settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], starts: Mapping[TopicPartition, int]
+    settings: BrokerSettings,
+    consumer: AIOKafkaConsumer,
+    topics: Collection[Topic],
+    starts: Mapping[TopicPartition, int],
 ) -> AsyncGenerator[dict[TopicPartition, list[Any]]]:
     """Yield the records of each poll from these offsets on, by partition; an empty dict after POLL_MS without any.
 
@@ -167,7 +174,7 @@ async def follow(
         looking.cancel()
 
 
-async def _others(settings: Settings, topics: Collection[Topic], known: Mapping[TopicPartition, int]) -> None:
+async def _others(settings: BrokerSettings, topics: Collection[Topic], known: Mapping[TopicPartition, int]) -> None:
     """Return when the topics have other partitions than those known. Raises BrokerError."""
     while True:
         await asyncio.sleep(PARTITIONS_INTERVAL)

@@ -24,8 +24,8 @@ from pipeline.stores.content.store import ContentStore, Ref
 from pipeline.stores.database.keys import key_of
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.times import iso
+from pipeline.worker.assemble.limits import limits_of, redaction_of
 from pipeline.worker.assemble.offloading import fits_inline
-from pipeline.worker.assemble.redaction_rules import redaction_of
 from pipeline.worker.repair.replay import Seen, Stretch, replayed
 from topics import turn_record
 from topics.thread_key import ThreadKey
@@ -150,7 +150,7 @@ async def _replay(
             counts.update(erased=erased, late=len(result.late), expired=len(result.expired))
 
         fits = fits_inline if offload is None else offload.fits
-        turns = replayed(settings, stretch, redaction, seen, advance, fits)
+        turns = replayed(settings, limits_of(settings), stretch, redaction, seen, advance, fits)
         async with aclosing(turns):
             async for some in turns:
                 waiting += some

@@ -14,7 +14,7 @@ from pipeline.cli.mock.matching import Tape
 from pipeline.cli.mock.serving import Mock
 from pipeline.cli.output import many
 from pipeline.settings import Settings, load
-from pipeline.worker.assemble.redaction_rules import redaction_of
+from pipeline.worker.assemble.limits import redaction_of
 from turnmill.errors import CallerError
 
 PORT = 8765

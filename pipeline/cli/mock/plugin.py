@@ -58,7 +58,7 @@ def _serving(names: tuple[str, ...], speed: float | None, *, strict: bool) -> It
     from pipeline.cli.mock.matching import Tape  # noqa: PLC0415  # as above
     from pipeline.cli.mock.serving import Mock  # noqa: PLC0415  # as above
     from pipeline.settings import load  # noqa: PLC0415  # as above
-    from pipeline.worker.assemble.redaction_rules import redaction_of  # noqa: PLC0415  # as above
+    from pipeline.worker.assemble.limits import redaction_of  # noqa: PLC0415  # as above
 
     settings, loop = load(), asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)

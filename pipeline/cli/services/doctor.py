@@ -41,7 +41,7 @@ from pipeline.stores.archive.configured import TurnArchive, archive_of, lake_of
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.store import ThreadStore
-from pipeline.worker.assemble.redaction_rules import redaction_of
+from pipeline.worker.assemble.limits import redaction_of
 from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import take_stock
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS

@@ -16,7 +16,6 @@ from typing import Any, Final
 import click
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from pipeline.settings import Settings
 from pipeline.worker.processes.child import LIVE, METRICS, READY
 from pipeline.worker.processes.child_process import BY_SIGNAL, ChildProcess
 from pipeline.worker.processes.health import HealthServer
@@ -24,8 +23,8 @@ from pipeline.worker.processes.metric_pages import merged, page
 from pipeline.worker.processes.parts import Part
 
 
-async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> int:
-    """Run these parts until a signal comes, or one of them ends; return the exit status.
+async def run(host: str, port: int, parts: Sequence[Part], stop_within: float) -> int:
+    """Run these parts until a signal comes, or one of them ends; return the exit status. `port` 0: a free one.
 
     Children that run for longer than `stop_within` seconds after they were told to stop are killed. Raises CallerError
     if the port is taken.
@@ -35,12 +34,12 @@ async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_asked.set)
     family = Family()
-    health = HealthServer(settings.host, settings.port, family)
+    health = HealthServer(host, port, family)
     port = await health.start()
     stopping = asyncio.ensure_future(stop_asked.wait())
     try:
         family.children = [await ChildProcess.of(part) for part in parts]
-        starting = asyncio.ensure_future(_start(family, parts, f"http://{settings.host}:{port}"))
+        starting = asyncio.ensure_future(_start(family, parts, f"http://{host}:{port}"))
         ends: list[asyncio.Future[Any]] = [stopping, *(child.ended for child in family.children)]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         starting.cancel()

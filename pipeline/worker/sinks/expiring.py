@@ -10,7 +10,6 @@ from typing import Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
 from pipeline.stores.keeping.expiry import Expired, Expiry
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.worker.host.steps import Steps
@@ -26,10 +25,15 @@ log = logging.getLogger(__name__)
 
 
 class Expiring:
-    """Expires threads besides the role's own work. Without a retention, it does nothing."""
+    """Expires threads besides the role's own work. `expiry`: of a store; None without a retention: it does nothing."""
 
-    def __init__(self, settings: Settings, store: Callable[[], Awaitable[ThreadStore]], metrics: Metrics) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        expiry: Callable[[ThreadStore], Expiry] | None,
+        store: Callable[[], Awaitable[ThreadStore]],
+        metrics: Metrics,
+    ) -> None:
+        self._expiry_of = expiry
         self._store = store
         self._metrics = metrics
         self._holder = uuid.uuid4().hex
@@ -38,12 +42,13 @@ class Expiring:
 
     def step(self) -> None:
         """Begin a step, if it is time to."""
-        if self._settings.kept_for.bounded:
+        if self._expiry_of is not None:
             self.steps.begin()
 
     async def _step(self) -> float:
+        assert self._expiry_of is not None  # else no step begins
         store = await self._store()
-        self._expiry = self._expiry or Expiry(self._settings, store)
+        self._expiry = self._expiry or self._expiry_of(store)
         now = now_ms()
         if not await store.lease_expiry(self._holder, now, now + LEASE_MS):
             return RETRY_DELAY

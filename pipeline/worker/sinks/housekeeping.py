@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
+from pipeline.policies.budgets import Budget
 from pipeline.stores.archive.audit import HOUR_MS, AuditArchive
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.stores.usage.budgeting import states
@@ -88,11 +88,12 @@ class SearchBackfill:
 class AuditKeeping:
     """Copies audit entries to the archive, and deletes those older than TURNMILL_AUDIT_RETENTION; 0: all."""
 
-    def __init__(self, settings: Settings, store: OpenStore) -> None:
+    def __init__(self, archive: AuditArchive | None, retention: float, store: OpenStore) -> None:
+        """`retention`: seconds."""
         self._store = store
-        self._archive = AuditArchive.of(settings)
+        self._archive = archive
         self._since: int | None = None  # entries from this time on (epoch ms) may not be in the archive yet
-        self._ms = int(settings.audit_retention * 1000)
+        self._ms = int(retention * 1000)
         self.steps = Steps(
             self._step, AUDIT_INTERVAL, log, "the audit log waits to be archived, and old entries to be deleted"
         )
@@ -157,8 +158,8 @@ class BudgetWatch:
     Each worker with a partition checks; the store accepts a notice's id only once.
     """
 
-    def __init__(self, settings: Settings, store: OpenStore, metrics: Metrics) -> None:
-        self._budgets = settings.budget_list
+    def __init__(self, budgets: Sequence[Budget], store: OpenStore, metrics: Metrics) -> None:
+        self._budgets = budgets
         self._store = store
         self._metrics = metrics
         self._notified: set[str] = set()

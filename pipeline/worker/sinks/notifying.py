@@ -11,15 +11,13 @@ from aiokafka.errors import KafkaError
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.worker.host.steps import Steps
 from topics import notice
-from topics.catalog import NOTICES
 from topics.notice import NoticeRecord
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError
-from turnmill.kafka.producer import connected
+from turnmill.kafka.producer import KafkaProducer
 
 QUERY_INTERVAL: Final = 2.0  # seconds between two queries
 MORE_INTERVAL: Final = 0.1  # the same, if there may be more
@@ -31,8 +29,14 @@ log = logging.getLogger(__name__)
 class Notifying:
     """Sends notices in steps; several workers may do so at once, each with notices of its own."""
 
-    def __init__(self, settings: Settings, store: Callable[[], Awaitable[ThreadStore]], metrics: Metrics) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[KafkaProducer]],
+        store: Callable[[], Awaitable[ThreadStore]],
+        metrics: Metrics,
+    ) -> None:
+        """`connect`: return a producer for the topic of notices."""
+        self._connect = connect
         self._store = store
         self._metrics = metrics
         self.steps = Steps(self._step, RETRY_DELAY, log, "notices wait to be sent")
@@ -63,7 +67,7 @@ class Notifying:
 
     async def _send(self, some: list[NoticeRecord]) -> None:
         """Send notices, and return once the topic has them. They are few, so the producer is made just for them."""
-        producer = await connected(self._settings, NOTICES.full_name(self._settings.topic_prefix))
+        producer = await self._connect()
         try:
             sent = [await producer.send(notice.key_of(one), notice.encode(one), None) for one in some]
             await asyncio.gather(*sent)

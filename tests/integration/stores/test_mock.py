@@ -13,7 +13,7 @@ from pipeline.cli.mock.reading import calls_in
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from pipeline.stores.threads.store import ThreadStore
-from pipeline.worker.assemble.redaction_rules import redaction_of
+from pipeline.worker.assemble.limits import redaction_of
 from tests.support.topic_records import publish
 from tests.support.upstream import chat_chunks
 from tests.support.workers import environment
@@ -48,7 +48,10 @@ def run(chat: str) -> dict[str, Any]:
 async def stored(settings: Settings, chat: str, redact: str | None = None) -> Settings:
     """A thread in the store, as a worker with these rules of redaction has made it."""
     settings = settings.model_copy(update={"redact": redact})
-    rules, records = redaction_of(settings), assemble(DIALECTS["openai-chat"], [run(chat)], keep_requests=True)[0]
+    rules, records = (
+        redaction_of(settings),
+        assemble(DIALECTS["openai-chat"], [run(chat)], keep_requests=True)[0],
+    )
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
         await store.write([one if rules is None else rules.record(one) for one in records])
     return settings

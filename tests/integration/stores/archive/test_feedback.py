@@ -21,7 +21,7 @@ from pipeline.stores.keeping.tenant_erasure import ARCHIVE, erase_tenant, what_i
 from pipeline.stores.threads.feedback import ReceivedFeedback, thread_of
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.turns.times import epoch_ms
-from pipeline.worker.sinks.archive import feedback_archive_work
+from pipeline.worker.sinks.role import feedback_archive_work
 from tests.support.archived import PAGE
 from topics import feedback
 from topics.thread_key import ThreadKey

@@ -30,7 +30,7 @@ from pipeline.stores.archive.records import Entry
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.threads.store import ThreadStore
-from pipeline.worker.sinks.archive import archive_work
+from pipeline.worker.sinks.role import archive_work
 from tests.support.lake import by_duckdb, digests, expected, files_with, table, turns, usage_rows
 from tests.support.s3 import new_bucket, use_s3
 from tests.support.turn_records import make_record

@@ -22,7 +22,8 @@ from pipeline.stores.database.errors import StoreError
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.worker.sinks.archive import ArchiveWork, archive_work
+from pipeline.worker.sinks.archive import ArchiveWork
+from pipeline.worker.sinks.role import archive_work
 from tests.support.archived import QUERIES, archive, turns_of
 from tests.support.s3 import new_bucket, objects_of, use_s3
 from topics import json_text, turn_record

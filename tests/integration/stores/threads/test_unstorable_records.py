@@ -16,6 +16,7 @@ from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.worker.sinks import burying
+from pipeline.worker.sinks.role import turn_writer
 from pipeline.worker.sinks.store import TurnWriter
 from tests.support.waiting import until
 from topics import dead_letter, turn_record
@@ -54,7 +55,7 @@ def letters() -> Letters:
 
 @pytest.fixture
 def writer(store: ThreadStore, letters: Letters) -> TurnWriter:
-    work = TurnWriter(Settings(), Metrics(10), Outbox(letters))
+    work = turn_writer(Settings(), Metrics(10), Outbox(letters))
     work.store.value = store
     return work
 
