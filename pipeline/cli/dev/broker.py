@@ -53,7 +53,7 @@ def download_kafka(settings: Settings, console: Console, say: Progress) -> None:
         def received(have: int, total: int) -> None:
             bar.update(task, completed=have, total=total, visible=True)
 
-        jars(settings, say, received)
+        jars(settings.cache_folder, settings.maven_repository, say, received)
 
 
 @click.command("down")

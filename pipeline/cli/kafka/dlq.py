@@ -101,7 +101,7 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
     with recorded():
         targets, left_out = asyncio.run(_redrive(settings, reason, chosen, dry_run=dry_run))
         if not dry_run:
-            set_up(settings)
+            set_up(settings.log_level, settings.log_format)
             for one in places or [f"reason {reason}"]:
                 audit.info("dead letter %s redriven, by %s", one, local_user(), extra=of("dead-letter.redrive", one))
     where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())

@@ -42,7 +42,7 @@ def worker(roles: str | None, processes: int | None, since: int | None, child: s
     A stop takes at most 20 seconds. If the broker is away, the worker then ends with status 75; nothing is lost.
     """
     settings = load()
-    set_up(settings, child)
+    set_up(settings.log_level, settings.log_format, child)
     chosen = default_roles(settings) if roles is None else roles_named(_listed(roles))
     if since is not None:
         from pipeline.worker.host.worker import begin  # noqa: PLC0415  # as below

@@ -87,7 +87,7 @@ def expire(*, dry_run: bool) -> None:
     if not settings.kept_for.bounded:
         raise CallerError("nothing expires: set TURNMILL_STORE_RETENTION, as 90d")
     if not dry_run:
-        set_up(settings)
+        set_up(settings.log_level, settings.log_format)
     found = asyncio.run(_expire(settings, dry_run=dry_run))
     values = f"{many(found.objects, 'large value')} of {many(found.bytes, 'byte')}"
     archived = f", {many(found.archived, 'row')} of the archive" if settings.archive is not None else ""

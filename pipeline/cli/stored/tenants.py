@@ -44,7 +44,7 @@ def erase(name: str, *, yes: bool) -> None:
     if not yes:
         click.confirm(f"Delete all that is stored of the tenant {plain(name)!r} for good?", abort=True)
     settings = load()
-    set_up(settings)
+    set_up(settings.log_level, settings.log_format)
     gone = 0
 
     def done(erased: Erased) -> None:

@@ -34,7 +34,7 @@ def tokens() -> None:
 
 def _in_store(work: Callable[[ThreadStore], Awaitable[T]]) -> T:
     settings = load()
-    set_up(settings)
+    set_up(settings.log_level, settings.log_format)
 
     async def run() -> T:
         async with await ThreadStore.open(settings.store_url) as store:

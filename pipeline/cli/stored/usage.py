@@ -112,7 +112,7 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
 
     with recorded():
         if not dry_run:
-            set_up(settings)
+            set_up(settings.log_level, settings.log_format)
             stretch = f"{iso(since)} to {iso(until)}"
             audit.info("costs from %s computed anew, by %s", stretch, local_user(), extra=of_action(RECOMPUTE, stretch))
         asyncio.run(run())
