@@ -22,12 +22,13 @@ from pipeline.kafka.redrive import Filed, filed_letters
 from pipeline.kafka.redrive import redrive as redrive_letters
 from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from pipeline.stores.threads.store import ThreadStore
 from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError, InvalidRecord, Reason
 from turnmill.kafka.unpacking import is_batch
+from turnmill.settings import BrokerSettings
 from turnmill.wire.envelope import loads
 
 REASONS: Final = tuple(reason.value for reason in Reason)
@@ -99,7 +100,7 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
     settings, chosen = load(), {_place(text) for text in places}
     with recorded():
-        targets, left_out = asyncio.run(_redrive(settings, reason, chosen, dry_run=dry_run))
+        targets, left_out = asyncio.run(_redrive(settings, settings.store_url, reason, chosen, dry_run=dry_run))
         if not dry_run:
             set_up(settings.log_level, settings.log_format)
             for one in places or [f"reason {reason}"]:
@@ -111,7 +112,7 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
 
 
 async def _overview(
-    settings: Settings, reason: str | None, limit: int, *, as_json: bool
+    settings: BrokerSettings, reason: str | None, limit: int, *, as_json: bool
 ) -> tuple[Counter[str], list[Filed]]:
     """Return the number of letters by reason, and the newest `limit`. With `as_json`, print all of them instead."""
     counts, newest = Counter[str](), list[Filed]()
@@ -128,7 +129,7 @@ async def _overview(
     return counts, sorted(newest, key=_time)[-limit:]
 
 
-async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> list[Filed]:
+async def _chosen(settings: BrokerSettings, places: Collection[tuple[int, int]]) -> list[Filed]:
     """Return the letters at `places`, (partition, offset) each. Raises CallerError for a place without a letter."""
     found = {(f.partition, f.offset): f async for f in filed_letters(settings) if (f.partition, f.offset) in places}
     missing = sorted(set(places) - set(found))
@@ -139,13 +140,13 @@ async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> li
 
 
 async def _redrive(
-    settings: Settings, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
+    settings: BrokerSettings, store_url: str, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
 ) -> tuple[Counter[str], Counter[str]]:
     """Return the number of letters sent, by topic, and of those left out, by reason. Raises StoreError."""
     targets, left_out, waiting = Counter[str](), Counter[str](), list[DeadLetter]()
 
     async def send() -> None:
-        async with await ThreadStore.open(settings.store_url) as store:
+        async with await ThreadStore.open(store_url) as store:
             erased = await store.erased({key for letter in waiting if (key := _thread(letter)) is not None})
         going = [letter for letter in waiting if _thread(letter) not in erased]
         left_out["of erased threads"] += len(waiting) - len(going)
@@ -180,7 +181,7 @@ def _thread(letter: DeadLetter) -> ThreadKey | None:
 
 
 async def _letters(
-    settings: Settings, reason: str | None, places: Collection[tuple[int, int]]
+    settings: BrokerSettings, reason: str | None, places: Collection[tuple[int, int]]
 ) -> AsyncIterator[DeadLetter]:
     for filed in await _chosen(settings, places) if places else ():
         if filed.letter is not None:

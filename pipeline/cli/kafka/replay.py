@@ -87,14 +87,14 @@ def replay(
     if as_json:
         click.echo(json.dumps({"turns": counts, "dry_run": dry_run, **dataclasses.asdict(seen)}))
         return
-    _report(settings, seen, counts, dry_run=dry_run)
+    _report(settings.store_url, seen, counts, dry_run=dry_run)
 
 
-def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: bool) -> None:
+def _report(store_url: str, seen: Seen, counts: dict[str, int], *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     changing = ("changed", "new", "erased")
     listed = ", ".join(f"{counts[name]:,} {would if name in changing else ''}{name}" for name in counts)
-    click.echo(f"{many(seen.records, 'record')} -> {without_password(settings.store_url)}")
+    click.echo(f"{many(seen.records, 'record')} -> {without_password(store_url)}")
     click.echo(f"turns: {listed}")
     if seen.refused:
         click.echo(f"{many(seen.refused, 'record')} refused again, as the dead letters say; none was written again")

@@ -57,14 +57,13 @@ def _serving(names: tuple[str, ...], speed: float | None, *, strict: bool) -> It
     from pipeline.cli.mock.command import load_calls  # noqa: PLC0415  # as above
     from pipeline.cli.mock.matching import Tape  # noqa: PLC0415  # as above
     from pipeline.cli.mock.serving import Mock  # noqa: PLC0415  # as above
-    from pipeline.settings import load  # noqa: PLC0415  # as above
-    from pipeline.worker.assemble.limits import redaction_of  # noqa: PLC0415  # as above
 
-    settings, loop = load(), asyncio.new_event_loop()
+    loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)
     thread.start()
     try:
-        tape = Tape(load_calls(settings, names), strict, redaction_of(settings))
+        calls, redaction = load_calls(names)
+        tape = Tape(calls, strict, redaction)
         server = Mock(tape, speed).serving()
         url = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
         try:

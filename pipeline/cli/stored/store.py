@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from datetime import UTC
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -13,7 +15,7 @@ import click
 from pipeline.cli.output import many
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.logs import set_up
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from pipeline.stores.database import migrate as migrations
 from pipeline.stores.keeping.expiry import Expired, Expiry
 from pipeline.stores.threads.store import ThreadStore
@@ -88,7 +90,7 @@ def expire(*, dry_run: bool) -> None:
         raise CallerError("nothing expires: set TURNMILL_STORE_RETENTION, as 90d")
     if not dry_run:
         set_up(settings.log_level, settings.log_format)
-    found = asyncio.run(_expire(settings, dry_run=dry_run))
+    found = asyncio.run(_expire(settings.store_url, partial(Expiry, settings), dry_run=dry_run))
     values = f"{many(found.objects, 'large value')} of {many(found.bytes, 'byte')}"
     archived = f", {many(found.archived, 'row')} of the archive" if settings.archive is not None else ""
     what = f"{many(found.threads, 'thread')} of {many(found.turns, 'turn')}, {values}{archived}"
@@ -97,10 +99,10 @@ def expire(*, dry_run: bool) -> None:
         click.echo(f"{many(found.held, 'thread')} held, and left: `turnmill threads hold` lists them")
 
 
-async def _expire(settings: Settings, *, dry_run: bool) -> Expired:
+async def _expire(store_url: str, expiry_of: Callable[[ThreadStore], Expiry], *, dry_run: bool) -> Expired:
     now = now_ms()
-    async with await ThreadStore.open(settings.store_url) as opened:
-        expiry = Expiry(settings, opened)
+    async with await ThreadStore.open(store_url) as opened:
+        expiry = expiry_of(opened)
         found = await expiry.would_go(now)
         if dry_run:
             return found

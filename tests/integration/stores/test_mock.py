@@ -12,6 +12,7 @@ from pipeline.cli.mock.calls import Call, thawed
 from pipeline.cli.mock.reading import calls_in
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
+from pipeline.stores.content.store import ContentStore
 from pipeline.stores.threads.store import ThreadStore
 from pipeline.worker.assemble.limits import redaction_of
 from tests.support.topic_records import publish
@@ -58,7 +59,8 @@ async def stored(settings: Settings, chat: str, redact: str | None = None) -> Se
 
 
 async def calls(settings: Settings, chat: str) -> tuple[Call, str | None]:
-    (call,), why = await calls_in(settings, [chat], None, redaction_of(settings))
+    contents = ContentStore.of(settings)
+    (call,), why = await calls_in(settings, settings.store_url, contents, [chat], None, redaction_of(settings))
     return call, why
 
 
