@@ -1,6 +1,8 @@
 """Read topics from given offsets to given ends, or without end, without a group and without commits.
 
-`reader` yields a consumer, `read` and `follow` yield its records; `records_of` does both for a whole topic.
+Fetches are unpacked within bounds, and errors of the client become BrokerErrors, or CallerErrors if the settings are
+the cause. `read_once` yields the records of some partitions, `records_of` those of a whole topic, `record_at` a single
+one. Who reads several times takes a consumer from `reader`, and its records from `read` or `follow`.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -106,13 +108,38 @@ async def read(
             raise TimeoutError
 
 
+async def read_once(
+    settings: BrokerSettings, places: Bounds | Collection[TopicPartition], **options: Any
+) -> AsyncGenerator[tuple[TopicPartition, list[Any]]]:
+    """As `read`, with a consumer of its own, to which `options` go. Partitions without bounds are read as a whole."""
+    async with reader(settings, **options) as consumer:
+        spans = places if isinstance(places, dict) else await _bounds(consumer, places)
+        async with aclosing(read(consumer, spans)) as batches:
+            async for place, records in batches:
+                yield place, records
+
+
+async def _bounds(consumer: AIOKafkaConsumer, places: Collection[TopicPartition]) -> Bounds:
+    begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+    return {place: (begins[place], ends[place]) for place in places}
+
+
 async def records_of(settings: BrokerSettings, topic: Topic) -> AsyncGenerator[Any]:
     """Yield all current records of a topic, each partition in order. Raises BrokerError."""
-    spans = await bounds_of(settings, topic)
+    async for _, records in read_once(settings, await bounds_of(settings, topic)):
+        for record in records:
+            yield record
+
+
+async def record_at(settings: BrokerSettings, place: TopicPartition, offset: int) -> Any | None:
+    """Return the record at an offset; None if retention has removed it. Raises BrokerError."""
     async with reader(settings) as consumer:
-        async for _, records in read(consumer, spans):
-            for record in records:
-                yield record
+        begin, _ = (await _bounds(consumer, [place]))[place]
+        if begin <= offset:
+            async with aclosing(read(consumer, {place: (offset, offset + 1)})) as batches:
+                async for _, records in batches:
+                    return records[0]
+    return None
 
 
 def partition_of(thread_id: str, partitions: int) -> int:

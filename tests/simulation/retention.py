@@ -15,7 +15,6 @@ from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.stores.keeping import expiry
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.tenant_erasure import erase_tenant
-from pipeline.worker.sinks import archive as archive_role
 from pipeline.worker.sinks import expiring
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
@@ -48,7 +47,6 @@ def patch(world: World, patch: pytest.MonkeyPatch) -> None:
     for name, value in {"PAUSE": 0.2, "ROUND_INTERVAL": 1.0, "RETRY_DELAY": 1.0, "LEASE_MS": 4000}.items():
         patch.setattr(expiring, name, value)
     patch.setattr("pipeline.stores.archive.parquet.Objects", lambda: world.objects)
-    patch.setattr(archive_role, "ThreadStore", world.database)
     lines = world.orders.audit
     patch.setattr(audit, "info", lambda message, *values, **_: lines.append(message % values))  # logs are off here
 

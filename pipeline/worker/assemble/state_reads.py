@@ -21,7 +21,7 @@ from aiokafka import TopicPartition
 from pipeline.assembly.records import Refused, buried
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Parked, Unbuilt
-from pipeline.kafka.reading import read, reader
+from pipeline.kafka.reading import read_once
 from topics import state
 from topics.catalog import STATE
 from topics.state import RunKey, Segment
@@ -115,9 +115,8 @@ async def read_entries(
     Raises BrokerError.
     """
     place = TopicPartition(STATE.full_name(brokers.topic_prefix), partition)
-    async with reader(brokers, max_poll_records=BATCH_SIZE) as consumer:
-        begins, ends = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
-        async for _, records in read(consumer, {place: (begins[place], ends[place])}):
+    async with aclosing(read_once(brokers, [place], max_poll_records=BATCH_SIZE)) as batches:
+        async for _, records in batches:
             for record in records:
                 if record.key in wanted and record.value is not None:
                     yield record.key, record.value
@@ -131,15 +130,12 @@ async def read_state(
     Uses a plain consumer, since Faust's tables take seconds.
     """
     topic = STATE.full_name(brokers.topic_prefix)
-    mine = [TopicPartition(topic, partition) for partition in partitions]
-    if not mine:
+    states = {TopicPartition(topic, partition): empty() for partition in partitions}
+    if not states:
         return {}
-    states = {place: empty() for place in mine}
-    async with reader(brokers, max_poll_records=BATCH_SIZE) as consumer:
-        begins, ends = await consumer.beginning_offsets(mine), await consumer.end_offsets(mine)
-        async for place, records in read(consumer, {place: (begins[place], ends[place]) for place in mine}):
-            for record in records:
-                _take(states[place], record.key or b"", record.value)  # without one: a batch that was refused
+    async for place, records in read_once(brokers, list(states), max_poll_records=BATCH_SIZE):
+        for record in records:
+            _take(states[place], record.key or b"", record.value)  # without one: a batch that was refused
     return {place.partition: found for place, found in states.items()}
 
 

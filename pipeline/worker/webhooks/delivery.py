@@ -19,7 +19,7 @@ from aiokafka import TopicPartition
 from pipeline.assembly.records import Refused
 from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.kafka.reading import read, reader
+from pipeline.kafka.reading import record_at
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.repeated_warning import RepeatedWarning
@@ -200,13 +200,8 @@ class Deliverer:
 
     async def _record(self, topic: str, partition: int, offset: int) -> Any:
         """Return the record; one without a value if retention has removed it."""
-        place = TopicPartition(topic, partition)
-        async with reader(self._brokers) as consumer:
-            begins = await consumer.beginning_offsets([place])
-            if begins[place] <= offset:
-                async for _, records in read(consumer, {place: (offset, offset + 1)}):
-                    return records[0]
-        return _without_value(offset)
+        record = await record_at(self._brokers, TopicPartition(topic, partition), offset)
+        return _without_value(offset) if record is None else record
 
     async def _count(self) -> None:
         if time.monotonic() >= self._counted:
