@@ -149,7 +149,9 @@ def _show(report: UsageReport) -> None:
     console.print("times: p50 / p95 / p99", style="dim")
     if report.unpriced:
         named = ", ".join(f"{plain(model)} ({count:,})" for model, count in report.unpriced.items())
-        console.print(Text(f"no price is known, and none is in the cost, of responses of: {named}", style="yellow"))
+        console.print(
+            Text(f"no price is known of responses of: {named}; the cost does not include them", style="yellow")
+        )
 
 
 def _names(row: UsageRow, query: UsageQuery) -> list[Text]:

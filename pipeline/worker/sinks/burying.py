@@ -12,7 +12,6 @@ from aiokafka import ConsumerRecord
 from pipeline.assembly.records import Refused
 from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from topics.catalog import Topic
 from turnmill.errors import Reason
@@ -34,9 +33,8 @@ class Burying:
         """`prefix`: that of all topics; `self.topic` is the full name."""
         self.topic = topic.full_name(prefix)
         self._prefix = prefix
-        self._metrics = metrics
         self._outbox = outbox
-        self._log = DeadLetterLog(self.topic)
+        self._log = DeadLetterLog(self.topic, metrics)
 
     async def bury(self, found: Sequence[tuple[int, Refused]]) -> None:
         """Send dead letters, each given with its partition; return once they are delivered."""
@@ -44,7 +42,6 @@ class Burying:
             return
         letters: deque[Outgoing] = deque()
         for partition, refused in found:
-            self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
             self._log(partition, refused)
             letters.append(outgoing_letter(self._prefix, self.topic, partition, refused))
         await self._outbox.send(letters)

@@ -185,8 +185,7 @@ class Deliverer:
             try:
                 record = await self._record(*one.place) if first else _without_value(offset)
                 refused = Refused(record, Reason.UNPROCESSABLE, detail)
-                self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
-                self._buried.setdefault(topic, DeadLetterLog(topic))(partition, refused)
+                self._buried.setdefault(topic, DeadLetterLog(topic, self._metrics))(partition, refused)
                 letter = outgoing_letter(self._brokers.topic_prefix, topic, partition, refused)
                 await self._outbox.send(deque[Outgoing]([letter]))
                 if not await self._outbox.flush():

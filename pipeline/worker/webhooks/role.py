@@ -88,7 +88,7 @@ class Taking:
         try:
             return self._read(record, place)
         except MALFORMED as error:  # for malformed turns, the store role makes a dead letter
-            self._warn("unreadable", "%s/%d@%d is told to no webhook: %r", *place, error)
+            self._warn("unreadable", "%s/%d@%d can't be read, so no webhook receives it: %r", *place, error)
             return None
 
 
