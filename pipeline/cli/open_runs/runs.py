@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
+from pipeline.cli.stored.recording import in_store
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import load
-from pipeline.stores.threads.store import ThreadStore
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted
 from pipeline.worker.assemble.limits import limits_of
 from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
@@ -43,7 +43,7 @@ def runs(
     settings = load()
     if waiting:
         named = None if thread is None else (thread_uuid(thread, tenant)[0], thread)
-        threads = asyncio.run(_waiting(settings.store_url, WaitingWanted(tenant, agent, named), limit))
+        threads = in_store(lambda store: store.waiting(WaitingWanted(tenant, agent, named), limit))
         _show(threads, waiting_table(threads), "no thread waits for an answer", as_json=as_json)
         return
     listed, wanted = asyncio.run(open_runs(settings)), Wanted(tenant, agent, thread, silent)
@@ -56,11 +56,6 @@ def _show(found: list[OpenRunRow] | list[Waiting], table: Table, none: str, *, a
         click.echo(json_text.dumps({"runs": [asdict(one) for one in found]}))
     else:
         wide_console().print(table if found else none)
-
-
-async def _waiting(store_url: str, wanted: WaitingWanted, limit: int) -> list[Waiting]:
-    async with await ThreadStore.open(store_url) as store:
-        return await store.waiting(wanted, limit)
 
 
 def open_table(found: list[OpenRunRow]) -> Table:

@@ -10,7 +10,7 @@ from functools import partial
 import click
 
 from pipeline.cli.output import many
-from pipeline.cli.stored.recording import recorded
+from pipeline.cli.stored.recording import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.kafka.admin import describe_topics
 from pipeline.kafka.topic_plan import Found
@@ -56,13 +56,12 @@ def erase(name: str, *, yes: bool) -> None:
         gone += len(erased.threads)
         click.echo(f"deleted {many(gone, 'thread')}")
 
-    async def run() -> Left:
-        async with await ThreadStore.open(settings.store_url) as store:
-            await erase_tenant(settings, store, name, local_user(), done)
-            return await what_is_left(settings, store, name)
+    async def run(store: ThreadStore) -> Left:
+        await erase_tenant(settings, store, name, local_user(), done)
+        return await what_is_left(settings, store, name)
 
     with recorded():
-        left = asyncio.run(run())
+        left = in_store(run)
     _say(name, left, partial(describe_topics, settings))
 
 
@@ -74,12 +73,8 @@ def check(name: str) -> None:
     The topics are not read; it shows how long they retain their present records.
     """
     settings = load()
-
-    async def run() -> Left:
-        async with await ThreadStore.open(settings.store_url) as store:
-            return await what_is_left(settings, store, name)
-
-    _say(name, asyncio.run(run()), partial(describe_topics, settings))
+    left = in_store(lambda store: what_is_left(settings, store, name))
+    _say(name, left, partial(describe_topics, settings))
 
 
 def _say(name: str, left: Left, topics: DescribeTopics) -> None:

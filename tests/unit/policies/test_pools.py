@@ -45,7 +45,7 @@ NO_POOL: Final = {
     "pipeline/gateway/serving/server.py": "no tenant is known yet: `gateway_caller_requests` bounds each token",
     "pipeline/gateway/serving/status.py": "an operator's figures",
     "pipeline/worker/assemble/work.py": "one partition at a time: the runs of its tenants are shared out in assembly",
-    "pipeline/worker/processes/child_process.py": "questions of the parent",
+    "pipeline/worker/processes/parent.py": "questions of the parent",
     "pipeline/worker/processes/health.py": "an operator's figures",
     "pipeline/worker/sinks/burying.py": "the dead letters of one batch",
 }

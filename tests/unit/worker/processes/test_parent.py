@@ -19,7 +19,7 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.worker.processes import parent
 from pipeline.worker.processes.child import LIVE
-from pipeline.worker.processes.child_process import ChildProcess
+from pipeline.worker.processes.parent import ChildProcess
 from pipeline.worker.processes.parts import Part
 from tests.support.waiting import until
 
