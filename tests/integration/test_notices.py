@@ -12,8 +12,8 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.outbound.notices import CLAIMED_MS
 from pipeline.stores.threads.store import ThreadStore
-from pipeline.worker.sinks import notifying
-from pipeline.worker.sinks.notifying import Notifying
+from pipeline.worker.sinks import housekeeping
+from pipeline.worker.sinks.housekeeping import Notifying
 from tests.support.turn_records import make_record
 from topics.catalog import NOTICES
 from topics.thread_key import ThreadKey
@@ -50,10 +50,10 @@ async def test_a_notice_whose_sender_died_comes_again_with_its_id(
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**50 + CLAIMED_MS) * 1_000_000)
         away = settings.model_copy(update={"brokers": f"127.0.0.1:{free_ports(1)[0]}"})
         monkeypatch.setattr("turnmill.kafka.producer.CONNECT_TIMEOUT", 1.0)
-        assert await notifying_of(away)._step() == notifying.RETRY_DELAY
+        assert await notifying_of(away)._step() == housekeeping.NOTICES_RETRY_DELAY
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**51 + CLAIMED_MS) * 1_000_000)
-        assert await notifying_of(settings)._step() == notifying.MORE_INTERVAL
-        assert await notifying_of(settings)._step() == notifying.QUERY_INTERVAL
+        assert await notifying_of(settings)._step() == housekeeping.NOTICES_MORE_INTERVAL
+        assert await notifying_of(settings)._step() == housekeeping.NOTICES_INTERVAL
 
         client = ClientSettings(brokers=settings.brokers, topic_prefix=settings.topic_prefix, home=settings.home)
         threads = set()

@@ -17,10 +17,17 @@ from pipeline.stores.threads.store import ThreadStore
 from pipeline.worker.host.group_work import GroupWork
 from pipeline.worker.sinks.archive import ArchiveOf, ArchiveWork
 from pipeline.worker.sinks.burying import Burying
-from pipeline.worker.sinks.expiring import Expiring
 from pipeline.worker.sinks.feedback import FeedbackWriter
-from pipeline.worker.sinks.housekeeping import AuditKeeping, BudgetWatch, OpenStore, SearchBackfill, Spending, Summing
-from pipeline.worker.sinks.notifying import Notifying
+from pipeline.worker.sinks.housekeeping import (
+    AuditKeeping,
+    BudgetWatch,
+    Expiring,
+    Notifying,
+    OpenStore,
+    SearchBackfill,
+    Spending,
+    Summing,
+)
 from pipeline.worker.sinks.store import StoreWork, TurnWriter
 from pipeline.worker.webhooks.role import feedback_taking
 from topics import catalog
