@@ -434,6 +434,11 @@ class Settings(ClientSettings):
         return (self.cache or (here if here.is_dir() else _user_cache() / "turnmill")).absolute()
 
     @property
+    def brokers_elsewhere(self) -> list[str]:
+        """The brokers that are on other machines."""
+        return [address for address in self.broker_list if address.rpartition(":")[0].strip("[]") not in LOOPBACK]
+
+    @property
     def store_url(self) -> str:
         """The store's address, the default filled in."""
         return self.store or f"sqlite:///{self.home / 'threads.db'}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from turnmill.errors import CallerError
-from turnmill.settings import PREFIX, ClientSettings
+from turnmill.settings import PREFIX
 
 
-def secret(settings: ClientSettings, name: str) -> str | None:
+def secret(settings: BaseModel, name: str) -> str | None:
     """Return a secret: the variable's value, or the content of the file that `…_file` names, without its last line end.
 
     Return None if neither is set. Raises CallerError if the file can't be read or is empty, or if both are set.

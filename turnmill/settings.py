@@ -60,8 +60,8 @@ def more_hosts(setting: str) -> dict[str, str]:
     return hosts
 
 
-class ClientSettings(BaseModel):
-    """The settings of a client: how to reach the brokers, and where to spool; sizes in bytes."""
+class BrokerSettings(BaseModel):
+    """How to reach the brokers, and how our topics are named there: all that a Kafka client needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -105,6 +105,26 @@ class ClientSettings(BaseModel):
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
         description="Topics are named PREFIX.events, PREFIX.turns, …; consumer groups likewise.",
     )
+
+    @property
+    def broker_list(self) -> list[str]:
+        """The bootstrap addresses, one string each."""
+        return self.brokers.split(",")
+
+    @property
+    def speaks_tls(self) -> bool:
+        """True if the brokers are reached over TLS."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def speaks_sasl(self) -> bool:
+        """True if we log in to the brokers."""
+        return self.security_protocol.startswith("SASL")
+
+
+class ClientSettings(BrokerSettings):
+    """The settings of a client: how to reach the brokers or a gateway, and where to spool; sizes in bytes."""
+
     publish_url: Annotated[str, AfterValidator(_gateway)] | None = Field(
         None,
         description="Address of a gateway, `https://…`: publishers send to it over HTTP, instead of to the brokers.",
@@ -157,21 +177,6 @@ class ClientSettings(BaseModel):
     def address(self) -> str:
         """The address that publishers send to, as messages name it: the gateway, or the brokers."""
         return self.publish_url or self.brokers
-
-    @property
-    def broker_list(self) -> list[str]:
-        """The bootstrap addresses, one string each."""
-        return self.brokers.split(",")
-
-    @property
-    def speaks_tls(self) -> bool:
-        """True if the brokers are reached over TLS."""
-        return self.security_protocol.endswith("SSL")
-
-    @property
-    def speaks_sasl(self) -> bool:
-        """True if we log in to the brokers."""
-        return self.security_protocol.startswith("SASL")
 
 
 def without_password(url: str) -> str:

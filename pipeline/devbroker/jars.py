@@ -15,7 +15,7 @@ from typing import Final
 from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.maven_repository import repository
 from pipeline.devbroker.pinned_files import Received, are_whole, fetch, keep_whole, parse
-from pipeline.settings import Settings, tool_home
+from pipeline.settings import tool_home
 from turnmill.errors import CallerError
 
 POM: Final = Path(__file__).with_name("pom.xml")
@@ -25,15 +25,16 @@ MIN_KAFKA: Final = 4
 Progress = Callable[[str], None]
 
 
-def jars(settings: Settings, progress: Progress, received: Received = lambda _more, _total: None) -> Path:
+def jars(cache: Path, mirror: str | None, progress: Progress, received: Received = lambda _more, _total: None) -> Path:
     """Return the folder of Kafka's jars. The first call without KAFKA_HOME downloads them into the cache.
+
+    `mirror`: see `maven_repository.repository`.
 
     Raises CallerError if KAFKA_HOME is not a Kafka 4, or if the download fails.
     """
     home = tool_home("KAFKA_HOME")
     if home:
         return _installed(home)
-    cache = settings.cache_folder
     libs = cache / f"kafka-{hashlib.sha256(PINS.read_bytes()).hexdigest()[:12]}"
     files = parse(PINS.read_text(encoding="utf-8"))
     if not are_whole(files, libs):
@@ -46,7 +47,7 @@ def jars(settings: Settings, progress: Progress, received: Received = lambda _mo
                     shutil.rmtree(fresh, ignore_errors=True)
                     libs.rename(fresh)
                     keep_whole(files, fresh)
-                fetch(files, repository(settings), fresh, received)
+                fetch(files, repository(mirror), fresh, received)
                 fresh.rename(libs)
     return libs
 

@@ -157,7 +157,7 @@ def _start(
         else:
             check_listenable(first)
             nodes = _plan(folder, first, count)
-        libs = jars(settings, progress)
+        libs = jars(settings.cache_folder, settings.maven_repository, progress)
         kept = libs / BOOTSTRAP if libs.parent == settings.cache_folder else None  # a KAFKA_HOME isn't written to
         launcher = Launcher(java(), libs, 512 if count == 1 else 384, group, kept)
         missing = [node for node in nodes if pid_of(node) is None]

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.devbroker.file_lock import locked
-from pipeline.settings import Settings
 from turnmill.errors import CallerError
 
 LAYOUT: Final = "-Dmdep.useRepositoryLayout=true"
 
 
-def maven_jars(settings: Settings, pom: Path, name: str) -> Path:
+def maven_jars(cache: Path, pom: Path, name: str) -> Path:
     """Return the folder of a pom's jars in the cache, named by `name` and the pom's hash. Raises CallerError."""
-    cache = settings.cache_folder
     libs = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if not libs.is_dir():
         with locked(cache / f"{name}.lock"):

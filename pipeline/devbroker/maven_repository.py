@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from pipeline.settings import Settings
 from turnmill.errors import CallerError
 from turnmill.settings import PREFIX, without_password
 
@@ -45,10 +44,13 @@ class Repository:
         return f"The repository is named by {self.named_by}; {VARIABLE}=https://user:password@host/path names another."
 
 
-def repository(settings: Settings) -> Repository:
-    """Return the repository to download from. Raises CallerError if settings.xml can't be read."""
-    if settings.maven_repository is not None:
-        return Repository(settings.maven_repository, None, VARIABLE)
+def repository(named: str | None) -> Repository:
+    """Return the repository to download from. `named`: by TURNMILL_MAVEN_REPOSITORY.
+
+    Raises CallerError if settings.xml can't be read.
+    """
+    if named is not None:
+        return Repository(named, None, VARIABLE)
     file = Path.home() / ".m2" / "settings.xml"
     found = None
     if file.is_file():

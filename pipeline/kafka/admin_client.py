@@ -15,12 +15,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from pipeline.kafka.topic_plan import Partition
-from pipeline.settings import Settings
 from turnmill.ending import stopped
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import below_warning, client_log
 from turnmill.kafka.refusal import refusal
+from turnmill.settings import BrokerSettings
 
 CONNECT_TIMEOUT, CALL_TIMEOUT = 10.0, 30.0  # seconds: until a broker answers, and for the rest of a call
 REQUEST_TIMEOUT = 5.0  # seconds for one request
@@ -35,7 +35,7 @@ class ClusterInfo:
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[Any]:
+async def connected(settings: BrokerSettings) -> AsyncIterator[Any]:
     """Yield a started admin client. Failures within the block become errors with advice."""
     client = AIOKafkaAdminClient(**client_options(settings), request_timeout_ms=int(REQUEST_TIMEOUT * 1000))
     try:
@@ -62,7 +62,7 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
         await stopped(client.close())
 
 
-async def cluster_info(settings: Settings) -> ClusterInfo:
+async def cluster_info(settings: BrokerSettings) -> ClusterInfo:
     """Return the cluster at TURNMILL_BROKERS."""
     async with connected(settings) as client:
         return await cluster_of(client)

@@ -1,4 +1,4 @@
-"""Make the dead letter of a refused record, and its log line. Key and value stay unchanged."""
+"""Make the dead letter of a refused record, count it, and log it. Key and value stay unchanged."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 
 from pipeline.assembly.records import Record, Refused
 from pipeline.kafka.outbox import Outgoing
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from pipeline.observability.repeated_warning import RepeatedWarning
 from topics import catalog, dead_letter
 from topics.dead_letter import DeadLetter
@@ -52,18 +54,20 @@ def without_value(letter: Outgoing) -> Outgoing:
 
 
 class DeadLetterLog:
-    """A log of records, or events of them, that become dead letters.
+    """Counts and logs records, or events of them, that become dead letters.
 
-    It writes at most LINES lines a minute for each reason, and the number of those left out.
+    The log has at most LINES lines a minute for each reason, and the number of those left out.
     """
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, metrics: Metrics) -> None:
         self.topic = topic
+        self._metrics = metrics
         self._warn = RepeatedWarning(log, LINES)
 
     def __call__(self, partition: int, refused: Refused) -> None:
-        """Log one dead letter."""
+        """Count and log one dead letter."""
         record = refused.record
+        self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
         self._warn(
             refused.reason,
             "dead letter: %s %s/%d@%d: %s",

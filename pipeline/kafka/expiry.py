@@ -11,14 +11,14 @@ from typing import Final
 
 from cryptography import x509
 
-from pipeline.settings import Settings
 from turnmill.kafka.client import client_options
 from turnmill.kafka.probe import host_port
+from turnmill.settings import BrokerSettings
 
 REQUEST_TIMEOUT: Final = 5.0  # seconds
 
 
-async def expiries(settings: Settings, addresses: Sequence[str]) -> dict[str, datetime]:
+async def expiries(settings: BrokerSettings, addresses: Sequence[str]) -> dict[str, datetime]:
     """Return {broker's address or setting: expiry of its certificate} for brokers that answer; empty without TLS.
 
     Raises CallerError as `client_options` does.

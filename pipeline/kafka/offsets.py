@@ -20,10 +20,10 @@ from aiokafka.errors import (
 )
 
 from pipeline.kafka.admin_client import REQUEST_TIMEOUT, connected, partitions_of
-from pipeline.settings import Settings
 from topics.catalog import Topic
 from turnmill.ending import stopped
 from turnmill.kafka.client import client_options
+from turnmill.settings import BrokerSettings
 
 Bounds = dict[TopicPartition, tuple[int, int]]
 
@@ -44,7 +44,7 @@ class PartitionLag:
         return self.end - max(self.begin, self.committed or 0)
 
 
-async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> list[PartitionLag]:
+async def group_lag(settings: BrokerSettings, group: str, topics: Iterable[Topic]) -> list[PartitionLag]:
     """Return the position of consumer group `group` in each partition of `topics`, by topic and partition."""
     async with connected(settings) as client:
         partitions = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])
@@ -54,7 +54,7 @@ async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> 
     return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(places)]
 
 
-async def begin_group(settings: Settings, group: str, topic: Topic, since: int | None = None) -> None:
+async def begin_group(settings: BrokerSettings, group: str, topic: Topic, since: int | None = None) -> None:
     """Make a consumer group that has read nothing begin at the end of a topic, or with the records since a time.
 
     `since` in epoch ms. Raises KafkaError.
@@ -79,7 +79,7 @@ async def begin_group(settings: Settings, group: str, topic: Topic, since: int |
         await stopped(consumer.stop())
 
 
-async def bounds(settings: Settings, topics: Iterable[Topic]) -> Bounds:
+async def bounds(settings: BrokerSettings, topics: Iterable[Topic]) -> Bounds:
     """Return (begin, end) of each partition of these topics; (0, 0) for one without a leader.
 
     A missing topic has no partitions.
@@ -91,7 +91,7 @@ async def bounds(settings: Settings, topics: Iterable[Topic]) -> Bounds:
     return {place: offsets.get(place, (0, 0)) for place, _ in rows}
 
 
-async def record_count(settings: Settings, topic: Topic) -> int:
+async def record_count(settings: BrokerSettings, topic: Topic) -> int:
     """Return the number of offsets in the topic's partitions; 0 if there is no such topic."""
     return sum(end - begin for begin, end in (await bounds(settings, [topic])).values())
 
@@ -105,7 +105,7 @@ async def _committed(client: Any, group: str) -> dict[Any, int]:
             await asyncio.sleep(0.1)
 
 
-async def offsets_of(settings: Settings, places: Sequence[TopicPartition]) -> Bounds:
+async def offsets_of(settings: BrokerSettings, places: Sequence[TopicPartition]) -> Bounds:
     """Return (begin, end) of each partition; each must have a leader."""
     if not places:
         return {}

@@ -1,6 +1,8 @@
 """Read topics from given offsets to given ends, or without end, without a group and without commits.
 
-`reader` yields a consumer, `read` and `follow` yield its records; `records_of` does both for a whole topic.
+Fetches are unpacked within bounds, and errors of the client become BrokerErrors, or CallerErrors if the settings are
+the cause. `read_once` yields the records of some partitions, `records_of` those of a whole topic, `record_at` a single
+one. Who reads several times takes a consumer from `reader`, and its records from `read` or `follow`.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -16,13 +18,13 @@ from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
 from pipeline.kafka.offsets import Bounds, bounds
-from pipeline.settings import Settings
 from topics.catalog import Topic
 from turnmill.ending import stopped
 from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.refusal import refusal
 from turnmill.kafka.unpacking import bounded
+from turnmill.settings import BrokerSettings
 
 ANSWER_TIMEOUT: Final = 15.0  # seconds to wait for the broker
 POLL_MS: Final = 500
@@ -31,7 +33,7 @@ PARTITIONS_INTERVAL: Final = 60.0  # seconds between two checks of the topics' p
 
 
 @asynccontextmanager
-async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
+async def reader(settings: BrokerSettings, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
     """Yield a started consumer; `options` are aiokafka's.
 
     A failure within the block becomes a BrokerError, or a CallerError if the settings are the cause.
@@ -46,7 +48,7 @@ async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaCo
             await stop(consumer)
 
 
-def new_consumer(settings: Settings, **options: Any) -> AIOKafkaConsumer:
+def new_consumer(settings: BrokerSettings, **options: Any) -> AIOKafkaConsumer:
     """Return a consumer without a group, not started yet.
 
     If retention has removed its offset, it continues at the next one.
@@ -62,7 +64,7 @@ async def stop(consumer: AIOKafkaConsumer) -> None:
 
 
 @asynccontextmanager
-async def answering(settings: Settings) -> AsyncIterator[None]:
+async def answering(settings: BrokerSettings) -> AsyncIterator[None]:
     """Turn a client's errors within the block into BrokerErrors, or CallerErrors if the settings are the cause."""
     try:
         yield
@@ -106,13 +108,38 @@ async def read(
             raise TimeoutError
 
 
-async def records_of(settings: Settings, topic: Topic) -> AsyncGenerator[Any]:
+async def read_once(
+    settings: BrokerSettings, places: Bounds | Collection[TopicPartition], **options: Any
+) -> AsyncGenerator[tuple[TopicPartition, list[Any]]]:
+    """As `read`, with a consumer of its own, to which `options` go. Partitions without bounds are read as a whole."""
+    async with reader(settings, **options) as consumer:
+        spans = places if isinstance(places, dict) else await _bounds(consumer, places)
+        async with aclosing(read(consumer, spans)) as batches:
+            async for place, records in batches:
+                yield place, records
+
+
+async def _bounds(consumer: AIOKafkaConsumer, places: Collection[TopicPartition]) -> Bounds:
+    begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+    return {place: (begins[place], ends[place]) for place in places}
+
+
+async def records_of(settings: BrokerSettings, topic: Topic) -> AsyncGenerator[Any]:
     """Yield all current records of a topic, each partition in order. Raises BrokerError."""
-    spans = await bounds_of(settings, topic)
+    async for _, records in read_once(settings, await bounds_of(settings, topic)):
+        for record in records:
+            yield record
+
+
+async def record_at(settings: BrokerSettings, place: TopicPartition, offset: int) -> Any | None:
+    """Return the record at an offset; None if retention has removed it. Raises BrokerError."""
     async with reader(settings) as consumer:
-        async for _, records in read(consumer, spans):
-            for record in records:
-                yield record
+        begin, _ = (await _bounds(consumer, [place]))[place]
+        if begin <= offset:
+            async with aclosing(read(consumer, {place: (offset, offset + 1)})) as batches:
+                async for _, records in batches:
+                    return records[0]
+    return None
 
 
 def partition_of(thread_id: str, partitions: int) -> int:
@@ -120,7 +147,7 @@ def partition_of(thread_id: str, partitions: int) -> int:
     return int((murmur2(thread_id.encode()) & 0x7FFFFFFF) % partitions)
 
 
-async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
+async def bounds_of(settings: BrokerSettings, topic: Topic) -> Bounds:
     """Return (begin, end) of each partition of a topic. Raises BrokerError, also if the topic is missing."""
     found = await bounds(settings, [topic])
     if not found:
@@ -137,7 +164,11 @@ async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPar
 
 
 async def offsets_since(
-    settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], seconds: float, most: int = MAX_OFFSET
+    settings: BrokerSettings,
+    consumer: AIOKafkaConsumer,
+    topics: Collection[Topic],
+    seconds: float,
+    most: int = MAX_OFFSET,
 ) -> dict[TopicPartition, int]:
     """Return by partition the first offset of the last `seconds`, or of the last `most` records if that is later.
 
@@ -149,7 +180,10 @@ async def offsets_since(
 
 
 async def follow(
-    settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], starts: Mapping[TopicPartition, int]
+    settings: BrokerSettings,
+    consumer: AIOKafkaConsumer,
+    topics: Collection[Topic],
+    starts: Mapping[TopicPartition, int],
 ) -> AsyncGenerator[dict[TopicPartition, list[Any]]]:
     """Yield the records of each poll from these offsets on, by partition; an empty dict after POLL_MS without any.
 
@@ -167,7 +201,7 @@ async def follow(
         looking.cancel()
 
 
-async def _others(settings: Settings, topics: Collection[Topic], known: Mapping[TopicPartition, int]) -> None:
+async def _others(settings: BrokerSettings, topics: Collection[Topic], known: Mapping[TopicPartition, int]) -> None:
     """Return when the topics have other partitions than those known. Raises BrokerError."""
     while True:
         await asyncio.sleep(PARTITIONS_INTERVAL)

@@ -10,11 +10,11 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from pipeline.kafka.reading import answering, records_of
-from pipeline.settings import Settings
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
 from topics.dead_letter import DeadLetter
 from turnmill.kafka.client import client_options
+from turnmill.settings import BrokerSettings
 
 MAX_REQUEST = DEAD_LETTERS.max_message_bytes
 
@@ -33,13 +33,13 @@ class Filed:
         return f"{self.partition}:{self.offset}"
 
 
-async def filed_letters(settings: Settings) -> AsyncIterator[Filed]:
+async def filed_letters(settings: BrokerSettings) -> AsyncIterator[Filed]:
     """Yield all current records of the dead-letters topic, each partition in order; one batch in memory at a time."""
     async for record in records_of(settings, DEAD_LETTERS):
         yield Filed(record.partition, record.offset, _letter(record))
 
 
-async def redrive(settings: Settings, letters: Iterable[DeadLetter]) -> int:
+async def redrive(settings: BrokerSettings, letters: Iterable[DeadLetter]) -> int:
     """Produce the original keys and values to the topics where they were refused. Return their number, all confirmed.
 
     The assembler drops events that it already has as duplicates, so redriving twice does no harm.

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pipeline.observability.audit import audit
-from pipeline.settings import Settings
 from topics import json_text
 from turnmill.kafka.client_log import QUIET, Chatter
 
@@ -41,16 +40,19 @@ class JsonFormatter(logging.Formatter):
         return json_text.line(line)
 
 
-def set_up(settings: Settings, process: str | None = None) -> None:
-    """Log to standard error as the settings say; `process`: the name of this process, if a worker has several."""
+def set_up(level: str, form: str, process: str | None = None) -> None:
+    """Log to standard error. `level`, `form`: see TURNMILL_LOG_LEVEL and TURNMILL_LOG_FORMAT.
+
+    `process`: the name of this process, if a worker has several.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(Chatter())
-    if settings.log_format == "json":
+    if form == "json":
         handler.setFormatter(JsonFormatter(process))
     else:
         who = "" if process is None else f"[{process}] "
         handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)-7s {who}%(name)s: %(message)s"))
-    logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     audit.setLevel(logging.INFO)  # independent of the level of all others
     for name in QUIET:
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))

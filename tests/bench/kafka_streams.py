@@ -19,7 +19,7 @@ JAVA: Final = Path(__file__).with_name("java")
 
 def command(settings: Settings) -> list[str]:
     """The command that runs it, without arguments. Raises CallerError where a tool is missing or javac fails."""
-    jars = maven_jars(settings, JAVA / "pom.xml", "kafka-streams")
+    jars = maven_jars(settings.cache_folder, JAVA / "pom.xml", "kafka-streams")
     source = JAVA / "Assemble.java"
     classes = jars.with_name(f"{jars.name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}")
     path = f"{classes}:{jars}/*"

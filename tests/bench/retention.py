@@ -15,7 +15,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.turns import write_turns
 from pipeline.turns.times import iso
-from pipeline.worker.sinks.expiring import Expiring
+from pipeline.worker.sinks.role import expiring_of
 from tests.bench import postgres
 from tests.bench.history import fill
 from topics.turn_record import TurnRecord
@@ -71,7 +71,7 @@ async def _measure(url: str, home: Path, turns: int, progress: Callable[[str], N
 
 async def _written(store: ThreadStore, settings: Settings, part: int) -> list[float]:
     """Write for SECONDS beside the expiry -> ms of each transaction, ascending."""
-    expiring = Expiring(settings, _opened(store), Metrics())
+    expiring = expiring_of(settings, _opened(store), Metrics())
     expiring._holder = "the benchmark"  # each part is the same process to the others
     until, taken, ticked = time.monotonic() + SECONDS, list[float](), 0.0
     while (now := time.monotonic()) < until:

@@ -142,4 +142,4 @@ def in_a_thread(work: Coroutine[Any, Any, T]) -> T:
 
 def publish(settings: Settings, runs: list[Recording], speed: float | None = None, concurrency: int = 50) -> None:
     """Publish recorded runs; `speed` 1 is a model's own pace, None at once."""
-    in_a_thread(publish_all(settings, runs, speed, concurrency, 12, lambda _: None))
+    in_a_thread(publish_all(Publisher(settings, spool=False), runs, speed, concurrency, 12, lambda _: None))

@@ -28,6 +28,7 @@ from pipeline.stores.content.offload import Offload
 from pipeline.stores.content.store import ContentStore
 from pipeline.worker.assemble import state_reads as state_reads_module
 from pipeline.worker.assemble import work as assemble_work_module
+from pipeline.worker.assemble.limits import assemble_settings
 from pipeline.worker.assemble.metrics import AssemblyMetrics
 from pipeline.worker.assemble.work import AssembleWork
 from topics.catalog import STATE
@@ -176,7 +177,9 @@ async def assemble(load: Iterator[bytes], folder: Path) -> None:
     assemble_work_module.read_state = nothing  # type: ignore[assignment]
     state_reads_module.read_entries = producer.entries
     offload = Offload(ContentStore.of(settings), settings.content_threshold, metrics)
-    work = AssembleWork(settings, DIALECTS, producer, AssemblyMetrics(metrics, "events"), offload=offload)
+    work = AssembleWork(
+        assemble_settings(settings), DIALECTS, producer, AssemblyMetrics(metrics, "events"), offload=offload
+    )
     await work.assign({0: 0})
     batch = []
     for offset, value in enumerate(load):

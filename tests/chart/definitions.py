@@ -14,7 +14,6 @@ import yaml
 
 from pipeline.devbroker.java import java
 from pipeline.devbroker.maven import maven_jars
-from pipeline.settings import Settings
 from tests.chart.tools import (
     BIN,
     GATEWAY_API,
@@ -55,7 +54,7 @@ def _strimzi() -> Path:
         / f"strimzi-{hashlib.sha256(source.read_bytes() + (STRIMZI / 'pom.xml').read_bytes()).hexdigest()[:12]}.yaml"
     )
     if not made.exists():
-        jars = maven_jars(Settings(cache=ROOT / ".cache" / "turnmill"), STRIMZI / "pom.xml", "strimzi")
+        jars = maven_jars(ROOT / ".cache" / "turnmill", STRIMZI / "pom.xml", "strimzi")
         classes = [f"io.strimzi.api.kafka.model.{name}" for name in STRIMZI_CLASSES]
         run = subprocess.run(
             [str(java()), "-cp", f"{jars}/*", str(source), *classes], capture_output=True, text=True, check=False

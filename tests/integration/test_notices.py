@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -13,12 +14,14 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
 from pipeline.stores.outbound.notices import CLAIMED_MS
 from pipeline.stores.turns import write_turns
-from pipeline.worker.sinks import notifying
-from pipeline.worker.sinks.notifying import Notifying
+from pipeline.worker.sinks import housekeeping
+from pipeline.worker.sinks.housekeeping import Notifying
 from tests.support.turn_records import make_record
+from topics.catalog import NOTICES
 from topics.thread_key import ThreadKey
 from turnmill import ClientSettings, Notices, clock
 from turnmill.errors import BrokerError
+from turnmill.kafka.producer import connected
 
 
 async def test_a_notice_whose_sender_died_comes_again_with_its_id(
@@ -35,20 +38,24 @@ async def test_a_notice_whose_sender_died_comes_again_with_its_id(
         async def opened() -> ThreadStore:
             return store
 
+        def notifying_of(settings: Settings) -> Notifying:
+            connect = partial(connected, settings, NOTICES.full_name(settings.topic_prefix))
+            return Notifying(connect, opened, Metrics())
+
         async def dies(*_: object) -> None:
             raise BrokerError("killed behind the send")
 
         with monkeypatch.context() as patched:
-            patched.setattr(notifying, "notices_sent", dies)
+            patched.setattr(housekeeping, "notices_sent", dies)
             with pytest.raises(BrokerError):
-                await Notifying(settings, opened, Metrics())._step()
+                await notifying_of(settings)._step()
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**50 + CLAIMED_MS) * 1_000_000)
         away = settings.model_copy(update={"brokers": f"127.0.0.1:{free_ports(1)[0]}"})
         monkeypatch.setattr("turnmill.kafka.producer.CONNECT_TIMEOUT", 1.0)
-        assert await Notifying(away, opened, Metrics())._step() == notifying.RETRY_DELAY
+        assert await notifying_of(away)._step() == housekeeping.NOTICES_RETRY_DELAY
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**51 + CLAIMED_MS) * 1_000_000)
-        assert await Notifying(settings, opened, Metrics())._step() == notifying.MORE_INTERVAL
-        assert await Notifying(settings, opened, Metrics())._step() == notifying.QUERY_INTERVAL
+        assert await notifying_of(settings)._step() == housekeeping.NOTICES_MORE_INTERVAL
+        assert await notifying_of(settings)._step() == housekeeping.NOTICES_INTERVAL
 
         client = ClientSettings(brokers=settings.brokers, topic_prefix=settings.topic_prefix, home=settings.home)
         threads = set()

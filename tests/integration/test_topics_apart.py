@@ -23,8 +23,7 @@ from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.notices import deleted
 from pipeline.stores.threads.feedback import feedback_of
-from pipeline.worker.sinks.feedback import FeedbackWriter
-from pipeline.worker.sinks.store import TurnWriter
+from pipeline.worker.sinks.role import feedback_writer, turn_writer
 from pipeline.worker.webhooks.events import notice_event
 from tests.support.assembled import START, THREAD_ID
 from tests.support.commands import turnmill
@@ -119,7 +118,7 @@ async def turns(settings: Settings) -> None:
     out = fed(interleaved(), new()).out
     values = [StoredRecord(turn_record.encode(turn), n, 0, b"key") for n, turn in enumerate(out.turns)]
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
-        writer = TurnWriter(settings, Metrics(10), Outbox(_NoLetters()))
+        writer = turn_writer(settings, Metrics(10), Outbox(_NoLetters()))
         writer.store.value = store
         await writer.apply([(0, values)])  # type: ignore[list-item]  # all that it reads
     for tenant in TENANTS:
@@ -135,7 +134,7 @@ async def feedback(settings: Settings) -> None:
     ]
     values = [StoredRecord(encode(one), n, 0, b"key") for n, one in enumerate(said)]
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
-        writer = FeedbackWriter(settings, Metrics(10), Outbox(_NoLetters()))
+        writer = feedback_writer(settings, Metrics(10), Outbox(_NoLetters()))
         await writer.apply([(0, values)])  # type: ignore[list-item]  # all that it reads
         keys = {ThreadKey.of(THREAD_ID, one): one for one in TENANTS}
         for key, found in (await feedback_of(store, keys)).items():

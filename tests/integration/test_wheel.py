@@ -11,7 +11,6 @@ import pytest
 
 from pipeline.devbroker.jars import jars
 from pipeline.devbroker.ports import bindable, free_ports
-from pipeline.settings import Settings
 from tests import weigh
 from tests.support import wheels
 from tests.support.places import CACHE
@@ -61,7 +60,7 @@ def test_the_demo_needs_python_alone_and_leaves_nothing(built: Path, tmp_path: P
     programs = wheels.installed(built, tmp_path / "environment", "demo")
     cache = tmp_path / "cache"
     cache.mkdir()
-    downloaded = jars(Settings(cache=CACHE), print)
+    downloaded = jars(CACHE, None, print)
     (cache / downloaded.name).symlink_to(downloaded)
     done = call(programs, tmp_path / "here", "turnmill", "demo", "--runs", "60", TURNMILL_CACHE=str(cache))
     assert done.returncode == 0, done.stderr + done.stdout

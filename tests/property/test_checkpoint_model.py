@@ -32,7 +32,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import rank
 from pipeline.worker.assemble import work as assemble_work_module
-from pipeline.worker.assemble.limits import limits_of
+from pipeline.worker.assemble.limits import assemble_settings, limits_of
 from pipeline.worker.assemble.metrics import AssemblyMetrics
 from pipeline.worker.assemble.work import AssembleWork
 from pipeline.worker.host import stage as stage_module
@@ -171,7 +171,7 @@ class Worker:
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
         self.producer = Producer(world, random.Random(seed))
-        self.work = AssembleWork(SETTINGS, TOYS, self.producer, AssemblyMetrics(METRICS, "events"))
+        self.work = AssembleWork(assemble_settings(SETTINGS), TOYS, self.producer, AssemblyMetrics(METRICS, "events"))
         self.stage = Stage("assemble", "events", self.work, METRICS)
         self.starts: dict[int, int] = {}
         self.position: dict[int, int] = {}

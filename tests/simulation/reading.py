@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any, Final
 
 from aiokafka import TopicPartition
@@ -16,28 +15,26 @@ AT_ONCE: Final = 20  # records
 
 
 class Reading:
-    """`reader` and `read`, as workers call them; a consumer is this object itself."""
+    """`read_once`, as workers call it."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
 
-    @asynccontextmanager
-    async def reader(self, settings: Any, **options: Any) -> AsyncIterator[Reading]:
+    async def read_once(
+        self, settings: Any, places: Collection[TopicPartition], **options: Any
+    ) -> AsyncGenerator[tuple[TopicPartition, list[Entry]]]:
         try:
-            yield self
+            await self.broker.answer()
+            begins = {place: self.broker.log(place.topic, place.partition).begin for place in places}
+            await self.broker.answer()
+            ends = {place: self.broker.log(place.topic, place.partition).end for place in places}
+            async for place, records in self._read({place: (begins[place], ends[place]) for place in places}):
+                yield place, records
         except KafkaError as error:
             raise BrokerError("the simulated broker does not answer") from error
 
-    async def beginning_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        await self.broker.answer()
-        return {place: self.broker.log(place.topic, place.partition).begin for place in places}
-
-    async def end_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        await self.broker.answer()
-        return {place: self.broker.log(place.topic, place.partition).end for place in places}
-
-    async def read(
-        self, consumer: Reading, spans: Mapping[TopicPartition, tuple[int, int]]
+    async def _read(
+        self, spans: Mapping[TopicPartition, tuple[int, int]]
     ) -> AsyncGenerator[tuple[TopicPartition, list[Entry]]]:
         for place, (begin, end) in spans.items():
             log = self.broker.log(place.topic, place.partition)

@@ -15,8 +15,7 @@ from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.stores.keeping import expiry, holding
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.tenant_erasure import erase_tenant
-from pipeline.worker.sinks import archive as archive_role
-from pipeline.worker.sinks import expiring
+from pipeline.worker.sinks import housekeeping
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 
@@ -45,10 +44,9 @@ def patch(world: World, patch: pytest.MonkeyPatch) -> None:
     """Put short times in place of long ones, and a real archive over simulated objects in that of a simulated one."""
     patch.setattr("pipeline.policies.retention.DAY_MS", DAY_MS)
     patch.setattr(expiry, "RECHECK_MS", AGAIN_MS)
-    for name, value in {"PAUSE": 0.2, "ROUND_INTERVAL": 1.0, "RETRY_DELAY": 1.0, "LEASE_MS": 4000}.items():
-        patch.setattr(expiring, name, value)
+    for name, value in {"PAUSE": 0.2, "INTERVAL": 1.0, "RETRY_DELAY": 1.0, "LEASE_MS": 4000}.items():
+        patch.setattr(housekeeping, f"EXPIRY_{name}", value)
     patch.setattr("pipeline.stores.archive.parquet.Objects", lambda: world.objects)
-    patch.setattr(archive_role, "ThreadStore", world.database)
     lines = world.orders.audit
     patch.setattr(audit, "info", lambda message, *values, **_: lines.append(message % values))  # logs are off here
 

@@ -12,14 +12,14 @@ from pipeline.settings import Settings
 from pipeline.stores.content.offload import Offload
 from pipeline.stores.content.store import ContentStore
 from pipeline.turns.redaction import Redaction, TextRule
+from pipeline.worker.assemble.limits import assemble_settings
 from pipeline.worker.assemble.metrics import AssemblyMetrics
 from pipeline.worker.assemble.work import AssembleWork
 from pipeline.worker.host.roles import ROLES
 from pipeline.worker.host.stage import Stage
 from pipeline.worker.host.work import Work
-from pipeline.worker.sinks.archive import archive_work
 from pipeline.worker.sinks.metrics import metrics_work
-from pipeline.worker.sinks.store import store_work
+from pipeline.worker.sinks.role import archive_work, store_work
 from tests.simulation.broker import Broker, WorkerProducer
 from tests.simulation.consumer import Consumer
 from tests.simulation.group import Group
@@ -50,7 +50,7 @@ def assemble_work(settings: Settings, metrics: Metrics, producer: Any, limits: M
     offload = Offload(contents, settings.content_threshold, metrics) if contents.root is not None else None
     counts = AssemblyMetrics(metrics, "events")
     rules = redaction() if settings.redact else None
-    work = AssembleWork(settings, WIRES, producer, counts, redaction=rules, offload=offload)
+    work = AssembleWork(assemble_settings(settings), WIRES, producer, counts, redaction=rules, offload=offload)
     work.limits = replace(work.limits, **limits)
     return work
 

@@ -18,9 +18,8 @@ from pipeline.stores.content import store as content
 from pipeline.stores.database import opened
 from pipeline.worker.assemble import offloading, state_reads
 from pipeline.worker.host import group_work, stage
-from pipeline.worker.sinks import archive as archive_role
 from pipeline.worker.sinks import metrics as metrics_role
-from pipeline.worker.sinks import store as store_role
+from pipeline.worker.sinks import role as sinks_role
 from tests.simulation import loop as loop_module
 from tests.simulation import naps, retention
 from tests.simulation.broker import Broker, Weather, place_of
@@ -100,15 +99,14 @@ class World:
         patch.setattr(spool, "fsync_all", spool_closed)
         patch.setattr("turnmill.publish.spooling.fsync_all", spool_closed)
         reading = Reading(self.broker)
-        patch.setattr(state_reads, "reader", reading.reader)
-        patch.setattr(state_reads, "read", reading.read)
+        patch.setattr(state_reads, "read_once", reading.read_once)
         patch.setattr(state_reads, "TemporaryFile", self.disk.file)
-        patch.setattr(store_role, "ThreadStore", self.database)
+        patch.setattr(sinks_role, "ThreadStore", self.database)
         answer_by_methods(patch, Database)
         if self.scenario.retention:
             retention.patch(self, patch)
         else:
-            patch.setattr(archive_role, "archive_of", self.archive.of)
+            patch.setattr(sinks_role, "archive_of", self.archive.of)
         patch.setattr(content, "Objects", lambda: self.objects)
         # What is large here would be small elsewhere.
         patch.setattr(offloading, "MAX_REQUEST_BYTES", TURN_BYTES)

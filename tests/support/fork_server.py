@@ -31,7 +31,7 @@ NOT_IMPORTED: Final = {"bench", "demo", "dev", "down", "up"}  # commands that no
 IMPORTED_LATE: Final = (  # what commands and roles import when they run
     *(
         f"pipeline.worker.{name}"
-        for name in ("processes.process", "host.worker", "assemble.role", "sinks.metrics", "sinks.store")
+        for name in ("processes.process", "host.worker", "assemble.role", "sinks.metrics", "sinks.role")
     ),
     *(
         "pipeline.stores.database.migrations",

@@ -12,13 +12,13 @@ from typing import Any, Final
 from turnmill.credentials import cause, secret, trusting, variable
 from turnmill.errors import CallerError
 from turnmill.kafka.tokens import ClientCredentials, TokenFile, TokenProvider
-from turnmill.settings import ClientSettings
+from turnmill.settings import BrokerSettings
 
 Names = tuple[str, ...]
 SASL_AUTHENTICATE: Final = 36  # the request that holds a password or token
 
 
-def client_options(settings: ClientSettings) -> dict[str, Any]:
+def client_options(settings: BrokerSettings) -> dict[str, Any]:
     """Return the arguments of any aiokafka client.
 
     Raises CallerError, which names each setting that is missing or would not be used. Secrets and certificates are read
@@ -51,7 +51,7 @@ def _without_logins(record: logging.LogRecord) -> bool:
     return not any(getattr(value, "API_KEY", None) == SASL_AUTHENTICATE for value in record.args or ())
 
 
-def _missing(settings: ClientSettings) -> list[str]:
+def _missing(settings: BrokerSettings) -> list[str]:
     """Return a problem for each setting that another one requires and that is missing or set twice."""
     protocol, mechanism = settings.security_protocol, settings.sasl_mechanism
     needs: list[tuple[bool, str, Names]] = [
@@ -78,7 +78,7 @@ def _missing(settings: ClientSettings) -> list[str]:
     return problems
 
 
-def _idle(settings: ClientSettings) -> list[str]:
+def _idle(settings: BrokerSettings) -> list[str]:
     """Return a problem for each setting that would not be used: who set it relies on a protection that isn't active."""
     uses: list[tuple[bool, str, Names]] = [
         (settings.speaks_tls or _asks_for_token(settings), "TLS (SSL or SASL_SSL)", ("ssl_ca_file",)),
@@ -103,19 +103,19 @@ def _idle(settings: ClientSettings) -> list[str]:
     ]
 
 
-def _by_password(settings: ClientSettings) -> bool:
+def _by_password(settings: BrokerSettings) -> bool:
     return settings.speaks_sasl and settings.sasl_mechanism not in (None, "OAUTHBEARER")
 
 
-def _by_token(settings: ClientSettings) -> bool:
+def _by_token(settings: BrokerSettings) -> bool:
     return settings.speaks_sasl and settings.sasl_mechanism == "OAUTHBEARER"
 
 
-def _asks_for_token(settings: ClientSettings) -> bool:
+def _asks_for_token(settings: BrokerSettings) -> bool:
     return _by_token(settings) and settings.oauth_token_url is not None
 
 
-def _tls(settings: ClientSettings) -> ssl.SSLContext:
+def _tls(settings: BrokerSettings) -> ssl.SSLContext:
     """Return a context for TLS 1.2 or later; the broker's certificate and its name are always checked."""
     context = trusting(settings.ssl_ca_file)
     certificate, key, password = settings.ssl_certificate_file, settings.ssl_key_file, settings.ssl_key_password
@@ -134,7 +134,7 @@ def _tls(settings: ClientSettings) -> ssl.SSLContext:
     return context
 
 
-def _token_source(settings: ClientSettings) -> TokenFile | ClientCredentials:
+def _token_source(settings: BrokerSettings) -> TokenFile | ClientCredentials:
     if settings.oauth_token_file is not None:
         return TokenFile(settings.oauth_token_file)
     assert settings.oauth_token_url is not None  # `_missing` has checked it

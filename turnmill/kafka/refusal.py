@@ -24,7 +24,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from turnmill.errors import CallerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.probe import host_port
-from turnmill.settings import ClientSettings
+from turnmill.settings import BrokerSettings
 
 ANSWER_TIMEOUT: Final = 5.0  # seconds
 TLS_ALERT: Final = 0x1503  # the first bytes of a TLS alert, which a Kafka client takes for the length of a response
@@ -34,7 +34,7 @@ EXPIRED: Final = 10
 PROTOCOL: Final = "TURNMILL_SECURITY_PROTOCOL"
 
 
-async def refusal(settings: ClientSettings) -> CallerError | None:
+async def refusal(settings: BrokerSettings) -> CallerError | None:
     """Connect to each bootstrap address, then to each broker that it names. Return what to change; None if not known.
 
     Raises CallerError if the settings contradict each other.
@@ -70,7 +70,7 @@ async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
         connection.close()
 
 
-def _reason(settings: ClientSettings, address: str, error: BaseException) -> str | None:
+def _reason(settings: BrokerSettings, address: str, error: BaseException) -> str | None:
     causes = list(_chain(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -112,7 +112,7 @@ def _untrusted(address: str, error: ssl.SSLCertVerificationError) -> str:
     )
 
 
-def _tls_refused(settings: ClientSettings, address: str, error: BaseException) -> str:
+def _tls_refused(settings: BrokerSettings, address: str, error: BaseException) -> str:
     text = str(error).upper()
     if "CERTIFICATE" in text and "ALERT" in text:
         if settings.ssl_certificate_file is None:
@@ -131,7 +131,7 @@ def _words(error: BaseException) -> str:
     return str(getattr(error, "reason", None) or str(error) or "connection reset").replace("_", " ").lower()
 
 
-def _login_refused(settings: ClientSettings, address: str, error: BaseException) -> str:
+def _login_refused(settings: BrokerSettings, address: str, error: BaseException) -> str:
     if settings.sasl_mechanism == "OAUTHBEARER":
         source = "OAUTH_TOKEN_FILE" if settings.oauth_token_file else "OAUTH_CLIENT_ID and its scope"
         return (
@@ -145,7 +145,7 @@ def _login_refused(settings: ClientSettings, address: str, error: BaseException)
     )
 
 
-def _closed(settings: ClientSettings, address: str, causes: list[BaseException]) -> str | None:
+def _closed(settings: BrokerSettings, address: str, causes: list[BaseException]) -> str | None:
     """Return why the broker closed the connection, concluded from the number of bytes expected and received."""
     read = next((cause for cause in causes if isinstance(cause, IncompleteReadError)), None)
     if read is None:

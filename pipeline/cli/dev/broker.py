@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -11,7 +12,7 @@ from pipeline.cli.progress import transfer
 from pipeline.devbroker import local
 from pipeline.devbroker.jars import Progress, jars
 from pipeline.devbroker.java import java
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from turnmill.errors import CallerError
 
 
@@ -32,7 +33,7 @@ def up(brokers: str | None) -> None:
             f"TURNMILL_SECURITY_PROTOCOL={settings.security_protocol}"
         )
     console = Console(highlight=False)
-    download_kafka(settings, console, console.print)
+    download_kafka(settings.cache_folder, settings.maven_repository, console, console.print)
     began = time.monotonic()
     with console.status("starting") as status:
         cluster = local.start(settings, int(brokers) if brokers else None, progress=status.update)
@@ -44,7 +45,7 @@ def up(brokers: str | None) -> None:
     console.print(f"Data and logs: {settings.home / 'kafka'}; `turnmill down` stops it.", soft_wrap=True)
 
 
-def download_kafka(settings: Settings, console: Console, say: Progress) -> None:
+def download_kafka(cache: Path, mirror: str | None, console: Console, say: Progress) -> None:
     """Download missing jars of Kafka, with a progress bar. Raises CallerError, also without Java."""
     java()
     with transfer(console) as bar:
@@ -53,7 +54,7 @@ def download_kafka(settings: Settings, console: Console, say: Progress) -> None:
         def received(have: int, total: int) -> None:
             bar.update(task, completed=have, total=total, visible=True)
 
-        jars(settings, say, received)
+        jars(cache, mirror, say, received)
 
 
 @click.command("down")

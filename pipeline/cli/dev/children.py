@@ -16,9 +16,7 @@ from typing import Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.devbroker.processes import last_lines
-from pipeline.settings import Settings
 from turnmill.errors import BrokerError
-from turnmill.settings import PREFIX
 
 READY_TIMEOUT: Final = 60.0  # seconds; 3 are usual
 STOP_TIMEOUT: Final = 25.0  # seconds; a worker's own limit is 20
@@ -93,9 +91,3 @@ def spawn(
             start_new_session=group is None,
         )
     return Child(name, process, port, log)
-
-
-def variables(settings: Settings) -> dict[str, str]:
-    """Return the environment variables for these settings, without those at their defaults."""
-    names = [name for name in Settings.model_fields if name in settings.model_fields_set]
-    return {PREFIX + name.upper(): str(getattr(settings, name)) for name in names}

@@ -12,9 +12,10 @@ import threading
 import time
 import tty
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -28,9 +29,10 @@ from pipeline.cli.files.publish import publish_all
 from pipeline.cli.files.recordings import Envelopes, Recording, read
 from pipeline.cli.files.recordings import files_of as recordings_in
 from pipeline.cli.histories.session_files import SOURCES, files_of
-from pipeline.cli.histories.sessions import Wanted, places_elsewhere, publish_sessions
-from pipeline.settings import Settings, load
+from pipeline.cli.histories.sessions import Destination, Wanted, destination_of, publish_sessions
+from pipeline.settings import load
 from turnmill.errors import CallerError, TurnmillError
+from turnmill.publish.publisher import Publisher
 
 FLEET_SIZE: Final = 8  # of the fleet that talk at the same time
 BATCH_EVENTS: Final = 8  # events in a record
@@ -51,17 +53,20 @@ def dev(*, fleet: bool, mine: bool, browser: bool) -> None:
     settings = load()
     check_local(settings)
     console = Console(stderr=True, highlight=False)
-    download_kafka(settings, console, lambda text: console.print(f"[dim]{text}[/]", soft_wrap=True))
+    mirror = settings.maven_repository
+    download_kafka(
+        settings.cache_folder, mirror, console, lambda text: console.print(f"[dim]{text}[/]", soft_wrap=True)
+    )
 
     def say(what: str, more: str) -> None:
         console.print(f"  [green]✓[/] {what:<9} {more}", soft_wrap=True)
 
     with stage(settings, say) as found:
         if fleet:
-            threading.Thread(target=_talk, args=[settings], daemon=True).start()
+            threading.Thread(target=_talk, args=[partial(Publisher, settings, spool=False)], daemon=True).start()
             say("fleet", f"{FLEET_SIZE} recorded agents at a time")
         if mine:
-            threading.Thread(target=_import, args=[settings, say], daemon=True).start()
+            threading.Thread(target=_import, args=[destination_of(settings), say], daemon=True).start()
         _welcome(console, found)
         if browser:
             webbrowser.open(found.url)
@@ -120,12 +125,12 @@ def _keys() -> Iterator[bool]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _import(settings: Settings, say: Say) -> None:
+def _import(destination: Destination, say: Say) -> None:
     """Import the sessions of all programs that have any here, and follow them until the process ends."""
 
     async def follow() -> None:
         found = [source for source in SOURCES.values() if source.place().exists()]
-        if away := places_elsewhere(settings):
+        if away := destination.elsewhere:
             raise CallerError(f"sessions would leave this machine, for {away[0]}: `turnmill import` can be told to")
         if found:
             places = " and ".join(escape(str(source.place())) for source in found)
@@ -136,7 +141,7 @@ def _import(settings: Settings, say: Say) -> None:
             for source in found:
                 wanted = Wanted(source, follow=True)
                 group.create_task(
-                    publish_sessions(settings, wanted, files_of(source, ()), lambda text: say("mine", escape(text)))
+                    publish_sessions(destination, wanted, files_of(source, ()), lambda text: say("mine", escape(text)))
                 )
 
     try:
@@ -145,7 +150,7 @@ def _import(settings: Settings, say: Say) -> None:
         say("mine", f"[red]stopped[/]: {escape(str(errors.exceptions[0]))}")
 
 
-def _talk(settings: Settings) -> None:
+def _talk(publisher: Callable[[], Publisher]) -> None:
     """Publish the demo's recordings at the pace of a model, each time under new ids, until the process ends."""
     recordings = [
         recording for file in recordings_in([OF_WIRES, RECORDINGS]) for recording in read(file, None, {}).recordings
@@ -155,7 +160,7 @@ def _talk(settings: Settings) -> None:
         number = int(time.time())
         again = [_today(recording.copy(number, same_thread=False)) for recording in recordings]
         chance.shuffle(again)
-        asyncio.run(publish_all(settings, again, 1.0, FLEET_SIZE, BATCH_EVENTS, lambda _: None))
+        asyncio.run(publish_all(publisher(), again, 1.0, FLEET_SIZE, BATCH_EVENTS, lambda _: None))
 
 
 def _today(recording: Recording) -> Recording:

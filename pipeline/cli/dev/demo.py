@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,14 +23,17 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.dev.broker import download_kafka
-from pipeline.cli.dev.children import Child, variables
-from pipeline.cli.dev.demo_stage import settings_of_demo, stage
+from pipeline.cli.dev.children import Child, spawn
 from pipeline.cli.files.publish import Summary, publish_all, repeated
 from pipeline.cli.files.recordings import Recording, files_of, read
 from pipeline.cli.output import wide_console
 from pipeline.cli.progress import progress
 from pipeline.cli.stored.thread_view import plain, view
 from pipeline.cli.stored.threads import thread_table
+from pipeline.devbroker import local
+from pipeline.devbroker.file_lock import locked
+from pipeline.devbroker.ports import free_ports
+from pipeline.devbroker.processes import watchdog
 from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings, load
@@ -40,6 +46,8 @@ from pipeline.stores.usage.report import UsageQuery
 from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import Ledger, take_stock
 from turnmill.errors import BrokerError, CallerError
+from turnmill.publish.publisher import Publisher
+from turnmill.settings import PREFIX
 
 IN_WHEEL: Final = Path(__file__).with_name("examples")
 EXAMPLES: Final = IN_WHEEL if IN_WHEEL.is_dir() else Path(__file__).parents[3] / "examples"
@@ -86,8 +94,8 @@ def demo(runs: int, *, keep: bool) -> None:
     def say(text: str) -> None:
         steps.print(f"[dim]{time.monotonic() - began:5.1f} s[/] {text}", soft_wrap=True)
 
-    download_kafka(settings, steps, say)
-    with stage(settings, say, keep=keep) as start_worker:
+    download_kafka(settings.cache_folder, settings.maven_repository, steps, say)
+    with _stage(settings, say, keep=keep) as start_worker:
         asyncio.run(apply_topics(settings))
         say(f"starting a worker, with metrics on http://127.0.0.1:{settings.port}/metrics")
         worker = start_worker()
@@ -120,7 +128,14 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
     began = time.monotonic()
     async with await ThreadStore.open(settings.store_url) as store:
         publishing = asyncio.create_task(
-            publish_all(settings, recordings, None, FLEET_SIZE, BATCH_EVENTS, lambda count: bar.advance(sending, count))
+            publish_all(
+                Publisher(settings, spool=False),
+                recordings,
+                None,
+                FLEET_SIZE,
+                BATCH_EVENTS,
+                lambda count: bar.advance(sending, count),
+            )
         )
         try:
             while not publishing.done():
@@ -215,3 +230,73 @@ def _near(path: Path) -> Path:
     """Return the path, relative to the working directory if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+# ---- its own broker and worker
+
+
+def settings_of_demo(base: Settings) -> Settings:
+    """Return settings with free ports and a folder of its own, so that the demo touches no other broker or store.
+
+    Without TURNMILL_HOME the folder is in the cache, since nobody expects a new one in the working directory.
+    """
+    broker, port = free_ports(2)
+    cache = base.cache_folder
+    home = (base.home if "home" in base.model_fields_set else cache).absolute() / "demo"
+    mirror = base.model_dump(include={"maven_repository"}, exclude_unset=True)
+    return Settings(home=home, cache=cache, brokers=f"127.0.0.1:{broker}", port=port, **mirror)
+
+
+@contextmanager
+def _stage(settings: Settings, say: Callable[[str], None], *, keep: bool) -> Iterator[Callable[[], Child]]:
+    """Start a broker in a fresh folder; yield a function that starts the worker.
+
+    Both are stopped after the block; with `keep`, only if the block fails. Without `keep`, a watchdog stops them even
+    if this process is killed.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(settings.home.with_name("demo.lock"), wait=False))
+        except BlockingIOError:
+            raise CallerError(
+                f"another demo is running in {settings.home}: wait for it, or set {PREFIX}HOME to another folder"
+            ) from None
+        _make_room(settings)
+        group = None
+        if keep:
+            local.start(settings, 1, progress=say)
+            stack.callback(local.stop, settings)
+        else:
+            stack.enter_context(local.running(settings, 1, progress=say))
+            group = stack.enter_context(watchdog())
+
+        def start_worker() -> Child:
+            log = settings.home / "worker.log"
+            others = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+            environment = others | variables(settings)
+            arguments = ["worker", "--processes", "1"]
+            worker = spawn("worker", arguments, environment, port=settings.port, log=log, group=group)
+            stack.callback(worker.stop)
+            worker.wait_until_ready()
+            return worker
+
+        yield start_worker
+        if keep:
+            stack.pop_all()
+
+
+def _make_room(settings: Settings) -> None:
+    if any(local.status(settings).values()):
+        raise CallerError(
+            f"a demo that was kept is still running: {PREFIX}HOME={settings.home} turnmill down stops its broker"
+        )
+    if settings.home.exists():
+        if not (settings.home / "kafka").is_dir():
+            raise CallerError(f"{settings.home} is not of a demo: move it away, or set {PREFIX}HOME to another folder")
+        shutil.rmtree(settings.home)
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """Return the environment variables for these settings, without those at their defaults."""
+    names = [name for name in Settings.model_fields if name in settings.model_fields_set]
+    return {PREFIX + name.upper(): str(getattr(settings, name)) for name in names}

@@ -33,9 +33,7 @@ from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import take_stock
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
-from turnmill.kafka.probe import host_port
 
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 PROXIED: Final = "openai,anthropic,google"  # upstreams of the gateway's proxy if TURNMILL_GATEWAY_PROXY is not set
 SESSION: Final = "6"  # seconds until a killed worker loses its partitions: the least that Kafka allows
 KILLS: Final = "kills.json"
@@ -65,15 +63,9 @@ class Stage:
         self.worker.stop()
 
 
-def brokers_elsewhere(settings: Settings) -> list[str]:
-    """Return the brokers that are on other machines."""
-    return [one for one in settings.broker_list if host_port(one)[0].strip("[]") not in LOOPBACK]
-
-
 def check_local(settings: Settings) -> None:
     """Raise CallerError unless all brokers are on this machine, since `dev` kills processes and starts a broker."""
-    away = brokers_elsewhere(settings)
-    if away:
+    if away := settings.brokers_elsewhere:
         raise CallerError(
             f"`turnmill dev` runs a broker of its own on this machine, {away[0]} is elsewhere: unset TURNMILL_BROKERS"
         )

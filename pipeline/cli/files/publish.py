@@ -20,7 +20,7 @@ from pipeline.cli.files.recordings import Envelopes, Recording, Stream, files_of
 from pipeline.cli.options import dialect_option
 from pipeline.cli.output import many
 from pipeline.dialects.recognition import AUTO
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.publish.publisher import Publisher
@@ -122,7 +122,7 @@ def publish(
     chosen = list(islice(repeated(recordings, repeat, same_thread=bool(thread_id)), limit))
     total = sum(recording.size for recording in chosen)
     with _bar(total) as advance:
-        summary = asyncio.run(publish_all(settings, chosen, speed, concurrency, batch, advance))
+        summary = asyncio.run(publish_all(Publisher(settings, spool=False), chosen, speed, concurrency, batch, advance))
     if as_json:
         click.echo(
             json.dumps({**dataclasses.asdict(summary), "events_per_second": round(summary.events_per_second, 1)})
@@ -158,7 +158,7 @@ def repeated(recordings: Sequence[Recording], times: int, *, same_thread: bool) 
 
 
 async def publish_all(
-    settings: Settings,
+    publisher: Publisher,
     recordings: Sequence[Recording],
     speed: float | None,
     concurrency: int,
@@ -171,7 +171,7 @@ async def publish_all(
         threads.setdefault(recording.thread_id, []).append(recording)
     waiting = iter(threads.values())
 
-    async def next_threads(publisher: Publisher) -> None:
+    async def next_threads() -> None:
         for runs in waiting:
             for run in runs:
                 if isinstance(run, Stream):
@@ -179,12 +179,12 @@ async def publish_all(
                 else:
                     await _publish_envelopes(publisher, run, speed, advance)
 
-    async with Publisher(settings, spool=False) as publisher:
+    async with publisher:
         began = time.monotonic()
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(concurrency, len(threads))):
-                    group.create_task(next_threads(publisher))
+                    group.create_task(next_threads())
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         await publisher.flush()

@@ -64,10 +64,14 @@ def import_(
                 f"sessions of {SOURCES[form].title} are published, under their own ids: leave out that option"
             )
         need("worker", f"`turnmill import --from {form}`")
-        from pipeline.cli.histories.sessions import Wanted, import_sessions  # noqa: PLC0415  # they need the store
+        from pipeline.cli.histories.sessions import (  # noqa: PLC0415  # they need the store
+            Wanted,
+            destination_of,
+            import_sessions,
+        )
 
         wanted = Wanted(SOURCES[form], tuple(map(Path, files)), tenant, printed=printed, follow=follow)
-        import_sessions(load(), wanted, elsewhere=elsewhere)
+        import_sessions(destination_of(load()), wanted, elsewhere=elsewhere)
         return
     if not files:
         raise click.UsageError("Missing argument 'PATH...'.")

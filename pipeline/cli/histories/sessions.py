@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,14 +17,13 @@ import click
 from rich.console import Console
 
 from pipeline.assembly.offline import assemble
-from pipeline.cli.dev.stage import LOOPBACK, brokers_elsewhere
 from pipeline.cli.histories.session_files import Source, files_of, in_order, paths_of
 from pipeline.cli.histories.session_import import Counts, File, Import, Output
 from pipeline.cli.output import many
 from pipeline.cli.progress import transfer
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.transcript import RunOpened
-from pipeline.settings import Settings
+from pipeline.settings import LOOPBACK, Settings
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import run_events
 from pipeline.turns.thread_document import thread_document
@@ -54,7 +54,25 @@ class Wanted:
     follow: bool = False
 
 
-def import_sessions(settings: Settings, wanted: Wanted, *, elsewhere: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where sessions go. `elsewhere`: the places on other machines, as far as the settings of this process say."""
+
+    publisher: Callable[[], Publisher]
+    store_url: str
+    address: str
+    elsewhere: Sequence[str]
+    terminal_grace: float  # seconds; see the setting
+
+
+def destination_of(settings: Settings) -> Destination:
+    """Return where sessions go by the settings."""
+    publisher = partial(Publisher, settings, spool=False)
+    away = places_elsewhere(settings)
+    return Destination(publisher, settings.store_url, settings.address, away, settings.terminal_grace)
+
+
+def import_sessions(destination: Destination, wanted: Wanted, *, elsewhere: bool) -> None:
     """Import sessions, and say what became of them. Raises CallerError where they would leave this machine."""
     console = Console(stderr=True, highlight=False)
     files = files_of(wanted.source, wanted.paths)
@@ -67,7 +85,7 @@ def import_sessions(settings: Settings, wanted: Wanted, *, elsewhere: bool) -> N
         for text in remarks(reading.counts):
             console.print(text, soft_wrap=True, markup=False)
         return
-    away = places_elsewhere(settings)
+    away = destination.elsewhere
     if away and not elsewhere:
         raise CallerError(f"sessions would leave this machine, for {away[0]}: say --elsewhere if that is meant")
 
@@ -75,8 +93,8 @@ def import_sessions(settings: Settings, wanted: Wanted, *, elsewhere: bool) -> N
         console.print(text, soft_wrap=True, markup=False)
 
     if not away:
-        say(f"to {settings.address}: nothing leaves this machine")
-    asyncio.run(publish_sessions(settings, wanted, files, say))
+        say(f"to {destination.address}: nothing leaves this machine")
+    asyncio.run(publish_sessions(destination, wanted, files, say))
 
 
 def places_elsewhere(settings: Settings) -> list[str]:
@@ -84,16 +102,16 @@ def places_elsewhere(settings: Settings) -> list[str]:
     if settings.publish_url:
         return [settings.publish_url]
     kept = [urlsplit(one).hostname for one in (settings.store_url, settings.archive, settings.content_url) if one]
-    return [*brokers_elsewhere(settings), *(host for host in kept if host and host not in LOOPBACK)]
+    return [*settings.brokers_elsewhere, *(host for host in kept if host and host not in LOOPBACK)]
 
 
-async def publish_sessions(settings: Settings, wanted: Wanted, files: Sequence[Path], say: Say) -> None:
+async def publish_sessions(destination: Destination, wanted: Wanted, files: Sequence[Path], say: Say) -> None:
     """Publish what isn't stored yet, say so, and with `follow` go on until this is cancelled."""
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(await ThreadStore.open(settings.store_url))
-        publisher = await stack.enter_async_context(Publisher(settings, spool=False))
+        store = await stack.enter_async_context(await ThreadStore.open(destination.store_url))
+        publisher = await stack.enter_async_context(destination.publisher())
         topic = Topic(publisher, store, wanted.tenant)
-        reading = Import(wanted.source, topic, min(2.0, settings.terminal_grace / 2))
+        reading = Import(wanted.source, topic, min(2.0, destination.terminal_grace / 2))
         began = time.monotonic()
         followed = await _read_all(reading, files, wanted)
         await publisher.flush()

@@ -22,13 +22,14 @@ from pipeline.kafka.redrive import Filed, filed_letters
 from pipeline.kafka.redrive import redrive as redrive_letters
 from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import erased_among
 from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError, InvalidRecord, Reason
 from turnmill.kafka.unpacking import is_batch
+from turnmill.settings import BrokerSettings
 from turnmill.wire.envelope import loads
 
 REASONS: Final = tuple(reason.value for reason in Reason)
@@ -100,9 +101,9 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
     settings, chosen = load(), {_place(text) for text in places}
     with recorded():
-        targets, left_out = asyncio.run(_redrive(settings, reason, chosen, dry_run=dry_run))
+        targets, left_out = asyncio.run(_redrive(settings, settings.store_url, reason, chosen, dry_run=dry_run))
         if not dry_run:
-            set_up(settings)
+            set_up(settings.log_level, settings.log_format)
             for one in places or [f"reason {reason}"]:
                 audit.info("dead letter %s redriven, by %s", one, local_user(), extra=of("dead-letter.redrive", one))
     where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())
@@ -112,7 +113,7 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
 
 
 async def _overview(
-    settings: Settings, reason: str | None, limit: int, *, as_json: bool
+    settings: BrokerSettings, reason: str | None, limit: int, *, as_json: bool
 ) -> tuple[Counter[str], list[Filed]]:
     """Return the number of letters by reason, and the newest `limit`. With `as_json`, print all of them instead."""
     counts, newest = Counter[str](), list[Filed]()
@@ -129,7 +130,7 @@ async def _overview(
     return counts, sorted(newest, key=_time)[-limit:]
 
 
-async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> list[Filed]:
+async def _chosen(settings: BrokerSettings, places: Collection[tuple[int, int]]) -> list[Filed]:
     """Return the letters at `places`, (partition, offset) each. Raises CallerError for a place without a letter."""
     found = {(f.partition, f.offset): f async for f in filed_letters(settings) if (f.partition, f.offset) in places}
     missing = sorted(set(places) - set(found))
@@ -140,13 +141,13 @@ async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> li
 
 
 async def _redrive(
-    settings: Settings, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
+    settings: BrokerSettings, store_url: str, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
 ) -> tuple[Counter[str], Counter[str]]:
     """Return the number of letters sent, by topic, and of those left out, by reason. Raises StoreError."""
     targets, left_out, waiting = Counter[str](), Counter[str](), list[DeadLetter]()
 
     async def send() -> None:
-        async with await ThreadStore.open(settings.store_url) as store:
+        async with await ThreadStore.open(store_url) as store:
             erased = await erased_among(store, {key for letter in waiting if (key := _thread(letter)) is not None})
         going = [letter for letter in waiting if _thread(letter) not in erased]
         left_out["of erased threads"] += len(waiting) - len(going)
@@ -181,7 +182,7 @@ def _thread(letter: DeadLetter) -> ThreadKey | None:
 
 
 async def _letters(
-    settings: Settings, reason: str | None, places: Collection[tuple[int, int]]
+    settings: BrokerSettings, reason: str | None, places: Collection[tuple[int, int]]
 ) -> AsyncIterator[DeadLetter]:
     for filed in await _chosen(settings, places) if places else ():
         if filed.letter is not None:

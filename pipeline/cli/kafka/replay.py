@@ -27,8 +27,8 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.turns.times import iso
+from pipeline.worker.assemble.limits import limits_of, redaction_of
 from pipeline.worker.assemble.offloading import fits_inline
-from pipeline.worker.assemble.redaction_rules import redaction_of
 from pipeline.worker.repair.replay import Seen, Stretch, replayed
 from topics import turn_record
 from topics.thread_key import ThreadKey
@@ -90,14 +90,14 @@ def replay(
     if as_json:
         click.echo(json.dumps({"turns": counts, "dry_run": dry_run, **dataclasses.asdict(seen)}))
         return
-    _report(settings, seen, counts, dry_run=dry_run)
+    _report(settings.store_url, seen, counts, dry_run=dry_run)
 
 
-def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: bool) -> None:
+def _report(store_url: str, seen: Seen, counts: dict[str, int], *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     changing = ("changed", "new", "erased")
     listed = ", ".join(f"{counts[name]:,} {would if name in changing else ''}{name}" for name in counts)
-    click.echo(f"{many(seen.records, 'record')} -> {without_password(settings.store_url)}")
+    click.echo(f"{many(seen.records, 'record')} -> {without_password(store_url)}")
     click.echo(f"turns: {listed}")
     if seen.refused:
         click.echo(f"{many(seen.refused, 'record')} refused again, as the dead letters say; none was written again")
@@ -155,7 +155,7 @@ async def _replay(
             counts.update(erased=erased, late=len(result.late), expired=len(result.expired))
 
         fits = fits_inline if offload is None else offload.fits
-        turns = replayed(settings, stretch, redaction, seen, advance, fits)
+        turns = replayed(settings, limits_of(settings), stretch, redaction, seen, advance, fits)
         async with aclosing(turns):
             async for some in turns:
                 waiting += some

@@ -13,9 +13,9 @@ from pipeline.cli.mock.calls import Call, frozen, thawed
 from pipeline.cli.mock.matching import Tape
 from pipeline.cli.mock.serving import Mock
 from pipeline.cli.output import many
-from pipeline.settings import Settings, load
-from pipeline.worker.assemble.redaction_rules import redaction_of
-from turnmill.capture.providers import OWNERS, PROVIDERS
+from pipeline.settings import load
+from pipeline.turns.redaction import Redaction
+from pipeline.worker.assemble.limits import redaction_of
 from turnmill.errors import CallerError
 
 PORT = 8765
@@ -40,13 +40,12 @@ def mock(
     A request that no run made gets an error that says what differs. `--freeze FILE` writes the calls to a file, which
     `turnmill mock FILE` serves without a broker and a store.
     """
-    settings = load()
-    calls = load_calls(settings, threads, tenant)
+    calls, redaction = load_calls(threads, tenant)
     if freeze is not None:
         freeze.write_text(frozen(calls), "utf-8")
         click.echo(f"{many(len(calls), 'call')} -> {freeze}")
         return
-    tape = Tape(calls, strict, redaction_of(settings))
+    tape = Tape(calls, strict, redaction)
     try:
         asyncio.run(_serve(tape, speed, port))
     except KeyboardInterrupt:
@@ -54,26 +53,33 @@ def mock(
             click.echo(f"not made: a call of {call.dialect}, run {call.run}")
 
 
-def load_calls(settings: Settings, names: Sequence[str], tenant: str | None = None) -> list[Call]:
-    """Return the calls of a fixture, or of stored threads. Raises CallerError, StoreError."""
-    if len(names) == 1 and Path(names[0]).is_file():
-        return thawed(Path(names[0]).read_text("utf-8"), names[0])
-    from pipeline.cli.mock.reading import calls_in  # noqa: PLC0415  # a fixture needs neither a store nor a broker
+def load_calls(names: Sequence[str], tenant: str | None = None) -> tuple[list[Call], Redaction | None]:
+    """Return the calls of a fixture, or of stored threads, and the redaction of the settings.
 
-    calls, why = asyncio.run(calls_in(settings, names, tenant, redaction_of(settings)))
+    Raises CallerError, StoreError.
+    """
+    settings = load()
+    redaction = redaction_of(settings)
+    if len(names) == 1 and Path(names[0]).is_file():
+        return thawed(Path(names[0]).read_text("utf-8"), names[0]), redaction
+    from pipeline.cli.mock.reading import calls_in  # noqa: PLC0415  # a fixture needs neither a store nor a broker
+    from pipeline.stores.content.store import ContentStore  # noqa: PLC0415  # as above
+
+    calls, why = asyncio.run(
+        calls_in(settings, settings.store_url, ContentStore.of(settings), names, tenant, redaction)
+    )
     rebuilt = sum(not call.stream.recorded and not call.whole.recorded for call in calls)
     if rebuilt:
         detail = f": {why}" if why else ", as its events are not on the topic, or say more than what is stored"
         click.echo(f"turnmill: {many(rebuilt, 'answer')} of {len(calls)} rebuilt from the store{detail}", err=True)
-    return calls
+    return calls, redaction
 
 
 async def _serve(tape: Tape, speed: float | None, port: int) -> None:
     try:
         async with Mock(tape, speed, click.echo).serving(port) as url:
             click.echo(f"{many(len(tape.calls), 'call')} at {url}")
-            served = [PROVIDERS[name] for name in OWNERS]
-            click.echo(" ".join(f"{provider.variable}={url}{provider.version}" for provider in served))
+            click.echo(f"OPENAI_BASE_URL={url}/v1 ANTHROPIC_BASE_URL={url} GOOGLE_GEMINI_BASE_URL={url}")
             await asyncio.Event().wait()
     except OSError as error:
         raise CallerError(f"port {port} can't be used: {error.strerror}; --port names another one") from None

@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pipeline.cli.mock.matching import Tape
 
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+
 
 @dataclass(frozen=True)
 class Served:
@@ -36,13 +38,11 @@ def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ser
     with ExitStack() as stack:
 
         def serve(*names: str, strict: bool = False, speed: float | None = None) -> Served:
-            from turnmill.capture.providers import OWNERS, PROVIDERS  # noqa: PLC0415  # as below
-
             served = stack.enter_context(_serving(tuple(map(str, names)), speed, strict=strict))
-            for provider in map(PROVIDERS.__getitem__, OWNERS):
-                monkeypatch.setenv(provider.variable, served.url + provider.version)
-                for key in provider.keys:
-                    monkeypatch.setenv(key, "turnmill-mock")
+            for name, path in {"OPENAI": "/v1", "ANTHROPIC": "", "GOOGLE_GEMINI": ""}.items():
+                monkeypatch.setenv(f"{name}_BASE_URL", served.url + path)
+            for key in KEYS:
+                monkeypatch.setenv(key, "turnmill-mock")
             return served
 
         yield serve
@@ -51,22 +51,26 @@ def turnmill_mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ser
 @contextmanager
 def _serving(names: tuple[str, ...], speed: float | None, *, strict: bool) -> Iterator[Served]:
     """Serve from a thread with its own event loop, since the test may block, or have a loop itself."""
-    # Whoever does not use the fixture loads nothing of this.
-    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415
+    import asyncio  # noqa: PLC0415  # whoever doesn't use the fixture loads nothing of this
+    from threading import Thread  # noqa: PLC0415  # as above
+
+    from pipeline.cli.mock.command import load_calls  # noqa: PLC0415  # as above
     from pipeline.cli.mock.matching import Tape  # noqa: PLC0415  # as above
     from pipeline.cli.mock.serving import Mock  # noqa: PLC0415  # as above
-    from pipeline.settings import load  # noqa: PLC0415  # as above
-    from pipeline.worker.assemble.redaction_rules import redaction_of  # noqa: PLC0415  # as above
-    from turnmill.loop_thread import LoopThread  # noqa: PLC0415  # as above
 
-    settings, loop = load(), LoopThread("turnmill-mock")
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, daemon=True)
+    thread.start()
     try:
-        tape = Tape(load_calls(settings, names), strict, redaction_of(settings))
+        calls, redaction = load_calls(names)
+        tape = Tape(calls, strict, redaction)
         server = Mock(tape, speed).serving()
-        url = loop.wait_for(server.__aenter__())
+        url = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
         try:
             yield Served(url, tape)
         finally:
-            loop.wait_for(server.__aexit__(None, None, None))
+            asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
     finally:
-        loop.stop()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -11,7 +11,6 @@ from aiokafka import TopicPartition
 from pipeline.cli.mock.calls import Call, as_recorded, calls_of
 from pipeline.cli.stored.selection import find_thread
 from pipeline.kafka.reading import bounds_of, offsets_at, partition_of, read, reader
-from pipeline.settings import Settings
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import read_records, read_thread
@@ -23,30 +22,36 @@ from topics.catalog import EVENTS
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
+from turnmill.settings import BrokerSettings
 from turnmill.wire.envelope import decode
 
 EARLIER_MS = 60_000  # the clocks of publishers and the broker may differ by this
 
 
 async def calls_in(
-    settings: Settings, names: Sequence[str], tenant: str | None, redaction: Redaction | None
+    brokers: BrokerSettings,
+    store_url: str,
+    contents: ContentStore,
+    names: Sequence[str],
+    tenant: str | None,
+    redaction: Redaction | None,
 ) -> tuple[list[Call], str | None]:
     """Return the calls of threads, and why events could not be used, else None. Raises CallerError, StoreError."""
     found: list[Call] = []
     why: str | None = None
-    async with await ThreadStore.open(settings.store_url) as store:
+    async with await ThreadStore.open(store_url) as store:
         for name in names:
             key = await find_thread(store, name, tenant)
             stored = await read_thread(store, key)
             assert stored is not None  # just found
-            document = await ContentStore.of(settings).inlined(key, stored)
+            document = await contents.inlined(key, stored)
             records = {one["turn_id"]: one for one in await read_records(store, key)}
             calls = calls_of(document, records, await request_bodies(store, named_in(document), key.tenant or ""))
             if redaction is not None and redaction.paths:
                 why = "rules of redaction name paths, which events have not"
             else:
                 try:
-                    runs = await events_of(settings, key, epoch_ms(document["created_at"]) or 0)
+                    runs = await events_of(brokers, key, epoch_ms(document["created_at"]) or 0)
                     hashes = {one["hash"] for one in records.values()}
                     calls = as_recorded(
                         calls, hashes, runs, lambda event: event if redaction is None else redaction.value(event)
@@ -59,14 +64,14 @@ async def calls_in(
     return found, why
 
 
-async def events_of(settings: Settings, key: ThreadKey, since: int) -> Mapping[str, list[Fields]]:
+async def events_of(brokers: BrokerSettings, key: ThreadKey, since: int) -> Mapping[str, list[Fields]]:
     """Return a thread's envelopes on the events topic, by run. Raises BrokerError."""
     found = defaultdict[str, list[Fields]](list)
-    bounds = await bounds_of(settings, EVENTS)
+    bounds = await bounds_of(brokers, EVENTS)
     place = next(iter(bounds))
     place = TopicPartition(place.topic, partition_of(key.thread_id, len(bounds)))
     begin, end = bounds[place]
-    async with reader(settings) as consumer:
+    async with reader(brokers) as consumer:
         first = (await offsets_at(consumer, since - EARLIER_MS, {place: end}))[place]
         async for _, records in read(consumer, {place: (max(begin, first), end)}):
             for envelope in map(_read, records):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import click
 
 from pipeline.observability.audit import user_name
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from topics import json_text
 from turnmill.gateway_call import call
 
@@ -25,6 +26,7 @@ SAYS: Final = {
     "unanswered": "nobody has answered for 30 s: no such run is under way, or its program does not listen",
 }
 
+Ask = Callable[..., Awaitable[Any]]  # `turnmill.gateway_call.call`, of the chosen gateway
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -107,27 +109,26 @@ def _send(
         settings = settings.model_copy(update={"publish_url": (gateway or here).rstrip("/")})
     if tenant is not None:
         path, names = f"{path}?tenant={{}}", [*names, tenant]
-    failed = asyncio.run(_follow(settings, path, names, {**body, "by": by or user_name() or None}, until, wait=wait))
+    ask, body = partial(call, settings), {**body, "by": by or user_name() or None}
+    failed = asyncio.run(_follow(ask, path, names, body, until, wait=wait))
     if failed:
         sys.exit(1)
 
 
-async def _follow(
-    settings: Settings, path: str, names: list[str], body: dict[str, Any], until: str, *, wait: bool
-) -> bool:
+async def _follow(ask: Ask, path: str, names: list[str], body: dict[str, Any], until: str, *, wait: bool) -> bool:
     """Give a command, print its states, and return whether it failed."""
-    given = await call(settings, "POST", path, *names, json=body)
+    given = await ask("POST", path, *names, json=body)
     states = [
-        await _state(settings, command_id, until, wait=wait)
+        await _state(ask, command_id, until, wait=wait)
         for command_id in given.get("command_ids") or [given["command_id"]]
     ]
     return any(state in FAILED for state in states)
 
 
-async def _state(settings: Settings, command_id: str, until: str, *, wait: bool) -> str:
+async def _state(ask: Ask, command_id: str, until: str, *, wait: bool) -> str:
     shown = ""
     while True:
-        found = await call(settings, "GET", "/v1/commands/{}", command_id)
+        found = await ask("GET", "/v1/commands/{}", command_id)
         state = str(found["state"])
         if state != shown:
             click.echo(f"{command_id}  {state}: {SAYS.get(state) or found['reason']}")

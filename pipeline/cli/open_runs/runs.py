@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
+from pipeline.cli.stored.recording import in_store
 from pipeline.cli.stored.thread_view import plain, short_time
-from pipeline.settings import Settings, load
-from pipeline.stores.database.store import ThreadStore
+from pipeline.settings import load
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
 from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
@@ -43,10 +43,11 @@ def runs(
     settings = load()
     if waiting:
         named = None if thread is None else (thread_uuid(thread, tenant)[0], thread)
-        threads = asyncio.run(_waiting(settings, WaitingWanted(tenant, agent, named), limit))
+        threads = in_store(lambda store: waiting_threads(store, WaitingWanted(tenant, agent, named), limit))
         _show(threads, waiting_table(threads), "no thread waits for an answer", as_json=as_json)
         return
-    found = asyncio.run(_open(settings, Wanted(tenant, agent, thread, silent), limit))
+    listed, wanted = asyncio.run(open_runs(settings)), Wanted(tenant, agent, thread, silent)
+    found = rows(listed, limits_of(settings), wanted, now_ms(), limit)
     _show(found, open_table(found), "no run is open", as_json=as_json)
 
 
@@ -55,16 +56,6 @@ def _show(found: list[OpenRunRow] | list[Waiting], table: Table, none: str, *, a
         click.echo(json_text.dumps({"runs": [asdict(one) for one in found]}))
     else:
         wide_console().print(table if found else none)
-
-
-async def _open(settings: Settings, wanted: Wanted, limit: int) -> list[OpenRunRow]:
-    listed = await open_runs(settings)
-    return rows(listed, limits_of(settings), wanted, now_ms(), limit)
-
-
-async def _waiting(settings: Settings, wanted: WaitingWanted, limit: int) -> list[Waiting]:
-    async with await ThreadStore.open(settings.store_url) as store:
-        return await waiting_threads(store, wanted, limit)
 
 
 def open_table(found: list[OpenRunRow]) -> Table:

@@ -21,7 +21,8 @@ from pipeline.gateway.proxy.client import session
 from pipeline.gateway.rerun.answers import Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, Chosen, chosen
-from pipeline.settings import Settings, load
+from pipeline.policies.prices import Prices
+from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.list_statements import ListQuery
@@ -88,17 +89,19 @@ def rerun(
         base_url,
     )
     settings, score = load(), None if by is None else scorer(by)
+    contents = ContentStore.of(settings)
+    publisher = None if no_publish else Publisher(settings)
 
     async def run() -> list[Pair]:
         async with await ThreadStore.open(settings.store_url) as store:
             if thread is not None:
-                found = [await _one(store, settings, thread, tenant, turn, changes)]
+                found = [await _one(store, contents, thread, tenant, turn, changes)]
             else:
                 query = ListQuery(tenant=tenant, **wanted)
-                found = [one async for one in _some(store, settings, query, changes, limit)]
+                found = [one async for one in _some(store, contents, query, changes, limit)]
         if not found:
             raise CallerError("no answer of the chosen threads says what its model was asked (docs/requests.md)")
-        return await _asked(found, settings, score, published=not no_publish)
+        return await _asked(found, publisher, settings.price_list, score)
 
     pairs = asyncio.run(run())
     if as_json:
@@ -111,12 +114,12 @@ def rerun(
 
 
 async def _one(
-    store: ThreadStore, settings: Settings, given: str, tenant: str | None, turn: str | None, changes: Changes
+    store: ThreadStore, contents: ContentStore, given: str, tenant: str | None, turn: str | None, changes: Changes
 ) -> Chosen:
     key = await find_thread(store, given, tenant)
     document = await read_thread(store, key)
     assert document is not None  # just found
-    found = await chosen(store, ContentStore.of(settings), key, document, turn, changes, os.environ)
+    found = await chosen(store, contents, key, document, turn, changes, os.environ)
     if found is None:
         what = "no answer" if turn is None else f"the turn {turn!r:.100} is not there, or"
         raise CallerError(f"{given}: {what} says what its model was asked (docs/requests.md)")
@@ -124,10 +127,10 @@ async def _one(
 
 
 async def _some(
-    store: ThreadStore, settings: Settings, query: ListQuery, changes: Changes, limit: int
+    store: ThreadStore, contents: ContentStore, query: ListQuery, changes: Changes, limit: int
 ) -> AsyncIterator[Chosen]:
     async for key, document in all_documents(store, query):
-        found = await chosen(store, ContentStore.of(settings), key, document, None, changes, os.environ)
+        found = await chosen(store, contents, key, document, None, changes, os.environ)
         if found is not None:
             yield found
             limit -= 1
@@ -135,11 +138,14 @@ async def _some(
             return
 
 
-async def _asked(found: Sequence[Chosen], settings: Settings, score: Score | None, *, published: bool) -> list[Pair]:
+async def _asked(
+    found: Sequence[Chosen], publisher: Publisher | None, prices: Prices, score: Score | None
+) -> list[Pair]:
     room = asyncio.Semaphore(CONCURRENCY)
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(session(trust_env=True))
-        publisher = await stack.enter_async_context(Publisher(settings)) if published else None
+        if publisher is not None:
+            await stack.enter_async_context(publisher)
 
         async def ask(one: Chosen) -> Pair:
             async with room:
@@ -147,7 +153,7 @@ async def _asked(found: Sequence[Chosen], settings: Settings, score: Score | Non
                 record = assembled(heard, one.request, one.record)
                 if publisher is not None:
                     await publish(publisher, heard, one.request, one.key, one.record)
-                before, after = (answer_of(each, settings.price_list) for each in (one.record, record))
+                before, after = (answer_of(each, prices) for each in (one.record, record))
                 if score is not None:
                     named = {"thread_id": one.key.thread_id, "request": one.request.body}
                     first, second = [

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from pipeline.assembly.limits import Limits
 from pipeline.cli.output import many
 from pipeline.kafka.admin_client import ClusterInfo
 from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
-from pipeline.settings import Settings
+from pipeline.policies.sign_in import Rule
 from pipeline.worker.repair.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
+from turnmill.settings import BrokerSettings
 
 Level = Literal["ok", "warning", "error"]
 APPLY = "run `turnmill topics apply`"
@@ -31,34 +33,34 @@ class Finding:
     advice: str = ""
 
 
-def settings_findings(settings: Settings) -> list[Finding]:
-    """Report options that are valid alone, but contradict each other."""
+def settings_findings(limits: Limits, roles: Iterable[Rule]) -> list[Finding]:
+    """Report options that are valid alone, but contradict each other. `roles`: the rules that give people roles."""
     found = []
-    if settings.idle_timeout > settings.run_timeout:
+    if limits.idle_ms > limits.run_ms:
         found.append(
             Finding(
                 "warning",
                 "settings",
-                f"TURNMILL_IDLE_TIMEOUT ({settings.idle_timeout:g} s) is over TURNMILL_RUN_TIMEOUT "
-                f"({settings.run_timeout:g} s), so that it never ends a run",
+                f"TURNMILL_IDLE_TIMEOUT ({limits.idle_ms / 1000:g} s) is over TURNMILL_RUN_TIMEOUT "
+                f"({limits.run_ms / 1000:g} s), so that it never ends a run",
                 "set it lower",
             )
         )
-    if settings.dedupe_window < settings.reopen_window:
+    if limits.dedupe_ms < limits.reopen_ms:
         found.append(
             Finding(
                 "warning",
                 "settings",
-                f"TURNMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s) is under TURNMILL_REOPEN_WINDOW "
-                f"({settings.reopen_window:g} s): a run may be forgotten while it can still be reopened",
+                f"TURNMILL_DEDUPE_WINDOW ({limits.dedupe_ms / 1000:g} s) is under TURNMILL_REOPEN_WINDOW "
+                f"({limits.reopen_ms / 1000:g} s): a run may be forgotten while it can still be reopened",
                 "set it to at least the other",
             )
         )
-    found += [Finding("ok", "sign-in", f"{number}. {rule.text}") for number, rule in enumerate(settings.role_list, 1)]
+    found += [Finding("ok", "sign-in", f"{number}. {rule.text}") for number, rule in enumerate(roles, 1)]
     return found or [Finding("ok", "settings", "read, and in line with each other")]
 
 
-def wire_findings(settings: Settings) -> list[Finding]:
+def wire_findings(settings: BrokerSettings) -> list[Finding]:
     """Report secrets that others on the network can read."""
     found = []
     if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism in ("PLAIN", "OAUTHBEARER"):
@@ -88,15 +90,15 @@ def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Fin
     return [Finding("ok", "certificates", f"the first one of {len(expiries)} ends on {first:%Y-%m-%d}")]
 
 
-def cluster_finding(settings: Settings, info: ClusterInfo) -> Finding:
+def cluster_finding(brokers: str, info: ClusterInfo) -> Finding:
     """Report id and brokers of the cluster that answers."""
     listed = ", ".join(address for _, address in info.brokers)
     count = many(len(info.brokers), "broker")
-    return Finding("ok", "broker", f"cluster {info.cluster_id} answers at {settings.brokers}: {count} ({listed})")
+    return Finding("ok", "broker", f"cluster {info.cluster_id} answers at {brokers}: {count} ({listed})")
 
 
 def topic_findings(
-    settings: Settings, found: Sequence[Found], changes: Iterable[Change], brokers: int
+    prefix: str, limits: Limits, found: Sequence[Found], changes: Iterable[Change], brokers: int
 ) -> list[Finding]:
     """Report topics that are missing, differ from the catalog, or could lose records."""
     by_name = {topic.name: topic for topic in found}
@@ -110,17 +112,17 @@ def topic_findings(
             findings.append(Finding("warning", f"topic {change.topic}", change.detail))
     for topic in found:
         findings += _durability(topic, brokers)
-    findings += _copartitioned(settings, found)
-    events = by_name.get(EVENTS.full_name(settings.topic_prefix))
+    findings += _copartitioned(prefix, found)
+    events = by_name.get(EVENTS.full_name(prefix))
     if events is not None:
-        findings += _events(settings, events)
+        findings += _events(limits, events)
     if findings:
         return findings
-    return [Finding("ok", "topics", f"all {len(CATALOG)} of {settings.topic_prefix} are as they should be")]
+    return [Finding("ok", "topics", f"all {len(CATALOG)} of {prefix} are as they should be")]
 
 
-def _copartitioned(settings: Settings, found: Sequence[Found]) -> list[Finding]:
-    counts = {topic.name.removeprefix(f"{settings.topic_prefix}."): len(topic.partitions) for topic in found}
+def _copartitioned(prefix: str, found: Sequence[Found]) -> list[Finding]:
+    counts = {topic.name.removeprefix(f"{prefix}."): len(topic.partitions) for topic in found}
     if len(set(counts.values())) < 2:
         return []
     listed = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -153,9 +155,9 @@ def _durability(topic: Found, brokers: int) -> list[Finding]:
     return findings
 
 
-def _events(settings: Settings, events: Found) -> list[Finding]:
+def _events(limits: Limits, events: Found) -> list[Finding]:
     check, findings = f"topic {events.name}", []
-    longest = settings.run_timeout + settings.reopen_window
+    longest = (limits.run_ms + limits.reopen_ms) / 1000
     retention = int(events.config.get("retention.ms", -1))
     if 0 <= retention < longest * 1000:
         seen = (
@@ -169,16 +171,16 @@ def _events(settings: Settings, events: Found) -> list[Finding]:
     return findings
 
 
-def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
+def state_finding(prefix: str, limits: Limits, found: Iterable[Found]) -> list[Finding]:
     """Check that the state topic is compacted, and keeps closed runs for TURNMILL_DEDUPE_WINDOW."""
-    name = STATE.full_name(settings.topic_prefix)
+    name = STATE.full_name(prefix)
     for topic in found:
         if topic.name == name and "compact" not in topic.config.get("cleanup.policy", ""):
             seen = "is not compacted: it grows with every run, and each start of a worker reads all of it"
             return [Finding("error", f"topic {name}", seen, APPLY)]
         retention = int(topic.config.get("retention.ms", -1))
-        if topic.name == name and 0 <= retention < settings.dedupe_window * 1000:
-            window = f"TURNMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s)"
+        if topic.name == name and 0 <= retention < limits.dedupe_ms:
+            window = f"TURNMILL_DEDUPE_WINDOW ({limits.dedupe_ms / 1000:g} s)"
             seen = f"forgets closed runs after {retention / 1000:g} s, before {window}"
             return [Finding("warning", f"topic {name}", seen, "raise its retention.ms, or lower the window")]
     return []
@@ -208,14 +210,14 @@ def clock_finding(ahead: int, seconds: float) -> Finding:
     return Finding("ok", "clock", "no record is dated ahead of this machine's clock")
 
 
-def ledger_finding(settings: Settings, ledger: Ledger, waiting: int, now: int) -> Finding:
-    """Report the loss ledger.
+def ledger_finding(idle_ms: int, ledger: Ledger, waiting: int, now: int) -> Finding:
+    """Report the loss ledger. `idle_ms`: after this silence a run is closed.
 
     `waiting`: records that the assemble and store roles have not read yet; `now`: epoch ms.
     """
     seen = f"runs {ledger.runs:,} = stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {ledger.open:,}"
     seen += f" + deleted {ledger.erased:,}" if ledger.erased else ""
-    quiet_since = now - int(settings.idle_timeout * 1000) - SLACK_MS
+    quiet_since = now - idle_ms - SLACK_MS
     lost = [f"{run} of thread {thread}" for (_, thread, run), at in ledger.open_runs.items() if at < quiet_since]
     if lost and not waiting:
         named = ", ".join(lost[:5])

@@ -42,7 +42,7 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
-from pipeline.worker.assemble.redaction_rules import redaction_of
+from pipeline.worker.assemble.limits import limits_of, redaction_of
 from pipeline.worker.host.roles import default_roles
 from pipeline.worker.repair.ledger import take_stock
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
@@ -95,17 +95,18 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
 
     An unreachable service is a finding, too, and the other checks go on.
     """
-    findings = _unusable(settings) or settings_findings(settings)
+    limits = limits_of(settings)
+    findings = _unusable(settings) or settings_findings(limits, settings.role_list)
     findings += wire_findings(settings)
     store = await _store(settings) if _exists(settings) else _no_store(settings)
     try:
-        findings.append(cluster_finding(settings, info := await cluster_info(settings)))
+        findings.append(cluster_finding(settings.brokers, info := await cluster_info(settings)))
         ends = await expiries(settings, [address for _, address in info.brokers])
         findings += expiry_findings(ends, datetime.now(UTC))
         found = await describe_topics(settings)
         changes = await topic_changes(settings)
-        findings += topic_findings(settings, found, changes, len(info.brokers))
-        findings += state_finding(settings, found)
+        findings += topic_findings(settings.topic_prefix, limits, found, changes, len(info.brokers))
+        findings += state_finding(settings.topic_prefix, limits, found)
         if len(found) == len(CATALOG):
             findings += await _records(settings, found, stored=store.level == "ok", ledger=ledger)
     except TurnmillError as error:
@@ -144,7 +145,7 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
         return findings
     async with await ThreadStore.open(settings.store_url) as store:
         counted = await take_stock(settings, store)
-    findings.append(ledger_finding(settings, counted, waiting, now_ms()))
+    findings.append(ledger_finding(limits_of(settings).idle_ms, counted, waiting, now_ms()))
     return findings
 
 

@@ -42,7 +42,7 @@ def gateway(context: click.Context, dev: Path | None) -> None:
     """
     if context.invoked_subcommand is None:
         settings = load()
-        set_up(settings)
+        set_up(settings.log_level, settings.log_format)
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it logs each step of its start and stop at INFO
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings, dev))

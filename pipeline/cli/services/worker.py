@@ -42,7 +42,7 @@ def worker(roles: str | None, processes: int | None, since: int | None, child: s
     A stop takes at most 20 seconds. If the broker is away, the worker then ends with status 75; nothing is lost.
     """
     settings = load()
-    set_up(settings, child)
+    set_up(settings.log_level, settings.log_format, child)
     chosen = default_roles(settings) if roles is None else roles_named(_listed(roles))
     if since is not None:
         from pipeline.worker.host.worker import begin  # noqa: PLC0415  # as below
@@ -50,14 +50,15 @@ def worker(roles: str | None, processes: int | None, since: int | None, child: s
         asyncio.run(begin(settings, chosen, since))
     if child is None:
         count = processes or settings.processes or (usual_processes() if roles is None else 1)
-        several = parts(settings, chosen, count)
+        several = parts(settings.store_url, chosen, count)
         if len(several) > 1:
             from pipeline.worker.processes import parent  # noqa: PLC0415  # one process needs none of it
 
-            sys.exit(asyncio.run(parent.run(settings, several, STOP_TIMEOUT + OVERDUE)))
-    from pipeline.worker.processes import process  # noqa: PLC0415  # it loads Faust, which the parent of several does without
+            sys.exit(asyncio.run(parent.run(settings.host, settings.port, several, STOP_TIMEOUT + OVERDUE)))
+    from pipeline.worker.host.worker import Worker  # noqa: PLC0415  # it loads Faust, which the parent of several does without
+    from pipeline.worker.processes import process  # noqa: PLC0415  # as above
 
-    process.run(settings, chosen, STOP_TIMEOUT, child=child is not None)
+    process.run(Worker(settings, chosen), STOP_TIMEOUT, child=child is not None)
 
 
 def _listed(roles: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict
@@ -10,9 +9,9 @@ from dataclasses import asdict
 import click
 
 from pipeline.cli.options import Moment
+from pipeline.cli.stored.recording import in_store
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import Entry
-from pipeline.settings import load
 from pipeline.stores.accounts.audit import AuditQuery, audit_page
 from pipeline.stores.database.store import ThreadStore
 from pipeline.turns.times import iso
@@ -43,12 +42,11 @@ def audit(
     The store keeps entries for TURNMILL_AUDIT_RETENTION.
     """
 
-    async def show() -> None:
-        async with await ThreadStore.open(load().store_url) as store:
-            async for entry in _entries(store, AuditQuery(tenant, who, what, since, until), limit):
-                click.echo(json.dumps(asdict(entry)) if as_json else _line(entry))
+    async def show(store: ThreadStore) -> None:
+        async for entry in _entries(store, AuditQuery(tenant, who, what, since, until), limit):
+            click.echo(json.dumps(asdict(entry)) if as_json else _line(entry))
 
-    asyncio.run(show())
+    in_store(show)
 
 
 async def _entries(store: ThreadStore, wanted: AuditQuery, limit: int) -> AsyncIterator[Entry]:

@@ -1,10 +1,11 @@
-"""The audit entries of a command, in the name of its user; stored when the command ends."""
+"""The store of a command, and the audit entries in the name of its user, which are stored when the command ends."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import click
 
@@ -15,6 +16,17 @@ from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 
 HERE = "command line"
+T = TypeVar("T")
+
+
+def in_store(use: Callable[[ThreadStore], Awaitable[T]], **options: Any) -> T:
+    """Return what `use` returns, called with the store; `options`: see `ThreadStore.open`."""
+
+    async def run() -> T:
+        async with await ThreadStore.open(load().store_url, **options) as store:
+            return await use(store)
+
+    return asyncio.run(run())
 
 
 @contextmanager
@@ -22,17 +34,12 @@ def recorded() -> Iterator[None]:
     """Store the audit entries of the block when it ends, even if it fails."""
     settings, entries = load(), list[Entry]()
     before = acting.set(Actor(user_name(), address=HERE, keep=entries.append if settings.audit_retention else None))
-
-    async def keep() -> None:
-        async with await ThreadStore.open(settings.store_url) as store:
-            await add_audit(store, entries, notify=settings.webhooks is not None)
-
     try:
         yield
     finally:
         acting.reset(before)
         if entries:
             try:
-                asyncio.run(keep())
+                in_store(lambda store: add_audit(store, entries, notify=settings.webhooks is not None))
             except StoreError as error:
                 click.echo(f"turnmill: {len(entries)} audit entries are in the log alone: {error}", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import json
 import re
@@ -13,10 +12,10 @@ import click
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
+from pipeline.cli.stored.recording import in_store
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import load
-from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
+from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchQuery, find_turns
 from pipeline.turns.spoken_text import KINDS, Kind
 from pipeline.turns.times import epoch_ms
 from turnmill.errors import CallerError
@@ -43,12 +42,11 @@ def search(
     QUERY is `word "some words" begin* -without`: all must match; case and accents are ignored. Thoughts and results of
     tools are searched with --in, if TURNMILL_SEARCH is `all`.
     """
-    settings = load()
-    if settings.search == "off":
+    if load().search == "off":
         raise CallerError("TURNMILL_SEARCH is off: nothing is kept to search in")
     within = _moment("--since", since), _moment("--until", until)
     query = SearchQuery(q, kinds or KINDS[:1], since=within[0], until=within[1], **more)
-    page = asyncio.run(_search(settings.store_url, query))
+    page = in_store(lambda store: find_turns(store, query))
     if as_json:
         click.echo(json.dumps(asdict(page)))
         return
@@ -60,11 +58,6 @@ def search(
         console.print("nothing of that was said", style="dim")
     if page.next:
         console.print(f"more: --cursor {page.next}", style="dim")
-
-
-async def _search(url: str, query: SearchQuery) -> SearchPage:
-    async with await ThreadStore.open(url) as store:
-        return await find_turns(store, query)
 
 
 def _moment(option: str, value: str | None) -> int | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 import click
 
-from pipeline.cli.stored.recording import recorded
-from pipeline.settings import load
+from pipeline.cli.stored.recording import in_store, recorded
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import find_threads, read_thread
 from pipeline.turns.branches import UnknownBranch, one_branch
@@ -41,14 +39,9 @@ def filters(command: Callable[..., None], model: str = "--model") -> Callable[..
 
 
 def with_store(use: Callable[[ThreadStore], Awaitable[T]]) -> T:
-    """Return what `use` returns, called with the store."""
-
-    async def run() -> T:
-        async with await ThreadStore.open(load().store_url) as store:
-            return await use(store)
-
+    """As `in_store`, and store the audit entries of the command."""
     with recorded():
-        return asyncio.run(run())
+        return in_store(use)
 
 
 async def find_thread(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey:

@@ -6,14 +6,16 @@ import asyncio
 import json
 import sys
 from datetime import UTC
+from functools import partial
 from typing import Any, Final
 
 import click
 
 from pipeline.cli.output import many
+from pipeline.cli.stored.recording import in_store
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.logs import set_up
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from pipeline.stores.database import migrate as migrations
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expiry import Expired, Expiry
@@ -65,7 +67,7 @@ def sums(*, repair: bool) -> None:
 
     Missing sums are built first. Workers may run meanwhile; each week is one transaction.
     """
-    found = asyncio.run(_sums(load().store_url, repair=repair))
+    found = in_store(partial(_sums, repair=repair))
     if found.since is None:
         click.echo("no sums of usage are kept: TURNMILL_USAGE_SUMS is off")
         return
@@ -90,8 +92,8 @@ def expire(*, dry_run: bool) -> None:
     if not settings.kept_for.bounded:
         raise CallerError("nothing expires: set TURNMILL_STORE_RETENTION, as 90d")
     if not dry_run:
-        set_up(settings)
-    found = asyncio.run(_expire(settings, dry_run=dry_run))
+        set_up(settings.log_level, settings.log_format)
+    found = in_store(lambda opened: _expire(Expiry(settings, opened), dry_run=dry_run))
     values = f"{many(found.objects, 'large value')} of {many(found.bytes, 'byte')}"
     archived = f", {many(found.archived, 'row')} of the archive" if settings.archive is not None else ""
     what = f"{many(found.threads, 'thread')} of {many(found.turns, 'turn')}, {values}{archived}"
@@ -100,25 +102,22 @@ def expire(*, dry_run: bool) -> None:
         click.echo(f"{many(found.held, 'thread')} held, and left: `turnmill threads hold` lists them")
 
 
-async def _expire(settings: Settings, *, dry_run: bool) -> Expired:
+async def _expire(expiry: Expiry, *, dry_run: bool) -> Expired:
     now = now_ms()
-    async with await ThreadStore.open(settings.store_url) as opened:
-        expiry = Expiry(settings, opened)
-        found = await expiry.would_go(now)
-        if dry_run:
-            return found
-        done, more = Expired(held=found.held), True
-        while more:
-            some, more = await expiry.step(now)
-            done += some
-        return done
+    found = await expiry.would_go(now)
+    if dry_run:
+        return found
+    done, more = Expired(held=found.held), True
+    while more:
+        some, more = await expiry.step(now)
+        done += some
+    return done
 
 
-async def _sums(url: str, *, repair: bool) -> Compared:
-    async with await ThreadStore.open(url) as opened:
-        while await sum_up(opened):
-            pass
-        return await compare_sums(opened, repair=repair)
+async def _sums(opened: ThreadStore, *, repair: bool) -> Compared:
+    while await sum_up(opened):
+        pass
+    return await compare_sums(opened, repair=repair)
 
 
 @store.command(short_help="Index the words of turns that searches don't find.")
@@ -130,16 +129,15 @@ def index() -> None:
     It can be interrupted and repeated, and workers may run meanwhile.
     """
     settings = load()
-    done = asyncio.run(_index(settings.store_url, settings.search))
+    done = in_store(_index, search=settings.search)
     click.echo(f"deleted the words of {done:,} turns" if settings.search == "off" else f"indexed {done:,} turns")
 
 
-async def _index(url: str, search: str) -> int:
-    async with await ThreadStore.open(url, search=search) as opened:
-        done = 0
-        while some := await index_some(opened):
-            done += some
-        return done
+async def _index(opened: ThreadStore) -> int:
+    done = 0
+    while some := await index_some(opened):
+        done += some
+    return done
 
 
 async def _migrate(url: str) -> str | None:

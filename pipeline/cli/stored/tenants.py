@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable, Coroutine
+from functools import partial
 
 import click
 
 from pipeline.cli.output import many
-from pipeline.cli.stored.recording import recorded
+from pipeline.cli.stored.recording import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.kafka.admin import describe_topics
 from pipeline.kafka.topic_plan import Found
 from pipeline.observability.audit import local_user
 from pipeline.observability.logs import set_up
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import Erased
 from pipeline.stores.keeping.tenant_erasure import Left, erase_tenant, what_is_left
 from pipeline.turns.times import iso
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError
+
+DescribeTopics = Callable[[], Coroutine[None, None, list[Found]]]
 
 WEEK_MS = "604800000"  # the broker's default of `segment.ms`
 
@@ -44,7 +48,7 @@ def erase(name: str, *, yes: bool) -> None:
     if not yes:
         click.confirm(f"Delete all that is stored of the tenant {plain(name)!r} for good?", abort=True)
     settings = load()
-    set_up(settings)
+    set_up(settings.log_level, settings.log_format)
     gone = 0
 
     def done(erased: Erased) -> None:
@@ -52,14 +56,13 @@ def erase(name: str, *, yes: bool) -> None:
         gone += len(erased.threads)
         click.echo(f"deleted {many(gone, 'thread')}")
 
-    async def run() -> Left:
-        async with await ThreadStore.open(settings.store_url) as store:
-            await erase_tenant(settings, store, name, local_user(), done)
-            return await what_is_left(settings, store, name)
+    async def run(store: ThreadStore) -> Left:
+        await erase_tenant(settings, store, name, local_user(), done)
+        return await what_is_left(settings, store, name)
 
     with recorded():
-        left = asyncio.run(run())
-    _say(settings, name, left)
+        left = in_store(run)
+    _say(name, left, partial(describe_topics, settings))
 
 
 @tenants.command(short_help="Look for data of a tenant.")
@@ -70,23 +73,19 @@ def check(name: str) -> None:
     The topics are not read; it shows how long they retain their present records.
     """
     settings = load()
-
-    async def run() -> Left:
-        async with await ThreadStore.open(settings.store_url) as store:
-            return await what_is_left(settings, store, name)
-
-    _say(settings, name, asyncio.run(run()))
+    left = in_store(lambda store: what_is_left(settings, store, name))
+    _say(name, left, partial(describe_topics, settings))
 
 
-def _say(settings: Settings, name: str, left: Left) -> None:
-    """Print what is left; exit with status 1 if there is anything."""
+def _say(name: str, left: Left, topics: DescribeTopics) -> None:
+    """Print what is left, and how long topics keep what they have; exit with status 1 if there is anything."""
     for key in left.held:
         click.echo(f"held, and left: {key.thread_id}")
     for place, count in left.found.items():
         if count:
             click.echo(f"left: {place}: {count:,}")
     click.echo(f"looked at: {', '.join(left.found)}")
-    _say_topics(settings)
+    _say_topics(topics)
     if left.nothing:
         click.echo(f"nothing is stored of {plain(name)!r}")
         return
@@ -94,9 +93,9 @@ def _say(settings: Settings, name: str, left: Left) -> None:
     sys.exit(1)
 
 
-def _say_topics(settings: Settings) -> None:
+def _say_topics(topics: DescribeTopics) -> None:
     try:
-        found = asyncio.run(describe_topics(settings))
+        found = asyncio.run(topics())
     except BrokerError as error:
         click.echo(f"topics: {error}")
         return

@@ -128,7 +128,7 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
         click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
 
     settings = load()
-    set_up(settings)
+    set_up(settings.log_level, settings.log_format)
 
     async def run(store: ThreadStore) -> None:
         for key in [await find_thread(store, given, tenant) for given in ids]:
@@ -152,7 +152,8 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
     Without ID, list the held threads.
     """
     if ids:
-        set_up(load())
+        settings = load()
+        set_up(settings.log_level, settings.log_format)
     if release and not ids:
         raise CallerError("say which threads are released: `turnmill threads hold` lists those that are held")
 

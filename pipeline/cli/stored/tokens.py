@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import click
 
-from pipeline.cli.stored.recording import recorded
+from pipeline.cli.stored.recording import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.gateway.access.principal import SCOPES
 from pipeline.gateway.access.token_table import hashed, made_token, networks, new_secret
@@ -35,13 +34,8 @@ def tokens() -> None:
 
 def _in_store(work: Callable[[ThreadStore], Awaitable[T]]) -> T:
     settings = load()
-    set_up(settings)
-
-    async def run() -> T:
-        async with await ThreadStore.open(settings.store_url) as store:
-            return await work(store)
-
-    return asyncio.run(run())
+    set_up(settings.log_level, settings.log_format)
+    return in_store(work)
 
 
 @tokens.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
-from pipeline.cli.stored.recording import recorded
+from pipeline.cli.stored.recording import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import audit, local_user
 from pipeline.observability.audit import of as of_action
@@ -84,7 +83,7 @@ def usage(
         return
     now = now_ms()
     query = UsageQuery.of([group_by], bucket, tz, (start, end), where, limit, order, now, feedback)
-    report = asyncio.run(_report(query))
+    report = in_store(lambda store: usage_report(store, query))
     if form == "json":
         click.echo(json_text.dumps(report.document()))
     elif form == "csv":
@@ -105,30 +104,24 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
     settings = load()
     found: dict[tuple[str, str, str], list[int]] = {}
 
-    async def run() -> None:
-        async with await ThreadStore.open(settings.store_url, prices=settings.price_list) as store:
-            async for one in reprice(store, since, until, dry_run=dry_run):
-                of = one.model or "–", one.source_before or "no price", one.source_after or "no price"
-                sums = found.setdefault(of, [0, 0, 0])
-                found[of] = [n + more for n, more in zip(sums, (1, one.before or 0, one.after or 0), strict=True)]
+    async def run(store: ThreadStore) -> None:
+        async for one in reprice(store, since, until, dry_run=dry_run):
+            of = one.model or "–", one.source_before or "no price", one.source_after or "no price"
+            sums = found.setdefault(of, [0, 0, 0])
+            found[of] = [n + more for n, more in zip(sums, (1, one.before or 0, one.after or 0), strict=True)]
 
     with recorded():
         if not dry_run:
-            set_up(settings)
+            set_up(settings.log_level, settings.log_format)
             stretch = f"{iso(since)} to {iso(until)}"
             audit.info("costs from %s computed anew, by %s", stretch, local_user(), extra=of_action(RECOMPUTE, stretch))
-        asyncio.run(run())
+        in_store(run, prices=settings.price_list)
     for (model, before, after), (count, old, new) in sorted(found.items()):
         change = f"${old / NANO:.9f} by {plain(before)} -> ${new / NANO:.9f} by {plain(after)}"
         click.echo(f"{plain(model)}: {many(count, 'response')}, {change}")
     count, old, new = (sum(some[place] for some in found.values()) for place in range(3))
     done = "would change" if dry_run else "changed"
     click.echo(f"{many(count, 'response')} {done}: ${old / NANO:.9f} -> ${new / NANO:.9f}")
-
-
-async def _report(query: UsageQuery) -> UsageReport:
-    async with await ThreadStore.open(load().store_url) as store:
-        return await usage_report(store, query)
 
 
 def _show(report: UsageReport) -> None:
@@ -151,7 +144,8 @@ def _show(report: UsageReport) -> None:
     console.print("times: p50 / p95 / p99", style="dim")
     if report.unpriced:
         named = ", ".join(f"{plain(model)} ({count:,})" for model, count in report.unpriced.items())
-        console.print(Text(f"the cost leaves out responses of models without a known price: {named}", style="yellow"))
+        without = f"no price is known for responses of: {named}; the cost leaves them out"
+        console.print(Text(without, style="yellow"))
 
 
 def _names(row: UsageRow, query: UsageQuery) -> list[Text]:

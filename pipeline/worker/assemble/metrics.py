@@ -26,7 +26,7 @@ class AssemblyMetrics:
     def __init__(self, metrics: Metrics, topic: str) -> None:
         self.metrics = metrics
         self.topic = topic
-        self.log_refused = DeadLetterLog(topic)
+        self.log_refused = DeadLetterLog(topic, metrics)
         self.open: dict[int, int] = {}
         self.early: dict[int, int] = {}
         metrics.add(m.RECORDS_READ, 0, topic=topic)  # so that the first records increase an existing counter
@@ -65,7 +65,6 @@ class AssemblyMetrics:
     def refused(self, number: int, dead: Iterable[Refused]) -> None:
         """Count and log dead letters."""
         for refused in dead:
-            self.metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
             self.log_refused(number, refused)
 
     def redacted(self, redaction: Redaction) -> None:

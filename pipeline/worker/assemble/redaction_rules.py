@@ -9,11 +9,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.settings import Settings
 from pipeline.turns import json_path
 from pipeline.turns.ambiguity import ambiguous
 from pipeline.turns.path_rules import PathRule
-from pipeline.turns.redaction import MASK, Redaction, TextRule
+from pipeline.turns.redaction import MASK, TextRule
 from pipeline.turns.text_rules import BUILT_IN, GROUPS, Pattern
 from turnmill.errors import CallerError, InvalidRecord
 from turnmill.wire.envelope import loads
@@ -26,12 +25,6 @@ KINDS: Final = ("regex", "path", "callable")
 EXAMPLE: Final = '{"name": "order", "regex": "ORD-[0-9]+"}'
 
 Rule = TextRule | PathRule
-
-
-def redaction_of(settings: Settings) -> Redaction | None:
-    """Return the redaction of TURNMILL_REDACT and TURNMILL_MASK_ERRORS; None without any. Raises CallerError."""
-    rules = rules_of(settings.redact) if settings.redact is not None else []
-    return Redaction(rules, mask_errors=settings.mask_errors) if rules or settings.mask_errors else None
 
 
 def rules_of(redact: str) -> list[Rule]:

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iter
 from contextlib import aclosing
 from dataclasses import dataclass
 from os import SEEK_END
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Final
 
@@ -20,12 +21,12 @@ from aiokafka import TopicPartition
 from pipeline.assembly.records import Refused, buried
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Parked, Unbuilt
-from pipeline.kafka.reading import read, reader
-from pipeline.settings import Settings
+from pipeline.kafka.reading import read_once
 from topics import state
 from topics.catalog import STATE
 from topics.state import RunKey, Segment
 from turnmill.errors import InvalidRecord
+from turnmill.settings import BrokerSettings
 
 BATCH_SIZE: Final = 1000  # records; each is many small objects until it is taken
 
@@ -63,7 +64,8 @@ class SpilledRecords:
 
 
 async def spilled_records(
-    settings: Settings,
+    brokers: BrokerSettings,
+    folder: Path,
     partition: int,
     runs: Mapping[RunKey, Collection[str]],
     here: Mapping[bytes | None, bytes | None],
@@ -71,13 +73,13 @@ async def spilled_records(
     """Return the segments of runs, given by state keys; the topic is read once for all of them.
 
     `here`: entries that the state topic does not have yet. The segments are kept in one unnamed file, which is deleted
-    with the last of the runs. It is in TURNMILL_HOME, since temporary folders may be small, or in memory where a
+    with the last of the runs. `folder` is TURNMILL_HOME, since temporary folders may be small, or in memory where a
     container may write nowhere else.
 
     Raises BrokerError, and OSError if they can't be kept.
     """
-    settings.home.mkdir(parents=True, exist_ok=True)
-    file = TemporaryFile(dir=settings.home)  # noqa: SIM115  # the runs hold it
+    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240  # as quick as making the file
+    file = TemporaryFile(dir=folder)  # noqa: SIM115  # the runs hold it
     found = {run: SpilledRecords(run, names, file) for run, names in runs.items()}
     wanted = {name.encode(): records for run, records in found.items() for name in runs[run]}
 
@@ -93,7 +95,7 @@ async def spilled_records(
             missing.remove(key)
             keep(key, entry)
     if missing:
-        async with aclosing(read_entries(settings, partition, missing)) as entries:
+        async with aclosing(read_entries(brokers, partition, missing)) as entries:
             async for name, value in entries:
                 keep(name, value)
     return found
@@ -106,38 +108,34 @@ def letters_of(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
 
 
 async def read_entries(
-    settings: Settings, partition: int, wanted: Collection[bytes]
+    brokers: BrokerSettings, partition: int, wanted: Collection[bytes]
 ) -> AsyncGenerator[tuple[bytes, bytes]]:
     """Yield the topic's entries of these state keys; rewritten ones are repeated.
 
     Raises BrokerError.
     """
-    place = TopicPartition(STATE.full_name(settings.topic_prefix), partition)
-    async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
-        begins, ends = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
-        async for _, records in read(consumer, {place: (begins[place], ends[place])}):
+    place = TopicPartition(STATE.full_name(brokers.topic_prefix), partition)
+    async with aclosing(read_once(brokers, [place], max_poll_records=BATCH_SIZE)) as batches:
+        async for _, records in batches:
             for record in records:
                 if record.key in wanted and record.value is not None:
                     yield record.key, record.value
 
 
 async def read_state(
-    settings: Settings, partitions: Iterable[int], empty: Callable[[], RestoredState]
+    brokers: BrokerSettings, partitions: Iterable[int], empty: Callable[[], RestoredState]
 ) -> dict[int, RestoredState]:
     """Return the state of each partition; `empty` makes one that has nothing. Raises BrokerError.
 
     Uses a plain consumer, since Faust's tables take seconds.
     """
-    topic = STATE.full_name(settings.topic_prefix)
-    mine = [TopicPartition(topic, partition) for partition in partitions]
-    if not mine:
+    topic = STATE.full_name(brokers.topic_prefix)
+    states = {TopicPartition(topic, partition): empty() for partition in partitions}
+    if not states:
         return {}
-    states = {place: empty() for place in mine}
-    async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
-        begins, ends = await consumer.beginning_offsets(mine), await consumer.end_offsets(mine)
-        async for place, records in read(consumer, {place: (begins[place], ends[place]) for place in mine}):
-            for record in records:
-                _take(states[place], record.key or b"", record.value)  # without one: a batch that was refused
+    async for place, records in read_once(brokers, list(states), max_poll_records=BATCH_SIZE):
+        for record in records:
+            _take(states[place], record.key or b"", record.value)  # without one: a batch that was refused
     return {place.partition: found for place, found in states.items()}
 
 

@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -31,10 +31,8 @@ from pipeline.assembly.results import Out
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
-from pipeline.policies.budgets import COMMANDS
-from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
-from pipeline.worker.assemble.limits import limits_of
+from pipeline.worker.assemble.limits import AssembleSettings
 from pipeline.worker.assemble.metrics import AssemblyMetrics
 from pipeline.worker.assemble.offloading import Offload, fits_inline, moved, offloaded
 from pipeline.worker.assemble.outgoing_results import OutgoingResults, StateWaves
@@ -84,7 +82,7 @@ class AssembleWork:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AssembleSettings,
         dialects: Mapping[str, Dialect],
         producer: Producer,
         counts: AssemblyMetrics,
@@ -95,7 +93,7 @@ class AssembleWork:
     ) -> None:
         self.settings = settings
         self.dialects = dialects
-        self.results = OutgoingResults(settings.topic_prefix, counts.refused)
+        self.results = OutgoingResults(settings.brokers.topic_prefix, counts.refused)
         self.outbox = Outbox(producer, self.results.too_large)
         self.counts = counts
         self.redaction = redaction
@@ -103,8 +101,7 @@ class AssembleWork:
         self.traces = traces
         self.fits = fits_inline if offload is None else offload.fits
         self.retry = Retry("assemble", partial(counts.metrics.add, m.CONTENT_FAILURES))
-        tell_use = any(one.enforce in COMMANDS for one in settings.budget_list)
-        self.limits = replace(limits_of(settings), tell_use=tell_use)
+        self.limits = settings.limits
         self.held: dict[int, AssignedPartition] = {}
         self.waiting = StateWaves()  # entries that wait for the delivery of the results that they depend on
         self.ready = StateWaves()  # entries taken by a flush
@@ -122,7 +119,7 @@ class AssembleWork:
         """Take partitions with their committed offsets; restore open and closed runs from the state topic."""
         most = self.settings.assembly_bytes // max(1, len(starts))
         empty = partial(RestoredState, self.dialects, most, self.limits.park_bytes)
-        remembered = await read_state(self.settings, starts, empty)
+        remembered = await read_state(self.settings.brokers, starts, empty)
         held = {}
         rules = self.redaction
         turns, events, words = (None, None, str) if rules is None else (rules.record, rules.telemetry, rules.words)
@@ -336,9 +333,9 @@ class AssembleWork:
         if not known and not await self.flush():
             raise BrokerError("the state topic has not taken all records yet of a run that has no turn")
         try:
-            found = await spilled_records(self.settings, number, runs, here)
+            found = await spilled_records(self.settings.brokers, self.settings.folder, number, runs, here)
         except OSError as error:
-            self.no_room = f"{self.settings.home} takes no records of a large run: {error}"
+            self.no_room = f"{self.settings.folder} takes no records of a large run: {error}"
             raise
         self.no_room = None
         return found

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline.observability.metrics import Metrics
     from pipeline.settings import Settings
     from pipeline.worker.host.work import Work
+    from turnmill.settings import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Role:
     light: bool = False
     from_now: bool = False
 
-    def group(self, settings: Settings) -> str:
+    def group(self, settings: BrokerSettings) -> str:
         """Return its consumer group, which does not depend on the roles in its process."""
         return f"{settings.topic_prefix}-{self.name}"
 
@@ -85,7 +86,7 @@ _ROLES: Final = (
             Operation("refuseTurns", "send", DEAD_LETTERS, "Keep what could not be stored, with the reason."),
             Operation("publishNotices", "send", NOTICES, "Say which threads were deleted."),
         ),
-        "sinks.store:store_work",
+        "sinks.role:store_work",
         needs_store=True,
     ),
     Role(
@@ -96,7 +97,7 @@ _ROLES: Final = (
             Operation("storeFeedback", "receive", FEEDBACK, "Write feedback to the thread store."),
             Operation("refuseFeedback", "send", DEAD_LETTERS, "Keep what is no feedback, with the reason."),
         ),
-        "sinks.feedback:feedback_work",
+        "sinks.role:feedback_work",
         needs_store=True,
         needs_setting="feedback",
         light=True,
@@ -106,7 +107,7 @@ _ROLES: Final = (
         "Writes turns to Parquet files on object storage.",
         TURNS,
         (Operation("archiveTurns", "receive", TURNS, "Write turns to Parquet files on object storage."),),
-        "sinks.archive:archive_work",
+        "sinks.role:archive_work",
         needs_store=True,
         needs_setting="archive",
         light=True,
@@ -116,7 +117,7 @@ _ROLES: Final = (
         "Writes feedback to Parquet files on object storage.",
         FEEDBACK,
         (Operation("archiveFeedback", "receive", FEEDBACK, "Write feedback to Parquet files on object storage."),),
-        "sinks.archive:feedback_archive_work",
+        "sinks.role:feedback_archive_work",
         needs_store=True,
         needs_setting="archive",
         light=True,

@@ -13,9 +13,9 @@ from faust.events import Event
 from faust.transport.drivers import aiokafka as driver
 
 from pipeline.kafka.outbox import Outgoing
-from pipeline.settings import Settings
 from pipeline.worker.host.batch_consumer import BatchConsumer
 from turnmill.kafka.client import client_options
+from turnmill.settings import BrokerSettings
 
 
 class LosslessProducer(driver.Producer):  # type: ignore[misc]  # Faust has no types
@@ -52,7 +52,7 @@ class BatchTransport(driver.Transport):  # type: ignore[misc]  # Faust has no ty
     Producer = LosslessProducer
 
 
-def credentials(settings: Settings) -> Any:
+def credentials(settings: BrokerSettings) -> Any:
     """Return the credentials for Faust; None: neither TLS nor a login. Raises CallerError."""
     options = client_options(settings)
     tls, tokens = options["ssl_context"], options["sasl_oauth_token_provider"]

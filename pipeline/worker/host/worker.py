@@ -1,4 +1,8 @@
-"""A worker: one Faust app for each of its roles, in one process."""
+"""A worker: one Faust app for each of its roles, in one process. An app hosts its role's stage, in a group of its own.
+
+So roles can run together or apart, and be moved from one process to another, without reading a topic again; and a store
+that stands still does not delay assembly.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import gc
 import logging
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import faust
 from aiokafka.errors import KafkaError
@@ -15,20 +19,24 @@ from prometheus_client import CollectorRegistry
 
 from pipeline.kafka.admin import check_topics
 from pipeline.kafka.offsets import begin_group
+from pipeline.kafka.outbox import MAX_REQUEST_BYTES
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
-from pipeline.worker.host.faust_app import build_app
+from pipeline.worker.host.group_work import GROUP_RECORDS
 from pipeline.worker.host.roles import Role
 from pipeline.worker.host.stage import Stage
+from pipeline.worker.host.transport import BatchTransport, batch_topic, credentials
+from topics.catalog import TURNS
 from turnmill.errors import BrokerError
 
 log = logging.getLogger(__name__)
 
 STALLED_AFTER: Final = 60.0  # seconds with records to read and none applied
 SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
+DAY: Final = 86_400.0
 
 
 async def begin(settings: Settings, roles: Sequence[Role], since: int | None = None) -> None:
@@ -144,3 +152,64 @@ class Worker:
             elif (silence := time.monotonic() - stage.last_answer) > SILENT_AFTER:
                 reasons.append(f"{stage.name} has had no answer from the brokers for {silence:.0f} s; see its log")
         return reasons
+
+
+def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
+    """Return the Faust app of one role; `app.stage` is its stage."""
+    app = faust.App(
+        role.group(settings),
+        broker=[f"kafka://{address}" for address in settings.broker_list],
+        broker_credentials=credentials(settings),
+        store="memory://",
+        datadir=settings.home / "faust",
+        web_enabled=False,
+        topic_partitions=settings.partitions,
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        reply_create_topic=False,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=1_048_576,  # per partition; 4 MB were no faster, and take memory
+        stream_wait_empty=False,
+        stream_buffer_maxsize=2,
+        stream_recovery_delay=0.0,
+        table_standby_replicas=0,
+        broker_max_poll_records=min(settings.fetch_records, GROUP_RECORDS)
+        if role.topic is TURNS
+        else settings.fetch_records,
+        broker_commit_interval=settings.checkpoint_interval,
+        broker_session_timeout=settings.session_timeout,
+        broker_heartbeat_interval=min(1.0, settings.session_timeout / 3),  # a rebalance waits for those of all members
+        broker_rebalance_timeout=max(20.0, settings.session_timeout),
+        broker_request_timeout=max(30.0, settings.session_timeout),
+        broker_max_poll_interval=30 * DAY,  # once it is exceeded, aiokafka leaves the group and never comes back
+        producer_acks=-1,
+        producer_linger=0.005,
+        producer_max_batch_size=262_144,
+        producer_compression_type=None if settings.compression == "none" else settings.compression,
+        producer_max_request_size=MAX_REQUEST_BYTES,
+        producer_request_timeout=120.0,
+        worker_redirect_stdouts=False,
+    )
+    app.transport = BatchTransport(app.conf.broker_consumer, app)
+    app.producer_transport = app.transport
+    work = role.work(settings, metrics, app.producer)
+    app.stage = stage = Stage(role.name, role.topic.full_name(settings.topic_prefix), work, metrics)
+
+    @app.agent(batch_topic(app, stage.topic), name=role.name)  # type: ignore[untyped-decorator]  # Faust has no types
+    async def read(stream: Any) -> None:
+        async for event in stream.noack().events():
+            message = event.message
+            try:
+                await stage.process(message.partition, message.value, message.generation_id)
+            except Exception:  # the batch is read again: the stage sees the hole
+                log.exception("%s: a batch of %s/%d failed", role.name, stage.topic, message.partition)
+                await asyncio.sleep(0.5)
+            finally:
+                event.ack()
+
+    @app.timer(1.0, name=f"{role.name}-tick")  # type: ignore[untyped-decorator]  # Faust has no types
+    async def tick() -> None:
+        await stage.tick()
+
+    app.finalize()
+    return app

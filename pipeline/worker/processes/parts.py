@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pipeline.settings import Settings
 from pipeline.worker.host.roles import Role
 
 APART: Final = 2  # processes: one for each kind of role
@@ -32,7 +31,7 @@ def usual_processes() -> int:
     return min(APART, cores())
 
 
-def parts(settings: Settings, roles: Sequence[Role], processes: int) -> list[Part]:
+def parts(store_url: str, roles: Sequence[Role], processes: int) -> list[Part]:
     """Distribute roles to at most `processes` processes, as evenly as possible.
 
     There are fewer if more would not help: a SQLite file has one writer at a time, and light roles need only one
@@ -41,7 +40,7 @@ def parts(settings: Settings, roles: Sequence[Role], processes: int) -> list[Par
     if processes == 1:
         return [Part("worker", tuple(roles))]
     kinds = [[role for role in roles if role.needs_store is writes] for writes in (False, True)]
-    most = [_most(settings, kind, processes) for kind in kinds]
+    most = [_most(store_url, kind, processes) for kind in kinds]
     counts = [0 for _ in kinds]
     for _ in range(min(processes, sum(most))):
         able = [number for number, count in enumerate(counts) if count < most[number]]
@@ -49,9 +48,9 @@ def parts(settings: Settings, roles: Sequence[Role], processes: int) -> list[Par
     return [part for kind, count in zip(kinds, counts, strict=True) for part in _alike(kind, count)]
 
 
-def _most(settings: Settings, kind: Sequence[Role], processes: int) -> int:
+def _most(store_url: str, kind: Sequence[Role], processes: int) -> int:
     """Return the number of processes of these roles that are useful."""
-    one_at_a_time = settings.store_url.startswith("sqlite:") and any(role.needs_store for role in kind)
+    one_at_a_time = store_url.startswith("sqlite:") and any(role.needs_store for role in kind)
     return min(len(kind), 1) if one_at_a_time or all(role.light for role in kind) else processes
 
 

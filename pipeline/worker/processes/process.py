@@ -6,22 +6,19 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Sequence
 from typing import Protocol
 
 import click
 import uvloop
 
-from pipeline.settings import Settings
-from pipeline.worker.host.roles import Role
 from pipeline.worker.host.worker import Worker
 from pipeline.worker.processes import memory as process_memory
 from pipeline.worker.processes.child import Child
 from pipeline.worker.processes.health import HealthServer
 
 
-def run(settings: Settings, roles: Sequence[Role], stop_within: float, *, child: bool = False) -> None:
-    """Run these roles until a signal comes or one of them fails; then stop them.
+def run(worker: Worker, stop_within: float, *, child: bool = False) -> None:
+    """Run a worker's roles until a signal comes or one of them fails; then stop them.
 
     A child leaves health and metrics to its parent, and stops when the parent is dead.
 
@@ -29,7 +26,7 @@ def run(settings: Settings, roles: Sequence[Role], stop_within: float, *, child:
     """
     process_memory.one_heap()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(Worker(settings, roles), stop_within, child=child))
+        runner.run(_run(worker, stop_within, child=child))
 
 
 class Front(Protocol):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pipeline.kafka.reading import records_of
 from pipeline.kafka.redrive import filed_letters
-from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import erased_among, stored_runs
 from pipeline.turns.column_text import column_text
@@ -16,6 +15,7 @@ from topics.catalog import EVENTS
 from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
+from turnmill.settings import BrokerSettings
 from turnmill.wire.envelope import decode
 
 # (tenant, thread_id, run_id), with tenant and run as in the store's columns; or (None, topic-partition, offset)
@@ -42,7 +42,7 @@ class Ledger:
         return len(self.open_runs)
 
 
-async def take_stock(settings: Settings, store: ThreadStore) -> Ledger:
+async def take_stock(settings: BrokerSettings, store: ThreadStore) -> Ledger:
     """Read the whole events and dead-letters topics, and compare them with the store.
 
     Unreadable records, which name no run, count as runs of their own. Raises BrokerError and StoreError.

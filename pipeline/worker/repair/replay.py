@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
+from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from pipeline.kafka.reading import bounds_of, offsets_at, read, reader
-from pipeline.settings import Settings
 from pipeline.turns.event_coverage import lacks_beginning
 from pipeline.turns.redaction import Redaction
-from pipeline.worker.assemble.limits import limits_of
 from topics.catalog import EVENTS
 from topics.state import RunKey
 from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
+from turnmill.settings import BrokerSettings
 from turnmill.wire.envelope import decode
 
 BATCH_SIZE: Final = 2000  # records
@@ -78,7 +78,8 @@ class Span:
 
 
 async def replayed(
-    settings: Settings,
+    settings: BrokerSettings,
+    limits: Limits,
     stretch: Stretch,
     redaction: Redaction | None,
     seen: Seen,
@@ -91,10 +92,10 @@ async def replayed(
     takes a record, in the form in which a worker sends it.
     """
     async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
-        spans = await _spans(settings, stretch, consumer, seen)
+        spans = await _spans(settings, limits, stretch, consumer, seen)
         total, done = sum(span.end - span.first for span in spans.values()), 0
         for place, span in spans.items():
-            core = Replay(settings, stretch, redaction, span, seen, fits)
+            core = Replay(limits, stretch, redaction, span, seen, fits)
             async with aclosing(read(consumer, {place: (span.first, span.last)})) as batches:
                 async for _, records in batches:
                     if turns := core.feed(records):
@@ -113,14 +114,14 @@ class Replay:
 
     def __init__(
         self,
-        settings: Settings,
+        limits: Limits,
         stretch: Stretch,
         redaction: Redaction | None,
         span: Span,
         seen: Seen,
         fits: Callable[[TurnRecord], bool],
     ) -> None:
-        self.limits = replace(limits_of(settings), reopen_ms=FOR_EVER, dedupe_ms=FOR_EVER, closed_runs=REMEMBERED)
+        self.limits = replace(limits, reopen_ms=FOR_EVER, dedupe_ms=FOR_EVER, closed_runs=REMEMBERED)
         polish, redacted = (None, str) if redaction is None else (redaction.record, redaction.words)
         self.core = Partition(DIALECTS, self.limits, span.first, polish, fits=fits, redacted=redacted)
         self.stretch = stretch
@@ -228,12 +229,14 @@ def _name(names: list[str], key: RunKey) -> None:
         names.append(f"{key.run_id} of thread {key.thread_id}" + (f" of {key.tenant}" if key.tenant else ""))
 
 
-async def _spans(settings: Settings, stretch: Stretch, consumer: Any, seen: Seen) -> dict[Any, Span]:
+async def _spans(
+    settings: BrokerSettings, limits: Limits, stretch: Stretch, consumer: Any, seen: Seen
+) -> dict[Any, Span]:
     """Return, by partition, the span to read, if there is any."""
     held = {place: bound for place, bound in (await bounds_of(settings, EVENTS)).items() if bound[0] < bound[1]}
     firsts = {place: first for place, (first, _) in held.items()}
     lasts = {place: last for place, (_, last) in held.items()}
-    reach = None if stretch.since is None else max(0, stretch.since - int(settings.run_timeout * 1000))
+    reach = None if stretch.since is None else max(0, stretch.since - limits.run_ms)
     reads = firsts if reach is None else await offsets_at(consumer, reach, lasts)
     begins = firsts if stretch.since is None else await offsets_at(consumer, stretch.since, lasts)
     ends = lasts if stretch.until is None else await offsets_at(consumer, stretch.until, lasts)

@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from pipeline.kafka.outbox import Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
-from pipeline.stores.archive.configured import TurnArchive, archive_of, feedback_archive_of
+from pipeline.policies.retention import Retention
+from pipeline.stores.archive.configured import TurnArchive
 from pipeline.stores.archive.records import Entry, Erased
 from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
@@ -23,14 +22,12 @@ from pipeline.stores.keeping.holding import held_threads
 from pipeline.stores.threads.reading import erased_among
 from pipeline.worker.host.retry import Retry
 from pipeline.worker.host.work import Records
-from topics import catalog
-from topics.catalog import Topic
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
 log = logging.getLogger(__name__)
 
-ArchiveOf = Callable[[Settings, Erased], TurnArchive]
+ArchiveOf = Callable[[Erased], TurnArchive]
 
 
 @dataclass(slots=True)
@@ -59,20 +56,31 @@ class Segment:
 
 
 class ArchiveWork:
-    """See `Work`; keeps at most `archive_bytes` and one record of each partition in memory."""
+    """See `Work`; keeps at most `most_bytes` and one record of each partition in memory."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, topic: Topic, archive: ArchiveOf) -> None:
+    def __init__(
+        self,
+        topic: str,
+        archive: ArchiveOf,
+        store: Opened[ThreadStore],
+        retention: Retention,
+        metrics: Metrics,
+        *,
+        longest_ms: int,
+        most_bytes: int,
+    ) -> None:
         """Prepare the work: from this topic to this archive.
 
-        Raises CallerError if TURNMILL_ARCHIVE is not set, or variables of the cloud are missing.
+        A segment is written after `longest_ms`, or with `most_bytes`. Raises the errors of `archive`.
         """
-        self.settings = settings
+        self.topic = topic
+        self.store = store
+        self.archive = archive(self._erased)
+        self.retention = retention
         self.metrics = metrics
-        self.topic = topic.full_name(settings.topic_prefix)
-        self.archive = archive(settings, self._erased)
-        self.longest_ms = int(settings.archive_age * 1000)
+        self.longest_ms = longest_ms
+        self.most_bytes = most_bytes
         self.open: dict[int, Segment] = {}
-        self.store = Opened(lambda: ThreadStore.open(settings.store_url))
         self.retry = Retry("archive", partial(metrics.add, m.ARCHIVE_FAILURES))
 
     @property
@@ -109,7 +117,7 @@ class ArchiveWork:
                     return
                 segment = self.open[partition]
             segment.add(Entry(record.offset, record.timestamp, record.value))
-            if segment.size >= self.settings.archive_bytes and not await self._close(partition, segment):
+            if segment.size >= self.most_bytes and not await self._close(partition, segment):
                 return
         self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
 
@@ -139,7 +147,7 @@ class ArchiveWork:
         return done and partition in self.open
 
     async def _write(self, partition: int, segment: Segment) -> None:
-        kept_for, now = self.settings.kept_for, now_ms()
+        kept_for, now = self.retention, now_ms()
 
         def expired(thread: ThreadKey, ended_at: int) -> bool:
             return kept_for.expired(thread.tenant, ended_at, now)
@@ -159,13 +167,3 @@ class ArchiveWork:
 
     async def _held(self, threads: Collection[ThreadKey]) -> set[ThreadKey]:
         return await held_threads(await self.store.get(), threads)
-
-
-def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
-    """Return the work of this role. Raises CallerError without an archive."""
-    return ArchiveWork(settings, metrics, catalog.TURNS, archive_of)
-
-
-def feedback_archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
-    """Return the work of the role that archives feedback. Raises CallerError without an archive."""
-    return ArchiveWork(settings, metrics, catalog.FEEDBACK, feedback_archive_of)

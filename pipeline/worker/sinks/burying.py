@@ -12,9 +12,8 @@ from aiokafka import ConsumerRecord
 from pipeline.assembly.records import Refused
 from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
+from topics.catalog import Topic
 from turnmill.errors import Reason
 from turnmill.wire.envelope import batch_refusal
 
@@ -30,12 +29,12 @@ def refusal(record: ConsumerRecord, reason: Reason, detail: str) -> Refused:
 class Burying:
     """Sends the dead letters of one topic."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox, topic: str) -> None:
-        self._prefix = settings.topic_prefix
-        self._metrics = metrics
+    def __init__(self, prefix: str, topic: Topic, metrics: Metrics, outbox: Outbox) -> None:
+        """`prefix`: that of all topics; `self.topic` is the full name."""
+        self.topic = topic.full_name(prefix)
+        self._prefix = prefix
         self._outbox = outbox
-        self._topic = topic
-        self._log = DeadLetterLog(topic)
+        self._log = DeadLetterLog(self.topic, metrics)
 
     async def bury(self, found: Sequence[tuple[int, Refused]]) -> None:
         """Send dead letters, each given with its partition; return once they are delivered."""
@@ -43,9 +42,8 @@ class Burying:
             return
         letters: deque[Outgoing] = deque()
         for partition, refused in found:
-            self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
             self._log(partition, refused)
-            letters.append(outgoing_letter(self._prefix, self._topic, partition, refused))
+            letters.append(outgoing_letter(self._prefix, self.topic, partition, refused))
         await self._outbox.send(letters)
         while True:
             if await self._outbox.flush():

@@ -1,4 +1,4 @@
-"""The store role's background work, in steps: sums of usage, words for searches, audit entries, costs, budgets.
+"""The store role's background work, in steps: usage, search, expiry, audit, notices, costs, budgets.
 
 Several workers may do the same at once, unless a class says otherwise.
 """
@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
+from aiokafka.errors import KafkaError
+
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
+from pipeline.policies.budgets import Budget
 from pipeline.stores.accounts.audit import audit_between, audit_from, expire_audit
 from pipeline.stores.archive.audit import HOUR_MS, AuditArchive
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.outbound.notices import add_notices
+from pipeline.stores.keeping.expired_threads import lease_expiry
+from pipeline.stores.keeping.expiry import Expired, Expiry
+from pipeline.stores.outbound.notices import add_notices, due_notices, notices_sent
 from pipeline.stores.search.write import index_some
 from pipeline.stores.usage.budgeting import states
 from pipeline.stores.usage.deleted import forget_windows
@@ -25,7 +30,11 @@ from pipeline.stores.usage.query import cost_since
 from pipeline.stores.usage.summing import keep_sums, sum_up
 from pipeline.turns.tokens import NANO
 from pipeline.worker.host.steps import Steps
+from topics import notice
+from topics.notice import NoticeRecord
 from turnmill.clock import now_ms
+from turnmill.errors import BrokerError
+from turnmill.kafka.producer import KafkaProducer
 
 # Seconds between two steps.
 SUM_INTERVAL: Final = 5.0  # changes of the same sums in between are added together
@@ -39,6 +48,15 @@ AUDIT_MORE_INTERVAL: Final = 0.6
 SPENT_INTERVAL: Final = 30.0
 BUDGETS_INTERVAL: Final = 10.0
 NO_BUDGETS_INTERVAL: Final = 600.0  # without budgets; data of earlier ones may be left
+EXPIRY_PAUSE: Final = 0.1  # in which writers go on
+EXPIRY_INTERVAL: Final = 600.0  # between two rounds
+EXPIRY_RETRY_DELAY: Final = 60.0  # after a failure, or while another worker does it
+NOTICES_INTERVAL: Final = 2.0
+NOTICES_MORE_INTERVAL: Final = 0.1  # if there may be more
+NOTICES_RETRY_DELAY: Final = 10.0  # after a failure
+
+EXPIRY_TRANSACTIONS: Final = 5  # in a row, so that a backlog shrinks although ticks are rare
+EXPIRY_LEASE_MS: Final = 900_000  # after which another worker takes over if this one has died
 
 KNOWN_MS: Final = 86_400_000  # for which a notice stays known after its window
 
@@ -95,11 +113,12 @@ class SearchBackfill:
 class AuditKeeping:
     """Copies audit entries to the archive, and deletes those older than TURNMILL_AUDIT_RETENTION; 0: all."""
 
-    def __init__(self, settings: Settings, store: OpenStore) -> None:
+    def __init__(self, archive: AuditArchive | None, retention: float, store: OpenStore) -> None:
+        """`retention`: seconds."""
         self._store = store
-        self._archive = AuditArchive.of(settings)
+        self._archive = archive
         self._since: int | None = None  # entries from this time on (epoch ms) may not be in the archive yet
-        self._ms = int(settings.audit_retention * 1000)
+        self._ms = int(retention * 1000)
         self.steps = Steps(
             self._step, AUDIT_INTERVAL, log, "the audit log waits to be archived, and old entries to be deleted"
         )
@@ -164,8 +183,8 @@ class BudgetWatch:
     Each worker with a partition checks; the store accepts a notice's id only once.
     """
 
-    def __init__(self, settings: Settings, store: OpenStore, metrics: Metrics) -> None:
-        self._budgets = settings.budget_list
+    def __init__(self, budgets: Sequence[Budget], store: OpenStore, metrics: Metrics) -> None:
+        self._budgets = budgets
         self._store = store
         self._metrics = metrics
         self._notified: set[str] = set()
@@ -186,3 +205,98 @@ class BudgetWatch:
                 self._notified |= {one["id"] for one in new}
         await forget_windows(store, now)
         return BUDGETS_INTERVAL if self._budgets else NO_BUDGETS_INTERVAL
+
+
+class Expiring:
+    """Expires threads, in one worker at a time. `expiry`: of a store; None without a retention: it does nothing."""
+
+    def __init__(
+        self,
+        expiry: Callable[[ThreadStore], Expiry] | None,
+        store: OpenStore,
+        metrics: Metrics,
+    ) -> None:
+        self._expiry_of = expiry
+        self._store = store
+        self._metrics = metrics
+        self._holder = uuid.uuid4().hex
+        self._expiry: Expiry | None = None
+        self.steps = Steps(self._step, EXPIRY_RETRY_DELAY, log, "threads whose retention is over wait to expire")
+
+    def step(self) -> None:
+        """Begin a step, if it is time to."""
+        if self._expiry_of is not None:
+            self.steps.begin()
+
+    async def _step(self) -> float:
+        assert self._expiry_of is not None  # else no step begins
+        store = await self._store()
+        self._expiry = self._expiry or self._expiry_of(store)
+        now = now_ms()
+        if not await lease_expiry(store, self._holder, now, now + EXPIRY_LEASE_MS):
+            return EXPIRY_RETRY_DELAY
+        for _ in range(EXPIRY_TRANSACTIONS):
+            gone, more = await self._expiry.step(now)
+            _count_expired(self._metrics, gone)
+            if not more:
+                return EXPIRY_INTERVAL
+            await asyncio.sleep(EXPIRY_PAUSE)
+        return 0.0
+
+
+def _count_expired(metrics: Metrics, gone: Expired) -> None:
+    """Count what was deleted."""
+    metrics.add(m.EXPIRED_THREADS, gone.threads)
+    metrics.add(m.EXPIRED_TURNS, gone.turns)
+    metrics.add(m.EXPIRED_OBJECTS, gone.objects)
+    metrics.add(m.EXPIRED_BYTES, gone.bytes)
+    metrics.add(m.EXPIRED_ARCHIVED, gone.archived)
+
+
+class Notifying:
+    """Sends notices in steps; several workers may do so at once, each with notices of its own."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[KafkaProducer]],
+        store: OpenStore,
+        metrics: Metrics,
+    ) -> None:
+        """`connect`: return a producer for the topic of notices."""
+        self._connect = connect
+        self._store = store
+        self._metrics = metrics
+        self.steps = Steps(self._step, NOTICES_RETRY_DELAY, log, "notices wait to be sent")
+
+    def step(self) -> None:
+        """Begin to send some, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        store = await self._store()
+        some = await due_notices(store, now_ms())
+        if not some:
+            return NOTICES_INTERVAL
+        try:
+            await self._send(some)
+        except (
+            BrokerError,
+            KafkaError,
+            OSError,
+            TimeoutError,
+        ) as error:  # the claim expires, and they are sent again
+            log.warning("%d notices wait to be sent: %s", len(some), error)
+            return NOTICES_RETRY_DELAY
+        await notices_sent(store, [one["id"] for one in some], now_ms())
+        for one in some:
+            self._metrics.add(m.NOTICES, type=one["type"])
+        return NOTICES_MORE_INTERVAL
+
+    async def _send(self, some: list[NoticeRecord]) -> None:
+        """Send notices, and return once the topic has them. They are few, so the producer is made just for them."""
+        producer = await self._connect()
+        try:
+            sent = [await producer.send(notice.key_of(one), notice.encode(one), None) for one in some]
+            await asyncio.gather(*sent)
+        finally:
+            await producer.close()

@@ -8,15 +8,15 @@ from pipeline.kafka.outbox import Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
-from pipeline.settings import Settings
 from pipeline.worker.host.group_work import Group, GroupWork
 from topics import catalog, telemetry
 from turnmill.errors import InvalidRecord
+from turnmill.settings import BrokerSettings
 
 log = logging.getLogger(__name__)
 
 
-def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> GroupWork:
+def metrics_work(settings: BrokerSettings, metrics: Metrics, _: Producer) -> GroupWork:
     """Return the work of this role.
 
     Counts are per worker, and start at 0 with it; for billing, use the store.

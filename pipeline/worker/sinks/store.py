@@ -8,11 +8,9 @@ from typing import Protocol
 from aiokafka import ConsumerRecord
 
 from pipeline.assembly.records import Refused
-from pipeline.kafka.dead_letters import without_value
-from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.settings import Settings
+from pipeline.policies.retention import Retention
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.opened import Opened
@@ -20,10 +18,8 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.turns import write_turns
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.sinks.burying import Burying, refusal
-from pipeline.worker.sinks.expiring import Expiring
-from pipeline.worker.sinks.housekeeping import AuditKeeping, BudgetWatch, SearchBackfill, Spending, Summing
-from pipeline.worker.sinks.notifying import Notifying
-from topics import catalog, turn_record
+from pipeline.worker.sinks.housekeeping import Spending
+from topics import turn_record
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord, Reason
 
@@ -33,16 +29,19 @@ Placed = tuple[int, ConsumerRecord]  # (partition, record)
 class TurnWriter:
     """Writes batches; the store is opened at the first one, or by a housekeeper, and stays open."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        store: Opened[ThreadStore],
+        contents: ContentStore,
+        retention: Retention,
+        burying: Burying,
+        metrics: Metrics,
+    ) -> None:
+        self.store = store
+        self.contents = contents
+        self.retention = retention
+        self.burying = burying
         self.metrics = metrics
-        self.topic = catalog.TURNS.full_name(settings.topic_prefix)
-        self.burying = Burying(settings, metrics, outbox, self.topic)
-        self.retention = settings.kept_for
-        self.contents = ContentStore.of(settings)
-        self.store = Opened(
-            lambda: ThreadStore.open(settings.store_url, search=settings.search, prices=settings.price_list)
-        )
 
     async def apply(self, group: Group) -> None:
         """Store a group. A record that can't be stored becomes a dead letter, so that it does not block the rest."""
@@ -50,7 +49,7 @@ class TurnWriter:
         records = [(partition, record) for partition, some in group for record in some]
         refused = await self._write(store, records)
         await self.burying.bury(refused)
-        self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
+        self.metrics.add(m.RECORDS_READ, len(records), topic=self.burying.topic)
         self.metrics.add(m.STORE_ROWS, len(records) - len(refused))
 
     async def _write(self, store: ThreadStore, records: Sequence[Placed]) -> list[tuple[int, Refused]]:
@@ -121,19 +120,3 @@ class StoreWork(GroupWork):
         """Begin a step of each housekeeper; the partition does not matter."""
         for one in self.housekeepers:
             one.step()
-
-
-def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> StoreWork:
-    """Return the work of this role."""
-    writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
-    spending = Spending(writer.store.get, metrics)
-    housekeepers = (
-        Summing(writer.store.get, wanted=settings.usage_sums),
-        Expiring(settings, writer.store.get, metrics),
-        SearchBackfill(writer.store.get),
-        AuditKeeping(settings, writer.store.get),
-        spending,
-        Notifying(settings, writer.store.get, metrics),
-        BudgetWatch(settings, writer.store.get, metrics),
-    )
-    return StoreWork(writer, housekeepers, spending)

@@ -19,14 +19,13 @@ from aiokafka import TopicPartition
 from pipeline.assembly.records import Refused
 from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.kafka.reading import read, reader
+from pipeline.kafka.reading import record_at
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.pools import DELIVERIES, LETTERS
 from pipeline.policies.slots import Slots
-from pipeline.policies.webhooks import Webhook, networks
-from pipeline.settings import Settings
+from pipeline.policies.webhooks import Webhook
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.deliveries import (
@@ -42,6 +41,7 @@ from pipeline.stores.outbound.deliveries import (
 from pipeline.worker.webhooks.sender import Sender
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, Reason
+from turnmill.settings import BrokerSettings
 from turnmill.shares import Shares
 
 POLL_INTERVAL: Final = 0.5  # seconds between two queries of an empty queue
@@ -70,20 +70,23 @@ class Deliverer:
 
     def __init__(
         self,
-        settings: Settings,
+        brokers: BrokerSettings,
         store: Callable[[], Awaitable[ThreadStore]],
         known: Known,
         outbox: Outbox,
         metrics: Metrics,
-        sender: Sender | None = None,
+        sender: Sender,
+        *,
+        within_ms: int,
     ) -> None:
-        self._settings = settings
+        """`within_ms`: how long after its record a delivery is retried."""
+        self._brokers = brokers
         self._store = store
         self._known = known
         self._outbox = outbox
         self._metrics = metrics
-        self._sender = sender or Sender(networks(settings.webhooks_allow))
-        self._within = int(settings.webhooks_within * 1000)
+        self._sender = sender
+        self._within = within_ms
         self._under_way: dict[asyncio.Task[None], Due] = {}
         self._shares = Shares()
         self._stopped = asyncio.Event()
@@ -191,9 +194,8 @@ class Deliverer:
             try:
                 record = await self._record(*one.place) if first else _without_value(offset)
                 refused = Refused(record, Reason.UNPROCESSABLE, detail)
-                self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
-                self._buried.setdefault(topic, DeadLetterLog(topic))(partition, refused)
-                letter = outgoing_letter(self._settings.topic_prefix, topic, partition, refused)
+                self._buried.setdefault(topic, DeadLetterLog(topic, self._metrics))(partition, refused)
+                letter = outgoing_letter(self._brokers.topic_prefix, topic, partition, refused)
                 await self._outbox.send(deque[Outgoing]([letter]))
                 if not await self._outbox.flush():
                     raise BrokerError("the dead letter of an event was not taken yet")
@@ -206,13 +208,8 @@ class Deliverer:
 
     async def _record(self, topic: str, partition: int, offset: int) -> Any:
         """Return the record; one without a value if retention has removed it."""
-        place = TopicPartition(topic, partition)
-        async with reader(self._settings) as consumer:
-            begins = await consumer.beginning_offsets([place])
-            if begins[place] <= offset:
-                async for _, records in read(consumer, {place: (offset, offset + 1)}):
-                    return records[0]
-        return _without_value(offset)
+        record = await record_at(self._brokers, TopicPartition(topic, partition), offset)
+        return _without_value(offset) if record is None else record
 
     async def _count(self) -> None:
         if time.monotonic() >= self._counted:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from aiokafka import ConsumerRecord
@@ -19,7 +20,7 @@ from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.repeated_warning import RepeatedWarning
-from pipeline.policies.webhooks import Event, Webhook
+from pipeline.policies.webhooks import Event, Webhook, networks
 from pipeline.settings import Settings
 from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
@@ -27,6 +28,7 @@ from pipeline.stores.outbound.deliveries import all_webhooks, enqueue
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.webhooks.delivery import Deliverer
 from pipeline.worker.webhooks.events import feedback_event, notice_event, turn_event
+from pipeline.worker.webhooks.sender import Sender
 from topics import catalog, feedback, notice, turn_record
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
@@ -43,11 +45,11 @@ Read = Callable[[ConsumerRecord, tuple[str, int, int]], Event | None]
 class Webhooks:
     """The webhooks of the settings, and those set up by the API."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._fixed = settings.webhook_list
+    def __init__(self, fixed: Sequence[Webhook], store: Opened[ThreadStore]) -> None:
+        self._fixed = fixed
         self._known: tuple[Webhook, ...] = ()
         self._until = 0.0
-        self.store = Opened(lambda: ThreadStore.open(settings.store_url))
+        self.store = store
 
     async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
         """Return all webhooks; with `now`, the present ones of the store. Raises StoreError."""
@@ -87,7 +89,7 @@ class Taking:
         try:
             return self._read(record, place)
         except MALFORMED as error:  # for malformed turns, the store role makes a dead letter
-            self._warn("unreadable", "%s/%d@%d can't be read, and is sent to no webhook: %r", *place, error)
+            self._warn("unreadable", "%s/%d@%d can't be read, so no webhook receives it: %r", *place, error)
             return None
 
 
@@ -114,19 +116,31 @@ class DeliveringWork(GroupWork):
             self._delivering = None
 
 
+def _webhooks(settings: Settings) -> Webhooks:
+    return Webhooks(settings.webhook_list, Opened(partial(ThreadStore.open, settings.store_url)))
+
+
 def turns_work(settings: Settings, metrics: Metrics, producer: Producer) -> DeliveringWork:
     """Return the work of the role `webhooks`."""
-    webhooks = Webhooks(settings)
+    webhooks = _webhooks(settings)
     topic = catalog.TURNS.full_name(settings.topic_prefix)
     taking = Taking(webhooks, topic, _turn, metrics)
-    deliverer = Deliverer(settings, webhooks.store.get, webhooks.known, Outbox(producer, without_value), metrics)
+    deliverer = Deliverer(
+        settings,
+        webhooks.store.get,
+        webhooks.known,
+        Outbox(producer, without_value),
+        metrics,
+        Sender(networks(settings.webhooks_allow)),
+        within_ms=int(settings.webhooks_within * 1000),
+    )
     return DeliveringWork("webhooks", taking.apply, metrics, deliverer)
 
 
 def notices_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:
     """Return the work of the role `notices`."""
     topic = catalog.NOTICES.full_name(settings.topic_prefix)
-    taking = Taking(Webhooks(settings), topic, _notice, metrics)
+    taking = Taking(_webhooks(settings), topic, _notice, metrics)
     return GroupWork("notices", taking.apply, metrics)
 
 
@@ -138,7 +152,7 @@ def feedback_taking(settings: Settings, metrics: Metrics) -> Taking:
         late = now_ms() - record.timestamp > within  # records of a topic that is read again are not sent
         return None if late else feedback_event(feedback.decode(record.value), place, record.timestamp)
 
-    return Taking(Webhooks(settings), topic, event, metrics)
+    return Taking(_webhooks(settings), topic, event, metrics)
 
 
 def _turn(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:

@@ -12,9 +12,10 @@ from pipeline.cli.mock.calls import Call, thawed
 from pipeline.cli.mock.reading import calls_in
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
+from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.turns import write_turns
-from pipeline.worker.assemble.redaction_rules import redaction_of
+from pipeline.worker.assemble.limits import redaction_of
 from tests.support.topic_records import publish
 from tests.support.upstream import chat_chunks
 from tests.support.workers import environment
@@ -49,14 +50,18 @@ def run(chat: str) -> dict[str, Any]:
 async def stored(settings: Settings, chat: str, redact: str | None = None) -> Settings:
     """A thread in the store, as a worker with these rules of redaction has made it."""
     settings = settings.model_copy(update={"redact": redact})
-    rules, records = redaction_of(settings), assemble(DIALECTS["openai-chat"], [run(chat)], keep_requests=True)[0]
+    rules, records = (
+        redaction_of(settings),
+        assemble(DIALECTS["openai-chat"], [run(chat)], keep_requests=True)[0],
+    )
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
         await write_turns(store, [one if rules is None else rules.record(one) for one in records])
     return settings
 
 
 async def calls(settings: Settings, chat: str) -> tuple[Call, str | None]:
-    (call,), why = await calls_in(settings, [chat], None, redaction_of(settings))
+    contents = ContentStore.of(settings)
+    (call,), why = await calls_in(settings, settings.store_url, contents, [chat], None, redaction_of(settings))
     return call, why
 
 

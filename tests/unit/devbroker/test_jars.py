@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pipeline.devbroker import jars as module
-from pipeline.devbroker.jars import PINS, POM, jars, kafka_version
+from pipeline.devbroker.jars import PINS, POM, Progress, jars, kafka_version
 from pipeline.devbroker.pinned_files import Pinned, parse, render
 from pipeline.settings import Settings
 from tests.support.file_server import FileServer, file_server
@@ -33,6 +33,10 @@ def pinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "PINS", pins)
 
 
+def jars_of(settings: Settings, say: Progress) -> Path:
+    return jars(settings.cache_folder, settings.maven_repository, say)
+
+
 def settings(tmp_path: Path, server: FileServer | None = None) -> Settings:
     return Settings(
         home=tmp_path / "home", cache=tmp_path / "cache", maven_repository=server.url if server is not None else None
@@ -52,12 +56,12 @@ def test_kafka_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     libs.mkdir(parents=True)
     monkeypatch.setenv("KAFKA_HOME", str(libs.parent))
     with pytest.raises(CallerError, match=r"has no libs/kafka_2\.\*\.jar"):
-        jars(settings(tmp_path), print)
+        jars_of(settings(tmp_path), print)
     (libs / "kafka_2.13-3.9.1.jar").touch()
     with pytest.raises(CallerError, match="holds Kafka 3: point it at"):
-        jars(settings(tmp_path), print)
+        jars_of(settings(tmp_path), print)
     (libs / "kafka_2.13-4.0.0.jar").touch()
-    assert jars(settings(tmp_path), print) == libs
+    assert jars_of(settings(tmp_path), print) == libs
 
 
 def test_what_is_pinned_is_what_the_pom_asks_for_and_more_of_it() -> None:
@@ -80,7 +84,7 @@ def test_two_at_once_download_once(tmp_path: Path) -> None:
     said: list[str] = []
     with file_server({NAME: JAR}) as server:
         mine = settings(tmp_path, server)
-        threads = [threading.Thread(target=lambda: found.append(jars(mine, said.append))) for _ in range(3)]
+        threads = [threading.Thread(target=lambda: found.append(jars_of(mine, said.append))) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -89,14 +93,14 @@ def test_two_at_once_download_once(tmp_path: Path) -> None:
     assert len(found) == 3
     assert [(jar.name, jar.read_bytes()) for jar in found[0].iterdir()] == [("kafka_2.13-4.1.2.jar", JAR)]
     assert len(said) == 1
-    assert jars(settings(tmp_path), print) == found[0]
+    assert jars_of(settings(tmp_path), print) == found[0]
 
 
 @pytest.mark.usefixtures("pinned")
 def test_jars_are_compared_before_each_use(tmp_path: Path) -> None:
     with file_server({NAME: JAR}) as server:
         mine = settings(tmp_path, server)
-        libs = jars(mine, print)
+        libs = jars_of(mine, print)
         jar = libs / "kafka_2.13-4.1.2.jar"
         (libs / "bootstrap.bin").write_bytes(b"ours")
         for harm in (
@@ -106,13 +110,13 @@ def test_jars_are_compared_before_each_use(tmp_path: Path) -> None:
             lambda: (libs / "a-first.jar").write_bytes(b"another's"),
         ):
             harm()
-            assert jars(mine, print) == libs
+            assert jars_of(mine, print) == libs
             assert [(one.name, one.read_bytes()) for one in libs.glob("*.jar")] == [(jar.name, JAR)]
         assert (libs / "bootstrap.bin").read_bytes() == b"ours"
         assert len(server.requests) == 4  # one at first; the other jar needed none
     jar.write_bytes(b"b" + JAR[1:])
     with file_server({}) as server, pytest.raises(CallerError, match="answers 404"):
-        jars(settings(tmp_path, server), print)
+        jars_of(settings(tmp_path, server), print)
 
 
 @pytest.mark.usefixtures("pinned")
@@ -121,10 +125,10 @@ def test_what_failed_goes_on_where_it_stopped(tmp_path: Path) -> None:
         file_server({}) as server,
         pytest.raises(CallerError, match=r"kafka_2\.13-4\.1\.2\.jar answers 404: it has no"),
     ):
-        jars(settings(tmp_path, server), print)
+        jars_of(settings(tmp_path, server), print)
     (fresh,) = (tmp_path / "cache").glob("kafka-*.new")
     (fresh / "kafka_2.13-4.1.2.jar.part").write_bytes(JAR[:20_000])
     with file_server({NAME: JAR}) as server:
-        assert (jars(settings(tmp_path, server), print) / "kafka_2.13-4.1.2.jar").read_bytes() == JAR
+        assert (jars_of(settings(tmp_path, server), print) / "kafka_2.13-4.1.2.jar").read_bytes() == JAR
         assert server.requests == [(f"/{NAME}", "bytes=20000-")]
     assert not fresh.exists()

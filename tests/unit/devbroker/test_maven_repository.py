@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.cli.settings import settings as settings_command
 from pipeline.devbroker.maven_repository import CENTRAL, Repository, mirror_of_central, repository
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from turnmill.errors import CallerError
 
 NAMESPACE = 'xmlns="http://maven.apache.org/SETTINGS/1.2.0"'
@@ -63,14 +63,16 @@ def test_settings_without_a_namespace_or_mirrors() -> None:
 
 def test_which_one_goes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert repository(Settings()).url == CENTRAL
+    assert repository(None).url == CENTRAL
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2" / "settings.xml").write_text(f"<settings><mirrors>{mirror('*')}</mirrors></settings>")
-    assert repository(Settings()).url == "https://mirror.example/maven"
-    assert repository(load({"TURNMILL_MAVEN_REPOSITORY": "https://me:pw@x/y"})).url == "https://me:pw@x/y"
+    assert repository(None).url == "https://mirror.example/maven"
+    assert (
+        repository(load({"TURNMILL_MAVEN_REPOSITORY": "https://me:pw@x/y"}).maven_repository).url == "https://me:pw@x/y"
+    )
     (tmp_path / ".m2" / "settings.xml").write_text("<settings>")
     with pytest.raises(CallerError, match=r"settings\.xml can't be read .*TURNMILL_MAVEN_REPOSITORY"):
-        repository(Settings())
+        repository(None)
 
 
 def test_addresses_that_are_none_are_refused() -> None:

@@ -45,7 +45,7 @@ def ids(line: logging.LogRecord) -> dict[str, Any]:
     ],
 )
 def test_a_refused_record(record: StoredRecord, said: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
-    DeadLetterLog("events")(3, Refused(record, Reason.INVALID_EVENT, "so it is"))
+    DeadLetterLog("events", Metrics())(3, Refused(record, Reason.INVALID_EVENT, "so it is"))
     (line,) = caplog.records
     assert line.getMessage() == "dead letter: invalid_event events/3@7: so it is"
     assert ids(line) == said

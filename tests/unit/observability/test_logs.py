@@ -10,7 +10,6 @@ import pytest
 
 from pipeline.observability import logs
 from pipeline.observability.audit import audit
-from pipeline.settings import Settings
 from turnmill.kafka import client_log
 from turnmill.wire.log_ids import log_ids
 
@@ -32,7 +31,7 @@ def test_a_client_library_repeats_itself_rarely(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
-    logs.set_up(Settings())
+    logs.set_up("INFO", "text")
     library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.worker.host.stage")
     for n in range(50):
         library.error("Unable connect to node with id %s", 1)
@@ -55,7 +54,7 @@ def test_each_part_of_an_outage_is_told_once_a_minute(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
-    logs.set_up(Settings())
+    logs.set_up("INFO", "text")
     ours = logging.getLogger("pipeline.worker.sinks.housekeeping")
     for _ in range(180):  # three minutes
         for part in ("sums", "costs"):
@@ -82,7 +81,7 @@ def test_lines_that_differ_are_not_remembered_without_end(monkeypatch: pytest.Mo
 
 
 def test_json_lines_hold_the_error(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(Settings(log_format="json"))
+    logs.set_up("INFO", "json")
     try:
         raise ValueError("no")
     except ValueError:
@@ -93,7 +92,7 @@ def test_json_lines_hold_the_error(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_lines_name_the_run_as_far_as_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(Settings(log_format="json"))
+    logs.set_up("INFO", "json")
     log = logging.getLogger("pipeline")
     span = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     log.warning("one", extra=log_ids("t", "r\u2028", span))
@@ -110,7 +109,7 @@ def test_json_lines_name_the_run_as_far_as_it_is_known(capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_a_process_of_several_is_named(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(Settings(log_format=log_format), "store")
+    logs.set_up("INFO", log_format, "store")
     logging.getLogger("pipeline.x").info("begun")
     line = capsys.readouterr().err
     assert (
@@ -119,7 +118,7 @@ def test_a_process_of_several_is_named(log_format: str, capsys: pytest.CaptureFi
 
 
 def test_what_is_normal_at_a_start_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(Settings())
+    logs.set_up("INFO", "text")
     ours, group = (
         logging.getLogger("pipeline.worker.host.consumer_thread"),
         logging.getLogger("aiokafka.consumer.group_coordinator"),

@@ -14,7 +14,7 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.turn_spans import TurnSpan, turn_span
 from pipeline.observability.turn_traces import TurnTraces
-from pipeline.settings import Settings, load
+from pipeline.settings import load
 from pipeline.worker.assemble.role import _traces
 from tests.support.collector import attributes, collecting
 from tests.support.toy import START, THREAD, TOYS, envelope, text
@@ -185,11 +185,11 @@ def test_what_opentelemetry_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _traces(Settings(), "events", Metrics()) is None
+    assert _traces(None, "events", Metrics()) is None
     assert load({"TURNMILL_OTLP_ENDPOINT": "http://collector:4318/"}).otlp_endpoint == "http://collector:4318"
     for wrong in ("collector:4318", "grpc://collector:4317", "http://", "http://collector?x=1"):
         with pytest.raises(CallerError, match="TURNMILL_OTLP_ENDPOINT: http://host:port"):
             load({"TURNMILL_OTLP_ENDPOINT": wrong})
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
     with pytest.raises(CallerError, match=r"^TURNMILL_OTLP_ENDPOINT needs .*turnmill\[otlp\]"):
-        _traces(Settings(otlp_endpoint="http://collector:4318"), "events", Metrics())
+        _traces("http://collector:4318", "events", Metrics())

@@ -36,7 +36,7 @@ WAITS: Final = {"to_thread", "run_in_executor", "deque", "OrderedDict"}  # what 
 NO_POOL: Final = {
     **{f"{PACKAGE}.{module}".replace(".", "/") + ".py": why for part in PARTS for module, why in part.unshared.items()},
     "pipeline/worker/assemble/work.py": "one partition at a time: the runs of its tenants are shared out in assembly",
-    "pipeline/worker/processes/child_process.py": "questions of the parent",
+    "pipeline/worker/processes/parent.py": "questions of the parent",
     "pipeline/worker/processes/health.py": "an operator's figures",
     "pipeline/worker/sinks/burying.py": "the dead letters of one batch",
 }

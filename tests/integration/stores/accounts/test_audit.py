@@ -159,7 +159,7 @@ async def test_the_archive_has_a_copy_of_each_hour(
     monkeypatch.setattr("pipeline.worker.sinks.housekeeping.now_ms", lambda: clock)
     first, second = LATE - 3 * HOUR, LATE - HOUR
     await add_audit(store, [entry(first), entry(first + 1, tenant=None), entry(second)], notify=False)
-    keeping = AuditKeeping(settings, opened)
+    keeping = AuditKeeping(AuditArchive.of(settings), settings.audit_retention, opened)
     await step(keeping)
     expected = {
         "day=1970-04-10/1970-04-10T21.jsonl": [f"subject {first}", f"subject {first + 1}"],
@@ -167,7 +167,8 @@ async def test_the_archive_has_a_copy_of_each_hour(
     }
     assert lines(folder) == expected
     await add_audit(store, [entry(second + 5), entry(LATE, "thread.erase")], notify=False)  # one came late
-    for one in (keeping, AuditKeeping(settings, opened)):  # one that was started anew writes the same
+    again = AuditKeeping(AuditArchive.of(settings), settings.audit_retention, opened)
+    for one in (keeping, again):  # one that was started anew writes the same
         await step(one)
         assert lines(folder) == expected | {
             "day=1970-04-10/1970-04-10T23.jsonl": [f"subject {second}", f"subject {second + 5}"],

@@ -25,7 +25,7 @@ from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.threads.remnants import due_remnants
 from pipeline.stores.turns import write_turns
 from pipeline.turns.times import epoch_ms
-from pipeline.worker.sinks.archive import feedback_archive_work
+from pipeline.worker.sinks.role import feedback_archive_work
 from tests.support.archived import PAGE
 from topics import feedback
 from topics.thread_key import ThreadKey

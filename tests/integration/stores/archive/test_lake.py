@@ -33,7 +33,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.threads.reading import all_documents, erased_among
 from pipeline.stores.turns import write_turns
-from pipeline.worker.sinks.archive import archive_work
+from pipeline.worker.sinks.role import archive_work
 from tests.support.lake import by_duckdb, digests, expected, files_with, table, turns, usage_rows
 from tests.support.s3 import new_bucket, use_s3
 from tests.support.turn_records import make_record

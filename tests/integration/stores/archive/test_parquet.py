@@ -26,7 +26,8 @@ from pipeline.stores.threads.reading import all_documents, erased_among, read_th
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.worker.sinks.archive import ArchiveWork, archive_work
+from pipeline.worker.sinks.archive import ArchiveWork
+from pipeline.worker.sinks.role import archive_work
 from tests.support.archived import QUERIES, archive, turns_of
 from tests.support.s3 import new_bucket, objects_of, use_s3
 from topics import json_text, turn_record

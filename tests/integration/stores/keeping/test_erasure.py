@@ -32,7 +32,7 @@ from pipeline.stores.threads.reading import (
 )
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.turns import compare_turns, write_turns
-from pipeline.worker.sinks.store import TurnWriter
+from pipeline.worker.sinks.role import turn_writer
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
@@ -225,7 +225,7 @@ async def test_the_store_role_drops_it_with_the_values_that_a_replay_has_kept_ag
     await contents.put(ThreadKey(GONE), b"kept again by the assembly of a replay", "text/plain")
     kept = await contents.put(ThreadKey(KEPT), b"of another", "text/plain")
     metrics = Metrics()
-    work = TurnWriter(local_settings, metrics, Outbox(SimpleNamespace(send_batch=deque)))
+    work = turn_writer(local_settings, metrics, Outbox(SimpleNamespace(send_batch=deque)))
     batch = [record("gone"), record("kept")]
     await work.apply([(0, [SimpleNamespace(offset=n, value=turn_record.encode(one)) for n, one in enumerate(batch)])])
     await (await work.store.get()).close()

@@ -41,7 +41,7 @@ from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
 from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.turns.times import epoch_ms
-from pipeline.worker.sinks.expiring import Expiring
+from pipeline.worker.sinks.role import expiring_of
 from tests.support.packs import written_at
 from tests.support.waiting import until
 from topics import turn_record
@@ -404,7 +404,7 @@ async def test_the_store_role_lets_threads_expire_and_counts_them(
         return store
 
     metrics = Metrics()
-    expiring = Expiring(local_settings.model_copy(update={"store_retention": "1d"}), opened, metrics)
+    expiring = expiring_of(local_settings.model_copy(update={"store_retention": "1d"}), opened, metrics)
 
     async def gone() -> bool:
         expiring.step()
@@ -415,7 +415,7 @@ async def test_the_store_role_lets_threads_expire_and_counts_them(
     await expiring.steps.under_way
     assert metrics.registry.get_sample_value(m.EXPIRED_THREADS.name) == 1
     assert metrics.registry.get_sample_value(m.EXPIRED_TURNS.name) == 3
-    never = Expiring(local_settings.model_copy(update={"store_retention": None}), opened, metrics)
+    never = expiring_of(local_settings.model_copy(update={"store_retention": None}), opened, metrics)
     never.step()
     assert never.steps.under_way is None
 

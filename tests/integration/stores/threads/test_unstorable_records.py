@@ -18,6 +18,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
 from pipeline.worker.sinks import burying
 from pipeline.worker.sinks import store as sink
+from pipeline.worker.sinks.role import turn_writer
 from pipeline.worker.sinks.store import TurnWriter
 from tests.support.waiting import until
 from topics import dead_letter, turn_record
@@ -56,7 +57,7 @@ def letters() -> Letters:
 
 @pytest.fixture
 def writer(store: ThreadStore, letters: Letters) -> TurnWriter:
-    work = TurnWriter(Settings(), Metrics(10), Outbox(letters))
+    work = turn_writer(Settings(), Metrics(10), Outbox(letters))
     work.store.value = store
     return work
 

@@ -25,7 +25,7 @@ from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.turns.event_coverage import ranges_of
-from pipeline.worker.sinks.store import TurnWriter
+from pipeline.worker.sinks.role import turn_writer
 from tests.integration.stores.threads.test_unstorable_records import Letters
 from tests.support.assembled import START, THREAD_ID
 from topics import dead_letter, turn_record
@@ -188,7 +188,7 @@ async def test_other_runs_and_threads_do_not_matter(store: ThreadStore, record: 
 
 async def test_a_late_version_becomes_a_dead_letter_with_its_bytes(store: ThreadStore) -> None:
     letters = Letters()
-    writer = TurnWriter(Settings(), Metrics(10), Outbox(letters))
+    writer = turn_writer(Settings(), Metrics(10), Outbox(letters))
     writer.store.value = store
     head, tail = version("thread-protocol", frozenset({0, 1})), version("thread-protocol", frozenset({2, 3, 4}))
     values = [turn_record.encode(record) for record in [*head, *tail]]

@@ -55,14 +55,14 @@ async def test_what_is_used(store: ThreadStore, record: Callable[..., Any], monk
         return store
 
     monkeypatch.setattr(clock.time, "time_ns", lambda: (RECORDS_AT + 60_000) * 1_000_000)
-    workers = [BudgetWatch(Settings(budgets=BUDGETS), opened, Metrics()) for _ in range(2)]
+    workers = [BudgetWatch(Settings(budgets=BUDGETS).budget_list, opened, Metrics()) for _ in range(2)]
     for worker in (*workers, *workers):
         await worker._step()
     notices = await due_notices(store, RECORDS_AT + 60_000)
     reached = sorted((one["data"]["budget"], one["data"]["level"]) for one in notices)
     assert reached == [("all", 80), ("money", 80), ("money", 100)]
     await notices_sent(store, [one["id"] for one in notices], RECORDS_AT + 60_000)
-    await BudgetWatch(Settings(budgets=BUDGETS), opened, Metrics())._step()  # one that has just started
+    await BudgetWatch(Settings(budgets=BUDGETS).budget_list, opened, Metrics())._step()  # one that has just started
     assert await due_notices(store, RECORDS_AT + 10**9) == []
 
 

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from pipeline.cli.dev import demo
 from pipeline.cli.dev.children import Child
-from pipeline.cli.dev.demo_stage import settings_of_demo
+from pipeline.cli.dev.demo import settings_of_demo
 from pipeline.settings import Settings, load
 
 

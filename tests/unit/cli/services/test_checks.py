@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.assembly.limits import Limits
 from pipeline.cli.services.checks import (
     Finding,
     clock_finding,
@@ -23,11 +24,11 @@ from pipeline.cli.services.checks import (
 from pipeline.kafka.admin_client import ClusterInfo
 from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Change, Found, Partition
-from pipeline.settings import Settings
 from pipeline.worker.repair.ledger import Ledger, RunName
 from topics.catalog import CATALOG, EVENTS, STATE, Topic
+from turnmill.settings import BrokerSettings
 
-SETTINGS = Settings()
+PREFIX, LIMITS = "turnmill", Limits()
 GOOD = {"unclean.leader.election.enable": "false", "min.insync.replicas": "2"}
 
 
@@ -48,11 +49,11 @@ def levels(findings: list[Finding]) -> list[tuple[str, str]]:
 
 
 def test_all_is_well() -> None:
-    assert levels(topic_findings(SETTINGS, topics(), [], 3)) == [("ok", "topics")]
-    assert state_finding(SETTINGS, topics()) == []
-    assert levels(settings_findings(SETTINGS)) == [("ok", "settings")]
+    assert levels(topic_findings(PREFIX, LIMITS, topics(), [], 3)) == [("ok", "topics")]
+    assert state_finding(PREFIX, LIMITS, topics()) == []
+    assert levels(settings_findings(LIMITS, ())) == [("ok", "settings")]
     assert clock_finding(0, 5).level == "ok"
-    assert "2 brokers (a:1, b:2)" in cluster_finding(SETTINGS, ClusterInfo("x", ((1, "a:1"), (2, "b:2")))).seen
+    assert "2 brokers (a:1, b:2)" in cluster_finding("a:1", ClusterInfo("x", ((1, "a:1"), (2, "b:2")))).seen
 
 
 @pytest.mark.parametrize(
@@ -69,37 +70,37 @@ def test_all_is_well() -> None:
     ],
 )
 def test_what_can_lose_records(topic: Found, brokers: int, level: str, words: str) -> None:
-    (finding,) = topic_findings(SETTINGS, topics(topic), [], brokers)
+    (finding,) = topic_findings(PREFIX, LIMITS, topics(topic), [], brokers)
     assert (finding.level, finding.check) == (level, "topic turnmill.events")
     assert words in finding.seen
     assert finding.advice
 
 
 def test_two_replicas_of_which_one_is_enough() -> None:
-    (finding,) = topic_findings(SETTINGS, topics(found(EVENTS, 2, in_sync=2, min_insync_replicas="1")), [], 2)
+    (finding,) = topic_findings(PREFIX, LIMITS, topics(found(EVENTS, 2, in_sync=2, min_insync_replicas="1")), [], 2)
     assert (finding.level, finding.advice) == ("warning", "set min.insync.replicas=2")
 
 
 def test_topics_that_are_not_copartitioned() -> None:
     events = found(EVENTS)
     more = dataclasses.replace(events, partitions=events.partitions * 2)
-    (finding,) = topic_findings(SETTINGS, topics(more), [], 3)
+    (finding,) = topic_findings(PREFIX, LIMITS, topics(more), [], 3)
     assert (finding.level, finding.check) == ("error", "partitions")
     assert "events 4, turns 2" in finding.seen
     assert "TURNMILL_PARTITIONS=4" in finding.advice
 
 
 def test_the_state_topic_must_be_compacted() -> None:
-    (finding,) = state_finding(SETTINGS, topics(found(STATE, cleanup_policy="delete")))
+    (finding,) = state_finding(PREFIX, LIMITS, topics(found(STATE, cleanup_policy="delete")))
     assert (finding.level, finding.check) == ("error", "topic turnmill.state")
 
 
 def test_secrets_in_the_clear() -> None:
-    assert wire_findings(SETTINGS) == []
-    (finding,) = wire_findings(Settings(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN"))
+    assert wire_findings(BrokerSettings()) == []
+    (finding,) = wire_findings(BrokerSettings(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN"))
     assert (finding.level, "password" in finding.seen) == ("warning", True)
-    assert wire_findings(Settings(security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-512")) == []
-    (finding,) = wire_findings(Settings(oauth_token_url="http://idp/token"))
+    assert wire_findings(BrokerSettings(security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-512")) == []
+    (finding,) = wire_findings(BrokerSettings(oauth_token_url="http://idp/token"))
     assert "client secret" in finding.seen
 
 
@@ -113,11 +114,11 @@ def test_certificates_that_end_soon(days: int, level: str) -> None:
 
 def test_one_replica_on_one_broker_is_as_good_as_it_gets() -> None:
     alone = [found(topic, 1, in_sync=1, min_insync_replicas="1") for topic in CATALOG]
-    assert levels(topic_findings(SETTINGS, alone, [], 1)) == [("ok", "topics")]
+    assert levels(topic_findings(PREFIX, LIMITS, alone, [], 1)) == [("ok", "topics")]
 
 
 def test_endless_retention_is_long_enough() -> None:
-    assert levels(topic_findings(SETTINGS, topics(found(EVENTS, retention_ms="-1")), [], 3)) == [("ok", "topics")]
+    assert levels(topic_findings(PREFIX, LIMITS, topics(found(EVENTS, retention_ms="-1")), [], 3)) == [("ok", "topics")]
 
 
 def test_differences_from_the_catalog() -> None:
@@ -126,7 +127,7 @@ def test_differences_from_the_catalog() -> None:
         Change("turnmill.turns", "configure", "retention.ms: 1 -> 2"),
         Change("turnmill.state", "left", "16 partitions, not 12"),
     ]
-    findings = topic_findings(SETTINGS, [], changes, 3)
+    findings = topic_findings(PREFIX, LIMITS, [], changes, 3)
     assert [(f.level, f.seen) for f in findings] == [
         ("error", "is not there"),
         ("warning", "differs: retention.ms: 1 -> 2"),
@@ -135,13 +136,13 @@ def test_differences_from_the_catalog() -> None:
 
 
 def test_closed_runs_must_be_remembered_for_the_dedupe_window() -> None:
-    (finding,) = state_finding(SETTINGS, topics(found(STATE, retention_ms="60000")))
+    (finding,) = state_finding(PREFIX, LIMITS, topics(found(STATE, retention_ms="60000")))
     assert finding.level == "warning"
     assert "TURNMILL_DEDUPE_WINDOW (86400 s)" in finding.seen
 
 
 def test_settings_that_make_no_sense_together() -> None:
-    findings = settings_findings(Settings(idle_timeout=7200, dedupe_window=60))
+    findings = settings_findings(Limits(idle_ms=7_200_000, dedupe_ms=60_000), ())
     assert [f.level for f in findings] == ["warning", "warning"]
     assert "TURNMILL_IDLE_TIMEOUT (7200 s) is over TURNMILL_RUN_TIMEOUT (3600 s)" in findings[0].seen
     assert "TURNMILL_REOPEN_WINDOW" in findings[1].seen
@@ -184,12 +185,12 @@ LONG_AGO, JUST_NOW = NOW - 400_000, NOW - 10_000
     ],
 )
 def test_runs_that_nothing_has_become_of(rest: dict[RunName, int], waiting: int, level: str) -> None:
-    finding = ledger_finding(SETTINGS, Ledger(10 + len(rest), 8, 2, rest), waiting, NOW)
+    finding = ledger_finding(LIMITS.idle_ms, Ledger(10 + len(rest), 8, 2, rest), waiting, NOW)
     assert finding.level == level
     assert finding.seen.startswith(f"runs {10 + len(rest)} = stored 8 + dead letters 2 + open {len(rest)}")
     assert ("r of thread t" in finding.seen) == (level == "error")
 
 
 def test_runs_of_deleted_threads_are_no_loss() -> None:
-    finding = ledger_finding(SETTINGS, Ledger(10, 8, 0, {}, erased=2), 0, NOW)
+    finding = ledger_finding(LIMITS.idle_ms, Ledger(10, 8, 0, {}, erased=2), 0, NOW)
     assert (finding.level, finding.seen) == ("ok", "runs 10 = stored 8 + dead letters 0 + open 0 + deleted 2")

@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 from pipeline.stores.database import opened as module
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.opened import Opened
-from pipeline.worker.sinks import store as store_role
+from pipeline.worker.sinks import role as store_role
 
 
 class Server:

@@ -309,7 +309,7 @@ async def test_runs_are_parked_in_a_thread_of_their_own(work: AssembleWork, monk
     """A restart may have found runs of many megabytes, of which outlines are made."""
     threads = []
     monkeypatch.setattr(parked_runs, "park", lambda *_: threads.append(get_ident()))
-    work.settings = work.settings.model_copy(update={"assembly_bytes": 0})
+    work.settings = replace(work.settings, assembly_bytes=0)
     log = Log()
     log.add(envelope(0, text("a")))
     await feed(work, log)

@@ -10,7 +10,8 @@ import pytest
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.text_rules import BUILT_IN, GROUPS
-from pipeline.worker.assemble.redaction_rules import redaction_of, rules_of
+from pipeline.worker.assemble.limits import redaction_of
+from pipeline.worker.assemble.redaction_rules import rules_of
 from turnmill.errors import CallerError
 
 

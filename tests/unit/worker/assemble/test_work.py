@@ -22,7 +22,7 @@ from pipeline.turns.redaction import Redaction, TextRule
 from pipeline.worker.assemble import offloading, outgoing_results
 from pipeline.worker.assemble import state_reads as state_reads_module
 from pipeline.worker.assemble import work as assemble_work_module
-from pipeline.worker.assemble.limits import limits_of
+from pipeline.worker.assemble.limits import assemble_settings, limits_of
 from pipeline.worker.assemble.metrics import AssemblyMetrics
 from pipeline.worker.assemble.work import CHECK_RECORDS, AssembleWork
 from tests.support.toy import START, THREAD, TOYS, Log, envelope, text
@@ -72,7 +72,7 @@ async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setattr(assemble_work_module, "read_state", nothing)
     settings = SETTINGS.model_copy(update={"home": tmp_path})
-    checkpoint = AssembleWork(settings, TOYS, producer, AssemblyMetrics(Metrics(10), "events"))
+    checkpoint = AssembleWork(assemble_settings(settings), TOYS, producer, AssemblyMetrics(Metrics(10), "events"))
     await checkpoint.assign({0: 0})
     return checkpoint
 
@@ -297,7 +297,7 @@ async def given(producer: Producer, monkeypatch: pytest.MonkeyPatch, **options: 
         return {partition: RestoredState() for partition in partitions}
 
     monkeypatch.setattr(assemble_work_module, "read_state", nothing)
-    made = AssembleWork(SETTINGS, TOYS, producer, AssemblyMetrics(Metrics(10), "events"), **options)
+    made = AssembleWork(assemble_settings(SETTINGS), TOYS, producer, AssemblyMetrics(Metrics(10), "events"), **options)
     await made.assign({0: 0})
     return made
 

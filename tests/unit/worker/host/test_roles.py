@@ -24,8 +24,8 @@ from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Found
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.worker.host.faust_app import build_app
 from pipeline.worker.host.roles import OPERATIONS, ROLES, default_roles, roles_named
+from pipeline.worker.host.worker import build_app
 from topics.catalog import CATALOG, Topic
 from turnmill.errors import CallerError
 

@@ -13,8 +13,8 @@ from faust.types import TP
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.worker.host.batch_consumer import BatchConsumer
-from pipeline.worker.host.faust_app import build_app
 from pipeline.worker.host.roles import ROLES
+from pipeline.worker.host.worker import build_app
 
 
 async def test_what_is_read_again_is_not_dropped_for_having_been_read(tmp_path: Path) -> None:

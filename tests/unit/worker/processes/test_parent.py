@@ -19,7 +19,7 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.worker.processes import parent
 from pipeline.worker.processes.child import LIVE
-from pipeline.worker.processes.child_process import ChildProcess
+from pipeline.worker.processes.parent import ChildProcess
 from pipeline.worker.processes.parts import Part
 from tests.support.waiting import until
 
@@ -62,7 +62,9 @@ class Running:
 @asynccontextmanager
 async def running(names: Sequence[str], stop_within: float = STOP_WITHIN) -> AsyncIterator[Running]:
     settings = Settings(port=free_ports(1)[0])
-    task = asyncio.ensure_future(parent.run(settings, [Part(name, ()) for name in names], stop_within))
+    task = asyncio.ensure_future(
+        parent.run(settings.host, settings.port, [Part(name, ()) for name in names], stop_within)
+    )
     async with aiohttp.ClientSession(f"http://127.0.0.1:{settings.port}") as http:
         try:
             yield Running(task, http)

@@ -15,7 +15,7 @@ ALL = "assemble,metrics,store,archive"
 
 
 def dealt(settings: Settings, roles: str, processes: int) -> list[str]:
-    found = parts(settings, [ROLES[name] for name in roles.split(",")], processes)
+    found = parts(settings.store_url, [ROLES[name] for name in roles.split(",")], processes)
     return [f"{part.name}: {','.join(role.name for role in part.roles)}" for part in found]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline.assembly.records import StoredRecord
 from pipeline.settings import Settings
+from pipeline.worker.assemble.limits import limits_of
 from pipeline.worker.repair.replay import Replay, Seen, Span, Stretch
 from tests.property.records import envelope
 from tests.support.sub_agents import delegating_run
@@ -15,7 +16,7 @@ from turnmill.wire.envelope import encode
 
 def replayed(span: Span, records: list[tuple[int, dict[str, Any]]]) -> tuple[list[TurnRecord], Seen]:
     seen = Seen()
-    core = Replay(Settings(), Stretch(), None, span, seen, lambda _: True)
+    core = Replay(limits_of(Settings()), Stretch(), None, span, seen, lambda _: True)
     values = [StoredRecord(encode({**fields}), offset, 1_000_000 + offset) for offset, fields in records]
     return [*core.feed(values), *core.finish()], seen
 

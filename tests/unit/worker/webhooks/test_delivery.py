@@ -62,7 +62,8 @@ async def test_a_webhook_is_deleted_where_the_store_says_so_not_the_memory() -> 
         sent.append(webhook.id)
         return SimpleNamespace(taken=True)
 
-    deliverer = Deliverer(Settings(), opened, known, SimpleNamespace(), Metrics(10), SimpleNamespace(send=send))  # type: ignore[arg-type]
+    sender = SimpleNamespace(send=send)
+    deliverer = Deliverer(Settings(), opened, known, SimpleNamespace(), Metrics(10), sender, within_ms=86_400_000)  # type: ignore[arg-type]
     assert await deliverer._begin()
     for task in list(deliverer._under_way):
         await task
@@ -71,7 +72,7 @@ async def test_a_webhook_is_deleted_where_the_store_says_so_not_the_memory() -> 
 
 
 async def test_an_owner_of_many_webhooks_leaves_room_for_others() -> None:
-    deliverer = Deliverer(Settings(), None, None, None, Metrics(10))  # type: ignore[arg-type]
+    deliverer = Deliverer(Settings(), None, None, None, Metrics(10), None, within_ms=86_400_000)  # type: ignore[arg-type]
     due = [Due(seq, f"w{seq % 40}", "evil") for seq in range(120)]
     chosen = deliverer._chosen([*due, Due(200, "crm", "acme")])
     assert len(chosen) == 25
@@ -101,7 +102,7 @@ async def test_a_record_that_many_webhooks_refuse_is_in_one_dead_letter() -> Non
             reads += 1
             return SimpleNamespace(offset=offset, key=b"t", value=b"x" * 12_000, headers=())
 
-    deliverer = Reading(Settings(), None, None, outbox, Metrics(10))  # type: ignore[arg-type]
+    deliverer = Reading(Settings(), None, None, outbox, Metrics(10), None, within_ms=86_400_000)  # type: ignore[arg-type]
     hooks = [Webhook(f"wh_{n}", "https://e.example.com/", EVENTS, "evil", (), 1) for n in range(40)]
     some = [Delivery(Due(n, one.id, "evil"), "turn_7", "lane", "{}", place, 0, 0) for n, one in enumerate(hooks)]
     await asyncio.gather(*(deliverer._bury(hook, one, "status 410") for hook, one in zip(hooks, some, strict=True)))
@@ -126,7 +127,7 @@ async def test_what_was_erased_is_neither_sent_nor_a_dead_letter(monkeypatch: py
         return Outcome(taken=False, why="status 410", final=True)
 
     metrics = Metrics(10)
-    deliverer = Deliverer(Settings(), opened, known, SimpleNamespace(), metrics)  # type: ignore[arg-type]
+    deliverer = Deliverer(Settings(), opened, known, SimpleNamespace(), metrics, Sender(()), within_ms=86_400_000)  # type: ignore[arg-type]
     monkeypatch.setattr(Sender, "send", gone)
     assert await deliverer._begin()
     for task in list(deliverer._under_way):
