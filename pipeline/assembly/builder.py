@@ -22,7 +22,8 @@ class Builder:
     """One run's turns under construction. `at` (epoch ms) is the time of the event being applied: the run sets it.
 
     `ended`: how the run ended, according to the stream's own terminal event. `lossy`: events were lost before this one,
-    so a delta may refer to a part whose start is missing. `scratch`: the dialect's own notes on the run; it begins as
+    so a delta may refer to a part whose start is missing; `torn`: some of them belong to the call of a model that goes
+    on, if the dialect tells calls apart (`model_calls`). `scratch`: the dialect's own notes on the run; it begins as
     an empty mapping, and `begin` may replace it by an object of the dialect.
     """
 
@@ -34,6 +35,7 @@ class Builder:
     started: bool = False  # the first event has been applied
     ended: End | None = None
     lossy: bool = False
+    torn: bool = False
     scratch: Any = field(default_factory=dict)
     history: History | None = None  # the history that the stream itself repeats; None: the request repeats it
 

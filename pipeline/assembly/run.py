@@ -345,6 +345,7 @@ class Run:
             envelope, record = self.early[seq]
             if seq > ahead.next:
                 ahead.next = seq
+                ahead.builder.torn = True
                 ahead.builder.open_text.clear()
                 ahead.builder.open_thinking.clear()
             ahead._apply(envelope, record)  # its own class

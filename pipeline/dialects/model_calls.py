@@ -28,7 +28,6 @@ from topics.json_text import Fields
 REQUEST: Final = "turnmill.request"
 ERROR: Final = "turnmill.error"
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
-UNTORN: Final = "turnmill.call"  # an entry of the open texts, which are cleared when events are missing
 MAX_ERROR_CHARACTERS: Final = 1_000  # of an error that is not a text
 
 
@@ -74,7 +73,7 @@ def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], N
     """Begin a run without calls. The body of the first one is in an event, or in `run.request`."""
     builder.returns_by_call = False  # results are in the order of the bodies
     builder.scratch["calls"] = Calls(reader, settle)
-    builder.open_text[UNTORN] = Part({})
+    builder.torn = False
 
 
 def calls_of(builder: Builder) -> Calls:
@@ -115,7 +114,7 @@ def next_call(builder: Builder) -> None:
     calls.whole = calls.shut = calls.awaits = False
     builder.ended, builder.error_text = None, None
     builder.response = None  # not closed: a response that broke off stays open
-    builder.open_text[UNTORN] = Part({})
+    builder.torn = False
 
 
 def open_response(builder: Builder) -> Message:
@@ -148,11 +147,6 @@ def fail(builder: Builder, error: Any, **about: Any) -> None:
     builder.ended = "error"
     builder.error_text = _message_of(error)
     builder.system("error", {**about, "error": error})
-
-
-def torn(builder: Builder) -> bool:
-    """Return True if events of the newest call were lost: open parts are cleared when events are missing."""
-    return builder.lossy and UNTORN not in builder.open_text
 
 
 def refused(builder: Builder, event: Fields) -> None:

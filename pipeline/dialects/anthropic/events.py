@@ -192,7 +192,7 @@ def _settle(builder: Builder) -> None:
     answer: Answer | None = calls.answer
     if answer is None or answer.settled:
         return
-    whole = calls.whole and not model_calls.torn(builder)
+    whole = calls.whole and not builder.torn
     answer.settle(builder.scratch["names"], whole=whole)
     for part in answer.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (answer.response, part)

@@ -167,7 +167,7 @@ def _settle(builder: Builder) -> None:
     answers: Candidates | None = calls.answer
     if answers is None or answers.main.settled:
         return
-    whole = calls.whole and not model_calls.torn(builder)
+    whole = calls.whole and not builder.torn
     answers.main.settle(whole=whole)
     for part in answers.main.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (answers.main.response, part)

@@ -233,7 +233,7 @@ def _settle(builder: Builder) -> None:
     if answers is None or answers.main.settled:
         return
     response = answers.main.response
-    whole = calls.whole and not model_calls.torn(builder)
+    whole = calls.whole and not builder.torn
     answers.main.settle(whole=whole)
     for call in answers.main.tool_calls.calls if whole else ():
         builder.calls[call.fields["tool_call_id"]] = (response, call)

@@ -208,7 +208,7 @@ def _settle(builder: Builder) -> None:
     output: Output | None = calls.answer
     if output is None or output.settled:
         return
-    whole = calls.whole and not model_calls.torn(builder)
+    whole = calls.whole and not builder.torn
     output.settle(whole=whole)
     for part in output.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (output.response, part)
