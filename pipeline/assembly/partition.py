@@ -1,4 +1,4 @@
-"""Assembly of one partition of the events topic: takes its records, and returns the turns of its runs.
+"""Assembly of a partition of the events topic: takes its records, and returns the turns of its runs.
 
 Pure: records go in with `feed`, time with `tick` (broker ms), results come out with `take_out`. After a crash, the
 events topic must be read again from the offset `floor()`, so that nothing is lost. The states of its runs, and the
@@ -49,7 +49,7 @@ REPORT_GROWTH: Final = 1.25  # growth of a run until its usage is reported again
 
 
 class Partition:
-    """The runs of one partition. `next` is the offset to be read next, `now` the broker's newest time (ms)."""
+    """The runs of a partition. `next` is the offset to be read next, `now` the broker's newest time (ms)."""
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ class Partition:
         if closed.cut:
             detail = f"seq {seq}: the run was too large, and was cut off (TURNMILL_RUN_BYTES, TURNMILL_CONTENT)"
             raise InvalidRecord(Reason.TOO_LARGE, detail)
-        # By the record's own time: after a restart, `now` is the time of the newest mark, perhaps of another run.
+        # By the record's time: after a restart, `now` is the time of the newest mark, perhaps of another run.
         if run is None or record.timestamp - closed.at > self.limits.reopen_ms:
             how = "complete" if closed.complete else "interrupted"
             raise InvalidRecord(Reason.LATE_EVENT, f"seq {seq}: the turn was closed as {how} after seq {closed.seq}")
@@ -396,9 +396,9 @@ class Partition:
     def restore(self, restored: RestoredState) -> None:
         """Restore this partition's state from the state topic, before the first record."""
         self.now = max(self.now, restored.now)
-        found = restored.by_run()
-        self.ends.segments.restore(found)
-        spilled, reopenable, complete = restored.runs(found)
+        segments = restored.by_run()
+        self.ends.segments.restore(segments)
+        spilled, reopenable, complete = restored.runs(segments)
         for key in complete:
             self.ends.remove_segments(key)
         self.runs.restore(spilled, reopenable, restored.marks)

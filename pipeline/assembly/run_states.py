@@ -119,7 +119,7 @@ def next_state(state: State, event: Event) -> State:
 
 
 class RunStates:
-    """The runs of one partition by their state. Closed ones are bounded in number, reopenable ones in bytes, too.
+    """The runs of a partition by their state. Closed ones are bounded in number, reopenable ones in bytes, too.
 
     The tenants share these limits: beyond them, the oldest run of the tenant with the most is removed, so that a tenant
     that closes thousands of runs displaces its own. `release` is called with each run whose records on the state topic

@@ -81,7 +81,7 @@ def content_block_delta(builder: Builder, event: Fields) -> None:
 
 
 def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive text deltas of one block (a Stretch)."""
+    """Append consecutive text deltas of a block (a Stretch)."""
     first, calls = events[start], calls_of(builder)
     answer: Answer | None = calls.answer
     index, delta = first.get("index", 0), first.get("delta")
