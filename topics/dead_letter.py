@@ -44,17 +44,17 @@ def from_record(
     key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] | Sequence[tuple[str, bytes]]
 ) -> DeadLetter:
     """Return the dead letter in a record of the topic. Raises KeyError or ValueError if the headers are not ours."""
-    found = {
+    fields = {
         name.removeprefix(PREFIX): text.decode("utf-8", "replace") for name, text in headers if name.startswith(PREFIX)
     }
     return DeadLetter(
-        reason=Reason(found["reason"]),
-        detail=found["detail"],
-        topic=found["topic"],
-        partition=int(found["partition"]),
-        offset=int(found["offset"]),
-        time=int(found["time"]),
+        reason=Reason(fields["reason"]),
+        detail=fields["detail"],
+        topic=fields["topic"],
+        partition=int(fields["partition"]),
+        offset=int(fields["offset"]),
+        time=int(fields["time"]),
         key=key,
         value=value,
-        redriven=int(found.get("redriven", "0")),
+        redriven=int(fields.get("redriven", "0")),
     )

@@ -11,7 +11,7 @@ SAID_ELSEWHERE = ("v", "tenant", "thread_id")  # left out, since fields of the d
 
 
 class FeedbackRecord(TypedDict):
-    """Value of the feedback topic; the key is thread_id. Of several records with one `id`, the last one counts."""
+    """Value of the feedback topic; the key is thread_id. Of several records with one `id`, the last counts."""
 
     v: int
     id: str  # of the feedback, within its thread

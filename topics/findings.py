@@ -16,7 +16,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Finding:
     """One fault of a document.
 
-    `rule`: 1 to 8 for the specification's validation rules, a word for all others. `path`: the place in the document,
+    `rule`: 1 to 8 for the specification's validation rules, a word for all others. `path`: the path in the document,
     e.g. `turns[3].messages[1].parts[0].tool_call_id`; empty for all of it. `message`: what is wrong and what to do.
     """
 
@@ -50,9 +50,9 @@ def shown(value: Any) -> str:
 
 def objects(owner: Any, key: str, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (path, item) for the objects in the list under `key`; the schema check reports other items."""
-    found = owner.get(key)
-    if isinstance(found, list):
-        for number, item in enumerate(found):
+    value = owner.get(key)
+    if isinstance(value, list):
+        for number, item in enumerate(value):
             if isinstance(item, dict):
                 yield joined(path, key, number), item
 

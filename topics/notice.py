@@ -53,7 +53,7 @@ class AuditRecorded(TypedDict):
     """`data` of audit.recorded: who did what, to what; ids and names, never contents."""
 
     who: str  # name of the person or program, "" if unknown
-    token: str  # the id of their token or session, "" without one
+    token: str  # the id of their token or session, "" if there is none
     address: str  # the caller's address, "" on the command line
     action: str
     subject: str

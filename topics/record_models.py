@@ -52,7 +52,7 @@ class StateMark(BaseModel):
 
 def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
     """Return a TypedDict as a model; `described`: field -> a ThreadProtocol model that describes it in more detail."""
-    # A TypedDict's own `__required_keys__` contains all keys if annotations are strings.
+    # A TypedDict's `__required_keys__` contains all keys if annotations are strings.
     marks = get_type_hints(record, include_extras=True)
     hints = {**get_type_hints(record), **described}
     fields: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """JSON Schemas of the topics' records, in files of this package: `topics/schemas/TOPIC.vN.json`.
 
-N is the records' own version, `v`. Within one version a schema may only change so that existing programs still work: on
+N is the records' version, `v`. Within one version a schema may only change so that existing programs still work: on
 `events`, the records of old producers stay valid; on the others, new records stay valid for old consumers. `make docs`
 writes the files; https://json-schema.org/draft/2020-12.
 """

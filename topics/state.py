@@ -27,7 +27,7 @@ MAX_SEGMENT_BYTES = 800_000
 
 
 class RunKey(NamedTuple):
-    """The identity of one run; `tenant` is None if there is none."""
+    """The identity of a run; `tenant` is None if there is none."""
 
     tenant: str | None
     thread_id: str

@@ -26,7 +26,7 @@ FinishReason = Literal["stop", "length", "content_filter", "tool_call", "error"]
 
 
 class Usage(Open):
-    """Tokens of one response, or of a turn with its interrupted responses."""
+    """Tokens of a response, or of a turn with its interrupted responses."""
 
     input_tokens: Tokens | None = None
     output_tokens: Tokens | None = None

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 
 class ThreadKey(NamedTuple):
-    """The identity of one thread. `tenant` is None if there is none; the empty string counts as none, see `of`."""
+    """The identity of a thread. `tenant` is None if there is none; the empty string counts as none, see `of`."""
 
     thread_id: str
     tenant: str | None = None

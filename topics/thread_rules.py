@@ -111,7 +111,7 @@ def agent_ids(document: Fields) -> Iterator[Finding]:
 
 def overlaps(document: Fields) -> Iterator[Finding]:
     """Rule 4: turns don't overlap. An error within one agent; sub-agents side by side, or a cut-off turn, a warning."""
-    own: dict[str, tuple[datetime, str]] = {}  # agent -> end and path of its complete turn that ended last
+    ends: dict[str, tuple[datetime, str]] = {}  # agent -> end and path of its complete turn that ended last
     latest: tuple[datetime, str] | None = None
     for path, turn in objects(document, "turns"):
         agent = turn.get("agent_id")
@@ -124,7 +124,7 @@ def overlaps(document: Fields) -> Iterator[Finding]:
         if start is not None:
             if end is not None and end < start:
                 yield Finding(4, "error", joined(path, name), "The turn ends before it starts: correct its times")
-            before = own.get(agent) if isinstance(agent, str) else None
+            before = ends.get(agent) if isinstance(agent, str) else None
             if before is not None and start < before[0]:
                 message = f"The turn starts before {before[1]} of the same agent was completed: correct its times"
                 yield Finding(4, "error", joined(path, name), message)
@@ -133,8 +133,8 @@ def overlaps(document: Fields) -> Iterator[Finding]:
                     f"The turn starts before {latest[1]} was over: right for runs side by side, else sort the turns"
                 )
                 yield Finding(4, "warning", joined(path, name), message)
-        if isinstance(agent, str) and completed is not None and (agent not in own or own[agent][0] < completed):
-            own[agent] = (completed, path)
+        if isinstance(agent, str) and completed is not None and (agent not in ends or ends[agent][0] < completed):
+            ends[agent] = (completed, path)
         if end is not None and (latest is None or latest[0] < end):
             latest = (end, path)
 
@@ -180,7 +180,7 @@ def content_refs(document: Fields) -> Iterator[Finding]:
 
 
 def thread_ids(document: Fields) -> Iterator[Finding]:
-    """Rule 8: the targets of links are UUIDs, and so is the thread's own id."""
+    """Rule 8: the targets of links are UUIDs, and so is the thread's id."""
     owners: list[tuple[str, Fields, int | str]] = [("", document, "schema")]
     if isinstance(document.get("relationships"), dict):
         owners += [(path, link, 8) for path, link in objects(document["relationships"], "links", "relationships")]

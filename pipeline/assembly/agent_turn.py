@@ -135,7 +135,7 @@ def _describe(context: Context, message: Message, document: Fields, *, complete:
 def _placed(message: Message, kept: list[bool] | None) -> Fields:
     """Return a system message's fields.
 
-    Its place among the parts of the response before it counts only the parts that are kept.
+    Its position among the parts of the response before it counts only the parts that are kept.
     """
     if PLACE not in message.fields:
         return message.fields
@@ -174,7 +174,7 @@ def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept:
 
         {"messages": [{"message_type", "timestamp", "agent_id", "usage"?, "parts"}, ...]}
 
-    Messages have the form of the turn's own, with the content that the turn leaves out: unfinished texts, thoughts and
+    Messages have the form of the turn's, with the content that the turn leaves out: unfinished texts, thoughts and
     calls (each marked `meta:unfinished`), and whole responses whose calls were not all answered. A response of which
     nothing is kept has its usage here, which the turn's total includes. Arguments that broke off are
     {"INVALID_JSON": text}. Like all of `meta:*`, it is not part of the canonical hash.
@@ -182,7 +182,7 @@ def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept:
     `messages`: those of the turn, each with the parts that it had before incomplete cycles were dropped. `kept`: the
     `id()` of the messages that are kept.
     """
-    found: list[Fields] = []
+    partial_messages: list[Fields] = []
     clock = 0
     for message, parts in messages:
         if message.kind == "system":
@@ -195,8 +195,8 @@ def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept:
             usage = message.fields.get("usage")
             if isinstance(usage, dict) and id(message) not in kept:
                 head["usage"] = tokens.normal(usage)
-            found.append({**head, "parts": lost})
-    return {"messages": found} if found else None
+            partial_messages.append({**head, "parts": lost})
+    return {"messages": partial_messages} if partial_messages else None
 
 
 def _shown(part: Part) -> Fields | None:

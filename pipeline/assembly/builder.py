@@ -1,4 +1,4 @@
-"""Builds the turns of one run in ThreadProtocol's terms; a dialect's handlers call it for each event.
+"""Builds the turns of a run in ThreadProtocol's terms; a dialect's handlers call it for each event.
 
 A dialect opens, feeds and closes parts by the ids of its wire. Deltas are appended to a list and joined once.
 Responses and the requests that answer them alternate in `messages`; a tool's return goes to the request after the
@@ -21,8 +21,9 @@ End = Literal["complete", "aborted", "error", "disconnected"]
 class Builder:
     """One run's turns under construction. `at` (epoch ms) is the time of the event being applied: the run sets it.
 
-    `ended`: how the run ended, according to the stream's own terminal event. `lossy`: events were lost before this one,
-    so a delta may refer to a part whose start is missing. `scratch`: the dialect's own notes on the run; it begins as
+    `ended`: how the run ended, according to the stream's terminal event. `lossy`: events were lost before this one,
+    so a delta may refer to a part whose start is missing; `torn`: some of them belong to the call of a model that goes
+    on, if the dialect tells calls apart (`model_calls`). `scratch`: the dialect's notes on the run; it begins as
     an empty mapping, and `begin` may replace it by an object of the dialect.
     """
 
@@ -34,6 +35,7 @@ class Builder:
     started: bool = False  # the first event has been applied
     ended: End | None = None
     lossy: bool = False
+    torn: bool = False
     scratch: Any = field(default_factory=dict)
     history: History | None = None  # the history that the stream itself repeats; None: the request repeats it
 
@@ -172,8 +174,8 @@ class Builder:
 
     def call_in_response(self, call_id: str) -> Part | None:
         """Return the call of this id in the open response; a later response may use the id again."""
-        found = self.calls.get(call_id)
-        return found[1] if found is not None and found[0] is self.response else None
+        entry = self.calls.get(call_id)
+        return entry[1] if entry is not None and entry[0] is self.response else None
 
     def tool_call(self, call_id: str, name: str, args: Any, kind: str = "tool-call", **fields: Any) -> Part:
         """Add a call with its final arguments: complete the open one of this id in this response, or add a new one."""
@@ -191,11 +193,11 @@ class Builder:
         `fields`: status, content, tool_name (by default the call's) and other fields of the wire. A result whose call
         has not come yet waits for it; then return None.
         """
-        found = self.calls.get(call_id)
-        if found is None:
+        entry = self.calls.get(call_id)
+        if entry is None:
             self.orphans[call_id] = {"kind": kind, **fields}
             return None
-        response, call = found
+        response, call = entry
         request = self.request_after(response)
         for part in request.parts:
             if part.fields.get("tool_call_id") == call_id:
@@ -217,7 +219,7 @@ class Builder:
     # ---- beside the conversation
 
     def system(self, event_type: str, data: Any, **fields: Any) -> Message:
-        """Add a SystemMessage at this point; `meta:after_part` keeps its place among the open response's parts."""
+        """Add a SystemMessage at this point; `meta:after_part` keeps its position among the open response's parts."""
         message = Message(
             "system", self.at, fields={"event_type": event_type, "event_data": data, **fields}, closed=True
         )

@@ -40,7 +40,7 @@ def window_is_full(run: Run, limits: Limits) -> bool:
 
 
 def overdue(run: Run, now: int, limits: Limits) -> Event | None:
-    """Return the deadline of a run in memory that has passed; None without one."""
+    """Return the deadline of a run in memory that has passed; None if there is none."""
     if _gap_is_over(run, now, limits):
         return Event.GAP_TIMEOUT
     if _grace_is_over(run, now, limits) and not run.early:

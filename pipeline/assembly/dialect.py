@@ -1,4 +1,4 @@
-"""A wire as one record: how its events become turns, and everything else that depends on the wire.
+"""A wire as a record: how its events become turns, and everything else that depends on the wire.
 
 A handler takes the builder and one event. It raises `Violation` if the event breaks its dialect's rules (the
 event becomes a dead letter, the run goes on); a KeyError or TypeError of a malformed event counts as `invalid_event`.
@@ -26,7 +26,7 @@ StreamEnd = Literal["complete", "aborted"]
 
 
 class Violation(InvalidRecord):
-    """A well-formed event that violates its dialect's rules at this place."""
+    """A well-formed event that violates its dialect's rules here."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(Reason.PROTOCOL_VIOLATION, detail)
@@ -45,7 +45,7 @@ def nothing(builder: Builder, event: Fields) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The form in which an SDK's own client reads the stream of an open run; events may be any JSON.
+    """The form in which an SDK's client reads the stream of an open run; events may be any JSON.
 
     `begins`: whether a new answer begins with this event, if a run has several; a client resumes the newest.
     `number`: of an event in its answer, by which a client reports its position; None: it has none. `sent`: whether the
@@ -83,7 +83,7 @@ class Dialect:
     stream stops after this event; None: it has not; `before` is the result before the event.
 
     Properties of the wire. `carriers`: what it can't carry, for the hash that wires have in common; without any, the
-    wire loses nothing. `formats`: those in which its SDK keeps conversations. `resume`: how the SDK's own client
+    wire loses nothing. `formats`: those in which its SDK keeps conversations. `resume`: how the SDK's client
     resumes the stream of a run under way, framed as SSE; None: it has no such client.
     """
 
@@ -113,5 +113,5 @@ class Dialect:
 
     def knows(self, event: Fields) -> bool:
         """Return True if this is an event of this wire, as far as one event can tell."""
-        found, kind = self.recognises(event), event.get(self.wire.kind)
-        return isinstance(kind, str) and kind in self.handlers if found is None else found
+        verdict, kind = self.recognises(event), event.get(self.wire.kind)
+        return isinstance(kind, str) and kind in self.handlers if verdict is None else verdict

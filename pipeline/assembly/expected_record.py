@@ -15,7 +15,7 @@ import orjson
 
 from topics.json_text import Fields
 
-# The place of an event's text: keys of objects and indexes of arrays, from the outside inwards.
+# The path of an event's text: keys of objects and indexes of arrays, from the outside inwards.
 Path = tuple[str | int, ...]
 # The bytes between the numbers and the first text, between two texts, after the last text, and at the record's end; and
 # the run of the record.
@@ -79,21 +79,21 @@ def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | 
     would take much memory.
     """
     event = envelope["events"][-1]
-    found = [path for path in paths if _at(event, path).__class__ is str]
+    present = [path for path in paths if _at(event, path).__class__ is str]
     names = tuple(envelope)
     if names not in LAYOUTS:
         if len(LAYOUTS) == MAX_LAYOUTS:
             LAYOUTS.clear()
         LAYOUTS[names] = layout(names)
     order = LAYOUTS[names]
-    if order is None or len(found) != 1:
+    if order is None or len(present) != 1:
         return None
     try:
         head, middle = _members(envelope, order.head, b"{"), _members(envelope, order.middle, b",")
         tail, data = _members(envelope, order.tail, b",") + b"}", orjson.dumps(event)
         if len(head) + len(middle) + len(tail) + len(data) > MAX_BYTES:
             return None
-        return ExpectedRecord(head, middle, tail, orjson.loads(data), found[0])
+        return ExpectedRecord(head, middle, tail, orjson.loads(data), present[0])
     except (TypeError, ValueError):  # a value that orjson can't encode
         return None
 

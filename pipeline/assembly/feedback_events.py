@@ -2,7 +2,7 @@
 
 Its data are the fields of that record, except those known from the run: {"name", "value", "comment"?, "by"?, "id"?,
 "turn_id"?, "run_id"?, "message"?}. It is about its own run, unless it names a turn, or another run; with `run_id` null,
-about the whole thread. Without an `id`, it gets one from its place in the run, the same at every replay.
+about the whole thread. Without an `id`, it gets one from its position in the run, the same at every replay.
 """
 
 from __future__ import annotations
@@ -32,4 +32,6 @@ def feedback_of(event: TelemetryRecord) -> FeedbackRecord:
     record |= {"v": VERSION, "thread_id": thread_id, "tenant": event.get("tenant"), "at": event["ts"]}
     if (problem := problem_of(record)) is not None:
         raise InvalidRecord(Reason.INVALID_EVENT, f"{FEEDBACK}: {problem}")
-    return cast("FeedbackRecord", {name: one for name, one in record.items() if one is not None or name == "value"})
+    return cast(
+        "FeedbackRecord", {name: value for name, value in record.items() if value is not None or name == "value"}
+    )

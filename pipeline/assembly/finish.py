@@ -33,7 +33,7 @@ def finish(
 
     `missing`: the ranges of seq that are not among these events.
 
-    `end` is complete, aborted, error, disconnected, or the interruption's own reason (timeout, events_lost). The turns
+    `end` is complete, aborted, error, disconnected, or the interruption's reason (timeout, events_lost). The turns
     of sub-agents come last, in threads of their own; their dialect has ended them.
     """
     context = builder.context
@@ -83,7 +83,7 @@ def _ask(builder: Builder, records: Sequence[TurnRecord]) -> None:
         for message in (record["turn"] or {}).get("messages") or ()
         if message["message_type"] == "response"
     ]
-    if responses and not any(REQUEST in one for one in responses):
+    if responses and not any(REQUEST in response for response in responses):
         context = builder.context
         body = {**(without_messages(context.request, context.dialect) or {}), **(builder.asked or {})}
         if body:
@@ -158,13 +158,13 @@ def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
     context = builder.context
     agents = list(builder.agents)
     if not builder.facts_only and context.agent_id not in [agent.get("agent_id") for agent in agents]:
-        own = {"agent_id": context.agent_id, "agent_name": context.agent_name or context.agent_id}
+        config = {"agent_id": context.agent_id, "agent_name": context.agent_name or context.agent_id}
         if context.model_name is not None:
-            own["model_name"] = context.model_name
+            config["model_name"] = context.model_name
         if context.provider_name is not None:
-            own["provider_name"] = context.provider_name
-        own["created_at"] = iso(start if start is not None else builder.began_at)
-        agents.insert(0, own)
+            config["provider_name"] = context.provider_name
+        config["created_at"] = iso(start if start is not None else builder.began_at)
+        agents.insert(0, config)
     if agents:
         record["agents"] = agents
     thread = {**(context.thread or {}), **builder.thread}

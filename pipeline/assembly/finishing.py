@@ -84,9 +84,9 @@ class Finishing:
         return polished(run, telemetry, self.polish_telemetry, StoredRecord(b"", run.last_offset, run.last_at))
 
     def streamed(self, run: Run, record: Record) -> Iterable[TelemetryRecord]:
-        """Return the telemetry of `record`, the last one that the run has applied."""
-        found = streamed_records(run)
-        return found if self.polish_telemetry is None else polished(run, found, self.polish_telemetry, record)
+        """Return the telemetry of `record`, the last that the run has applied."""
+        records = streamed_records(run)
+        return records if self.polish_telemetry is None else polished(run, records, self.polish_telemetry, record)
 
     def all_fit(self, turns: Iterable[TurnRecord]) -> bool:
         """Return True if the turns topic takes them."""
@@ -98,7 +98,9 @@ class Finishing:
         `segments`: all its segments on the state topic.
         """
         run, rest = cut_off([*segments, oversized.rest], self.dialect_of, self.limits.run_bytes, self._run_fits)
-        out = Out(dead=[Refused(with_key(one, oversized.run.thread_id), Reason.TOO_LARGE, ADVICE) for one in rest])
+        out = Out(
+            dead=[Refused(with_key(record, oversized.run.thread_id), Reason.TOO_LARGE, ADVICE) for record in rest]
+        )
         if run is not None:
             run.revision = oversized.revision
             out.turns, out.telemetry = self.finished(run, Event.TOO_LARGE)

@@ -108,11 +108,11 @@ def _shape(kind: Any) -> _Shape | None:
     if not is_dataclass(kind):
         return None
     of, frozen = fields(kind), bool(kind.__dataclass_params__.frozen)  # type: ignore[union-attr]  # a class of ours
-    return _Shape([one.name for one in of], [one.name for one in of if one.init], frozen)
+    return _Shape([field.name for field in of], [field.name for field in of if field.init], frozen)
 
 
 def _dataclass(value: Any, shape: _Shape, memo: Memo) -> Any:
-    """Return a copy made by its own constructor, since a compiled class can't be made without.
+    """Return a copy made by its constructor, since a compiled class can't be made without.
 
     A mutable one is added to the memo before its fields are copied, so that they may refer to it.
     """

@@ -1,4 +1,4 @@
-"""A format in which a conversation is exported and imported: ThreadProtocol's own, or the messages of an SDK."""
+"""A format in which a conversation is exported and imported: ThreadProtocol's, or the messages of an SDK."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Messages = Sequence[Fields]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The reader of one SDK's messages.
+    """The reader of an SDK's messages.
 
     `split`: splits a history into exchanges, each a user's prompt with what the agent did then. `fill`: puts an
     exchange into a builder, and returns how it ended, as in `finish`; None if the agent has not answered yet. `time`:
@@ -80,17 +80,17 @@ class Format:
         written = self.write(with_partials(document) if partial else document, **options)
         if self.is_document:
             return cast("Fields", written)
-        found = {"thread_id": document["thread_id"], "messages": written}
-        return {**found, "partial": _added(written, self.write(document, **options))} if partial else found
+        printed = {"thread_id": document["thread_id"], "messages": written}
+        return {**printed, "partial": _added(written, self.write(document, **options))} if partial else printed
 
 
 def _added(messages: Messages, kept: Messages) -> list[int]:
     """Return the indexes of the messages that are not among `kept`."""
     left = Counter(map(json_text.dumps, kept))
     places = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         text = json_text.dumps(message)
         if not left[text]:
-            places.append(place)
+            places.append(index)
         left[text] -= 1
     return places

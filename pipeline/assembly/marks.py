@@ -1,4 +1,4 @@
-"""The marks of closed runs: found by run, removed in the order in which they were added, and packed into pages.
+"""The marks of closed runs: looked up by run, removed in the order in which they were added, and packed into pages.
 
 A worker holds tens of thousands of them for a day. As Python objects a mark takes eight small blocks, 525 bytes, and
 fragments the heap; packed it takes 160 bytes of a large block.
@@ -18,7 +18,7 @@ from turnmill.shares import Shares
 
 # Not Final, since tests set it: compiled code would not read it again.
 PAGE_BYTES = 65_536  # also the distance between the first places of two pages
-ENTRY: Final = Struct("<Bqqqqq")  # state, place of the same tenant's next mark, offset, seq, at, revision
+ENTRY: Final = Struct("<Bqqqqq")  # state, position of the same tenant's next mark, offset, seq, at, revision
 PLACE: Final = Struct("<q")  # the second field of an entry
 LENGTH: Final = Struct("<I")  # in bytes, of a text: an entry is followed by the name of its run and by its tenant
 NOBODY: Final = b"-"  # stands for no tenant
@@ -36,9 +36,9 @@ class Marks:
     `shares`: the size of each tenant's marks in units of SMALL_MARK_BYTES, so that a limit on their number bounds
     memory, too: a mark with a long name counts as several.
 
-    Entries are appended to pages; a place is a page's number times PAGE_BYTES, plus an offset in it. The slots are a
+    Entries are appended to pages; a position is a page's number times PAGE_BYTES, plus an offset in it. The slots are a
     hash table with open addressing, at most half full, of places plus one. The hash is that of the run's name without
-    its tenant, so that a mark can also be found by the key of its entry on the state topic.
+    its tenant, so that a mark can also be looked up by the key of its entry on the state topic.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Marks:
 
     def __iter__(self) -> Iterator[RunKey]:
         """Yield the runs, oldest mark first."""
-        return (self._key(place) for place in self._places())
+        return (self._key(position) for position in self._places())
 
     def get(self, key: RunKey) -> Closed | None:
         """Return how a run was closed; None if it has no mark."""
@@ -76,19 +76,19 @@ class Marks:
         if page and len(page) + len(entry) > PAGE_BYTES:
             page = bytearray()
             self._pages.append(page)
-        place = (self._dropped + len(self._pages) - 1) * PAGE_BYTES + len(page)
-        self._put(name, place)
+        position = (self._dropped + len(self._pages) - 1) * PAGE_BYTES + len(page)
+        self._put(name, position)
         page += entry
         self._bytes += len(entry)
         self._count += 1
         self.shares.add(key.tenant, _units(len(entry)))
         ends = self._ends.get(key.tenant)
         if ends is None:
-            self._ends[key.tenant] = [place, place]
+            self._ends[key.tenant] = [position, position]
         else:
             before, at = self._at(ends[1])
-            PLACE.pack_into(before, at + 1, place)
-            ends[1] = place
+            PLACE.pack_into(before, at + 1, position)
+            ends[1] = position
 
     def remove(self, key: RunKey) -> None:
         """Remove a run's mark, if there is one."""
@@ -104,26 +104,26 @@ class Marks:
     def _remove(self, slot: int | None) -> None:
         if slot is None:
             return
-        place = self._slots[slot] - 1
-        page, at = self._at(place)
+        position = self._slots[slot] - 1
+        page, at = self._at(position)
         tenant, behind = _tenant(page, _behind(page, at + ENTRY.size))
         page[at] = REMOVED
         self._slots[slot] = DELETED
         self._bytes -= behind - at
         self._count -= 1
         self.shares.add(tenant, -_units(behind - at))
-        if self._ends[tenant][0] == place:
+        if self._ends[tenant][0] == position:
             self._advance(tenant)
 
     def _advance(self, tenant: str | None) -> None:
         """Go on to a tenant's next mark, since its oldest was removed."""
-        place, last = self._ends[tenant]
-        while (at := self._at(place))[0][at[1]] == REMOVED:
-            if place == last:
+        position, last = self._ends[tenant]
+        while (at := self._at(position))[0][at[1]] == REMOVED:
+            if position == last:
                 del self._ends[tenant]
                 return
-            (place,) = PLACE.unpack_from(at[0], at[1] + 1)
-        self._ends[tenant][0] = place
+            (position,) = PLACE.unpack_from(at[0], at[1] + 1)
+        self._ends[tenant][0] = position
 
     def of_most(self) -> RunKey:
         """Return the run of the oldest mark of the tenant with the most marks (see `Shares`). There must be a mark."""
@@ -131,16 +131,16 @@ class Marks:
 
     def oldest(self) -> tuple[RunKey, Closed] | None:
         """Return the run whose mark was added first, and its mark; None if there are no marks."""
-        place = self._first()
-        return None if place is None else (self._key(place), self._closed(place))
+        position = self._first()
+        return None if position is None else (self._key(position), self._closed(position))
 
     def by_age(self) -> Marks:
         """Return the marks in the order in which the runs were closed; the same object if they are sorted already."""
         places = list(self._places())
-        ages = [self._closed(place).at for place in places]
-        if all(one <= other for one, other in pairwise(ages)):
+        ages = [self._closed(position).at for position in places]
+        if all(age <= other for age, other in pairwise(ages)):
             return self
-        return self._copied(place for _, place in sorted(zip(ages, places, strict=True)))
+        return self._copied(position for _, position in sorted(zip(ages, places, strict=True)))
 
     def packed(self) -> Marks:
         """Return the marks in their order, compacted; the same object if less than half of it is removed marks."""
@@ -148,23 +148,23 @@ class Marks:
 
     def _copied(self, places: Iterable[int]) -> Marks:
         marks = Marks()
-        for place in places:
-            marks.add(self._key(place), self._closed(place))
+        for position in places:
+            marks.add(self._key(position), self._closed(position))
         return marks
 
     # ---- pages
 
     def _first(self) -> int | None:
-        """Return the place of the oldest entry; pages before it are dropped."""
-        place = next(self._places(), None)
-        if place is None:
+        """Return the position of the oldest entry; pages before it are dropped."""
+        position = next(self._places(), None)
+        if position is None:
             self._pages, self._head = deque([bytearray()]), 0
             return None
-        while place // PAGE_BYTES > self._dropped:
+        while position // PAGE_BYTES > self._dropped:
             self._pages.popleft()
             self._dropped += 1
-        self._head = place % PAGE_BYTES
-        return place
+        self._head = position % PAGE_BYTES
+        return position
 
     def _places(self) -> Iterator[int]:
         at = self._head
@@ -175,23 +175,23 @@ class Marks:
                 at = _behind(page, _behind(page, at + ENTRY.size))
             at = 0
 
-    def _at(self, place: int) -> tuple[bytearray, int]:
-        return self._pages[place // PAGE_BYTES - self._dropped], place % PAGE_BYTES
+    def _at(self, position: int) -> tuple[bytearray, int]:
+        return self._pages[position // PAGE_BYTES - self._dropped], position % PAGE_BYTES
 
-    def _name(self, place: int) -> bytes:
-        page, at = self._at(place)
+    def _name(self, position: int) -> bytes:
+        page, at = self._at(position)
         at += ENTRY.size
         return bytes(page[at : _behind(page, at)])
 
-    def _key(self, place: int) -> RunKey:
-        page, at = self._at(place)
+    def _key(self, position: int) -> RunKey:
+        page, at = self._at(position)
         at += ENTRY.size
         behind = _behind(page, at)
         thread_id, _, run_id = page[at + LENGTH.size : behind].decode().partition("/")
         return RunKey(_tenant(page, behind)[0], thread_id, run_id)
 
-    def _closed(self, place: int) -> Closed:
-        state, _, offset, seq, at, revision = ENTRY.unpack_from(*self._at(place))
+    def _closed(self, position: int) -> Closed:
+        state, _, offset, seq, at, revision = ENTRY.unpack_from(*self._at(position))
         return Closed(offset, seq, state == COMPLETE, at, revision, state == CUT)
 
     # ---- slots
@@ -212,13 +212,13 @@ class Marks:
             slot = (slot + 1) & last
         return None
 
-    def _put(self, name: bytes, place: int) -> None:
+    def _put(self, name: bytes, position: int) -> None:
         last = len(self._slots) - 1
         slot = hash(name) & last
         while self._slots[slot] not in (FREE, DELETED):
             slot = (slot + 1) & last
         self._used += self._slots[slot] == FREE
-        self._slots[slot] = place + 1
+        self._slots[slot] = position + 1
 
     def _rebuild(self) -> None:
         size = MIN_SLOTS

@@ -1,4 +1,4 @@
-"""Assembles one run's whole stream without a broker: for `turnmill assemble`, and as the reference of tests."""
+"""Assembles a run's whole stream without a broker: for `turnmill assemble`, and as the reference of tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turnmill.wire.nesting import with_room
 def assemble(
     dialect: Dialect, envelopes: Sequence[dict[str, Any]], *, keep_telemetry: bool = False, keep_requests: bool = False
 ) -> tuple[list[TurnRecord], list[Refused]]:
-    """Return the turn records of one run's envelopes, given in any order, and what was refused.
+    """Return the turn records of a run's envelopes, given in any order, and what was refused.
 
     Without an `end` and a terminal event, the run counts as disconnected.
     """
@@ -68,9 +68,9 @@ def close(
     )
     context = builder.context
     sources = (builder.history, context.request, context.continues, context.replaces)
-    if any(one is not None for one in sources):
+    if any(source is not None for source in sources):
         history = builder.history or run.dialect.history(context.request)
-        place = lineage(history, context.continues, context.replaces, redacted)
-        if place:
-            turns[0]["lineage"] = place
+        linked = lineage(history, context.continues, context.replaces, redacted)
+        if linked:
+            turns[0]["lineage"] = linked
     return turns, builder

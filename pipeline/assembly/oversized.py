@@ -72,7 +72,7 @@ def _within(records: Sequence[StoredRecord], most: int) -> list[StoredRecord]:
 
 
 def _in_order(segments: Sequence[Segment], dialect_of: Callable[[Envelope], Dialect]) -> list[StoredRecord]:
-    found: dict[bytes, tuple[int, StoredRecord]] = {}  # two workers may have spilled the same records
+    by_value: dict[bytes, tuple[int, StoredRecord]] = {}  # two workers may have spilled the same records
     for segment in sorted(segments, key=lambda s: (s.first_offset, s.last_offset, s.part)):
         headers = traceparent.headers(segment.traceparent) if segment.traceparent is not None else ()
         for value in segment.records:
@@ -80,8 +80,8 @@ def _in_order(segments: Sequence[Segment], dialect_of: Callable[[Envelope], Dial
                 envelope = decode(value)
                 dialect_of(envelope)
                 record = StoredRecord(value, segment.last_offset, segment.at, headers=headers)
-                found.setdefault(value, (envelope["seq"], record))
-    return [record for _, record in sorted(found.values(), key=itemgetter(0))]
+                by_value.setdefault(value, (envelope["seq"], record))
+    return [record for _, record in sorted(by_value.values(), key=itemgetter(0))]
 
 
 def _count(records: Sequence[StoredRecord], size: int) -> int:

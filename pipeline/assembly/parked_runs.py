@@ -46,7 +46,7 @@ def park(partition: Partition, most: int) -> None:
 
 
 def _park(partition: Partition, key: RunKey) -> None:
-    partition.counts.parked += 1
+    partition.ends.counts.parked += 1
     run = partition.runs.open.get(key)
     if run is not None:
         partition.ends.store(key, run)
@@ -77,7 +77,7 @@ def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> 
             run.builder.telemetry.clear()
 
     try:
-        run = rebuild(key, segments, partition.dialect_of, partition.out.dead, partition.limits.run_bytes, take)
+        run = rebuild(key, segments, partition.dialect_of, partition.ends.out.dead, partition.limits.run_bytes, take)
     except OSError:
         raise
     except Exception as error:  # an error of this program, which must not stop other runs

@@ -104,10 +104,10 @@ def outlined(segment: Segment, dialects: Mapping[str, Dialect]) -> OutlinedSegme
 
 
 def _stream_end(events: Iterable[Any], dialect: Dialect) -> StreamEnd | None:
-    found: StreamEnd | None = None
+    end: StreamEnd | None = None
     for event in events:
-        found = dialect.ended(event, found)
-    return found
+        end = dialect.ended(event, end)
+    return end
 
 
 def listening(dialect: Dialect) -> Dialect:

@@ -1,8 +1,8 @@
-"""Assembly of one partition of the events topic: takes its records, and returns the turns of its runs.
+"""Assembly of a partition of the events topic: takes its records, and returns the turns of its runs.
 
-Pure: records go in with `feed`, time with `tick` (broker ms), results are taken from `out`. After a crash, the events
-topic must be read again from the offset `floor()`, so that nothing is lost. The states of its runs, and the transitions
-between them, are in `run_states`.
+Pure: records go in with `feed`, time with `tick` (broker ms), results come out with `take_out`. After a crash, the
+events topic must be read again from the offset `floor()`, so that nothing is lost. The states of its runs, and the
+transitions between them, are in `run_states`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ REPORT_GROWTH: Final = 1.25  # growth of a run until its usage is reported again
 
 
 class Partition:
-    """The runs of one partition. `next` is the offset to be read next, `now` the broker's newest time (ms)."""
+    """The runs of a partition. `next` is the offset to be read next, `now` the broker's newest time (ms)."""
 
     def __init__(
         self,
@@ -73,27 +73,29 @@ class Partition:
 
     @property
     def out(self) -> Out:
-        """The results since the host last took them."""
+        """The results since `take_out` was called."""
         return self.ends.out
-
-    @out.setter
-    def out(self, out: Out) -> None:
-        self.ends.out = out
 
     @property
     def counts(self) -> Counts:
-        """The counts since the host last took them."""
+        """The counts since `take_counts` was called."""
         return self.ends.counts
 
-    @counts.setter
-    def counts(self, counts: Counts) -> None:
-        self.ends.counts = counts
+    def take_out(self) -> Out:
+        """Return the results so far; those to come are collected in a new object."""
+        out, self.ends.out = self.ends.out, Out()
+        return out
+
+    def take_counts(self) -> Counts:
+        """Return the counts so far, and begin at zero."""
+        counts, self.ends.counts = self.ends.counts, Counts()
+        return counts
 
     # ---- records
 
     def feed(self, records: Sequence[Record]) -> None:
         """Apply records of ascending offsets; skip those before `next`, which were applied already."""
-        loads, runs, applied = orjson.loads, self.runs.open, self.counts.events
+        loads, runs, applied = orjson.loads, self.runs.open, self.ends.counts.events
         most, full = min(LARGE_RECORD, self.limits.record_bytes), min(LIGHT, self.limits.run_bytes)
         following, now, read = self.next, self.now, 0  # locals are faster; `self` is updated before it is used
         expecting = self.runs.expecting
@@ -123,33 +125,34 @@ class Partition:
                     if others and "end" in envelope:
                         end = envelope["end"]
                         others -= 1
-                    if others:
+                    if others:  # if it has `run`, too, or an unknown key, more than this one is left
                         tenant = envelope["tenant"]
-                        if others != 1:
-                            raise KeyError  # it also has `run`, or an unknown key
+                        others -= 1
                     run = runs[tenant, envelope["thread_id"], envelope["run_id"]]  # type: ignore[index]  # as RunKey
                     dialect, builder = run.dialect, run.builder
                     events, seq, ts, version = envelope["events"], envelope["seq"], envelope["ts"], envelope["v"]
                     count, size = len(events), len(value)  # type: ignore[arg-type]  # it was JSON
-                    if (
-                        seq != run.next
-                        or type(seq) is not int
-                        or run.early
-                        or type(version) is not int
-                        or version != 1
-                        or envelope["agent_id"] != builder.context.agent_id
-                        or envelope["dialect"] != dialect.name
-                        or type(events) is not list
-                        or not count
-                        or type(ts) is not int
-                        or not 0 <= ts <= MAX_INTEGER
-                        or (dt is not None and (len(dt) != count or {*map(type, dt)} != INT))
-                        or (end is not None and end not in ENDS)
-                        or size > most
-                        or (grown := run.size + size) > full
-                    ):
-                        raise KeyError
+                    usual = (
+                        not others
+                        and seq == run.next
+                        and type(seq) is int
+                        and not run.early
+                        and type(version) is int
+                        and version == 1
+                        and envelope["agent_id"] == builder.context.agent_id
+                        and envelope["dialect"] == dialect.name
+                        and type(events) is list
+                        and count > 0
+                        and type(ts) is int
+                        and 0 <= ts <= MAX_INTEGER
+                        and (dt is None or (len(dt) == count and {*map(type, dt)} == INT))
+                        and (end is None or end in ENDS)
+                        and size <= most
+                        and (grown := run.size + size) <= full
+                    )
                 except (KeyError, TypeError, ValueError, AttributeError):
+                    usual = False
+                if not usual:
                     self.next, self.now = following, now
                     self.take(record, envelope or None)
                     continue
@@ -191,7 +194,7 @@ class Partition:
         try:
             self._close_if_ended(key, run)
         except Exception as error:  # as in `take`
-            self.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
+            self.ends.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
 
     def _foresee(self, run: Run, envelope: Envelope) -> None:
         """Expect that the next record of an open run continues its newest one, if that can be predicted."""
@@ -204,16 +207,16 @@ class Partition:
         value = record.value
         if value is not None and len(value) > self.limits.record_bytes:
             detail = f"{len(value)} bytes; at most {self.limits.record_bytes} are taken"
-            self.out.dead.append(Refused(record, Reason.TOO_LARGE, batch_refusal(record.headers) or detail))
+            self.ends.out.dead.append(Refused(record, Reason.TOO_LARGE, batch_refusal(record.headers) or detail))
             return
         try:
             self._route(decode(value) if parsed is None else checked(parsed), record)
         except InvalidRecord as error:
             batch = batch_refusal(record.headers)
             reason, detail = (error.reason, error.detail) if batch is None else (Reason.TOO_LARGE, batch)
-            self.out.dead.append(Refused(record, reason, detail))
+            self.ends.out.dead.append(Refused(record, reason, detail))
         except Exception as error:  # no single record may stop the rest
-            self.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
+            self.ends.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
 
     def _route(self, envelope: Envelope, record: Record) -> None:
         """Apply a record by the state of its run: an open run goes on, a closed one may be reopened."""
@@ -236,7 +239,7 @@ class Partition:
         else:
             known = closed is not None and envelope["seq"] + len(envelope["events"]) - 1 <= closed.seq
         if known:
-            self.counts.duplicates += len(envelope["events"])
+            self.ends.counts.duplicates += len(envelope["events"])
             return
         if closed is not None:
             run = self._reopened(run, closed, envelope, record)
@@ -286,7 +289,7 @@ class Partition:
         spilled = self.runs.spilled.get(key) or self.runs.reopenable.get(key)
         if spilled is None:
             return None
-        return spilled.rebuilt(key, self.dialect_of, self.out.dead, self.limits.run_bytes)
+        return spilled.rebuilt(key, self.dialect_of, self.ends.out.dead, self.limits.run_bytes)
 
     def _close_if_over(self, key: RunKey) -> State:
         """Close a spilled run that ended before its worker died, but had no mark yet; return its state."""
@@ -316,7 +319,7 @@ class Partition:
         if closed.cut:
             detail = f"seq {seq}: the run was too large, and was cut off (TURNMILL_RUN_BYTES, TURNMILL_CONTENT)"
             raise InvalidRecord(Reason.TOO_LARGE, detail)
-        # By the record's own time: after a restart, `now` is the time of the newest mark, perhaps of another run.
+        # By the record's time: after a restart, `now` is the time of the newest mark, perhaps of another run.
         if run is None or record.timestamp - closed.at > self.limits.reopen_ms:
             how = "complete" if closed.complete else "interrupted"
             raise InvalidRecord(Reason.LATE_EVENT, f"seq {seq}: the turn was closed as {how} after seq {closed.seq}")
@@ -324,7 +327,7 @@ class Partition:
             detail = f"seq {seq}: {run.early.events} events wait for seq {run.next} already; send that one first"
             raise InvalidRecord(Reason.LATE_EVENT, detail)
         run.reopen(closed.revision + 1, record.timestamp)
-        self.counts.reopened += 1
+        self.ends.counts.reopened += 1
         return run
 
     # ---- time
@@ -337,7 +340,7 @@ class Partition:
             if event is not None:
                 self.ends.close(key, run, event, self.now)
             elif self.limits.tell_use and run.read is None and not run.early and run.next > run.metered * REPORT_GROWTH:
-                self.out.telemetry += self.finishing.used(run)
+                self.ends.out.telemetry += self.finishing.used(run)
         for key, spilled in list(self.runs.spilled.items()):
             if key in self.ends.awaited:
                 continue
@@ -345,7 +348,7 @@ class Partition:
             if event is not None:
                 self._close_spilled(key, event)
         for key, closed in self.runs.expire(self.now):
-            self.out.marks.append((state_topic.closed_key(key, closed), None))
+            self.ends.out.marks.append((state_topic.closed_key(key, closed), None))
 
     def _close_spilled(self, key: RunKey, event: Event) -> None:
         """Close a spilled run whose deadline has passed; its exact end is known once it is built again."""
@@ -393,9 +396,9 @@ class Partition:
     def restore(self, restored: RestoredState) -> None:
         """Restore this partition's state from the state topic, before the first record."""
         self.now = max(self.now, restored.now)
-        found = restored.by_run()
-        self.ends.segments.restore(found)
-        spilled, reopenable, complete = restored.runs(found)
+        segments = restored.by_run()
+        self.ends.segments.restore(segments)
+        spilled, reopenable, complete = restored.runs(segments)
         for key in complete:
             self.ends.remove_segments(key)
         self.runs.restore(spilled, reopenable, restored.marks)

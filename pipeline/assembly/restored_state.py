@@ -37,7 +37,7 @@ class RestoredState:
         self.sizes: Counter[RunKey] = Counter()  # bytes of each run's segments
 
     def take(self, key: bytes, value: bytes | None) -> None:
-        """Take one record, in the topic's order; the value None removes the key's entry. Raises InvalidRecord."""
+        """Take a record, in the topic's order; the value None removes the key's entry. Raises InvalidRecord."""
         if value is None:
             if not self._remove(key) and (mark := state.mark_of(key)) is not None:
                 self.marks.remove_entry(*mark)
@@ -68,23 +68,23 @@ class RestoredState:
 
     def by_run(self) -> dict[RunKey, Segments]:
         """Return the segments of each run."""
-        found: dict[RunKey, Segments] = {}
+        segments: dict[RunKey, Segments] = {}
         for key, (run, segment) in self.segments.items():
-            found.setdefault(run, {})[key.decode()] = segment
-        return found
+            segments.setdefault(run, {})[key.decode()] = segment
+        return segments
 
     def runs(
-        self, found: Mapping[RunKey, Segments]
+        self, by_run: Mapping[RunKey, Segments]
     ) -> tuple[dict[RunKey, SpilledRun], dict[RunKey, SpilledRun], list[RunKey]]:
         """Return (open runs, reopenable ones, complete ones whose worker died before it removed their segments).
 
-        `found` is from `by_run`. The mark of an open run is removed, since the run was reopened after it.
+        `by_run` is that of the method. The mark of an open run is removed, since the run was reopened after it.
         """
         spilled: dict[RunKey, SpilledRun] = {}
         reopenable: dict[RunKey, SpilledRun] = {}
         complete: list[RunKey] = []
-        for key, own in found.items():
-            segments = list(own.values())
+        for key, of_run in by_run.items():
+            segments = list(of_run.values())
             closed = self.marks.get(key)
             if closed is not None and (closed.complete or closed.cut):
                 complete.append(key)

@@ -114,10 +114,10 @@ class Out:
         built, self.built = self.built, []
         begin = 0
         for run in built:
-            own = turns[begin : begin + run.turns]
+            of_run = turns[begin : begin + run.turns]
             begin += run.turns
             try:
-                for turn in own:
+                for turn in of_run:
                     encode(turn)
             except Exception as error:  # an error of this program, which a retry would repeat
                 detail = f"the turn could not be encoded: {type(error).__name__}: {error}"
@@ -125,6 +125,6 @@ class Out:
                     self.unbuilt.append(Unbuilt(run.run, run.segments, detail))
                 self.dead += buried(run.records, run.offset, run.at, run.run.thread_id, detail)
             else:
-                self.turns += own
+                self.turns += of_run
                 self.built.append(run)
         self.turns += turns[begin:]

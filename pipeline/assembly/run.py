@@ -80,7 +80,7 @@ class Run:
         self.early = SequenceWindow()
         self.gap_at: int | None = None  # broker ms since when the hole before `early` has not been filled
         self.end: End | None = None
-        self.ended_at: int | None = None  # broker ms of the stream's own terminal event
+        self.ended_at: int | None = None  # broker ms of the stream's terminal event
         self.opened_at = self.last_at = record.timestamp
         self.first_offset = self.last_offset = record.offset
         self.unspilled: list[bytes] = []  # raw records since the last spill
@@ -114,7 +114,7 @@ class Run:
         return bool(envelope["seq"] + len(envelope["events"]) > self.next)
 
     def feed(self, envelope: Envelope, record: Record) -> None:
-        """Take one record, in any order; afterwards look at `end`, `ended_at`, `refusals`."""
+        """Take a record, in any order; afterwards look at `end`, `ended_at`, `refusals`."""
         if self.knows(envelope):
             self.duplicates += len(envelope["events"])
         else:
@@ -200,7 +200,7 @@ class Run:
         self._pass(at, count, record)
 
     def _pass(self, at: int, count: int, record: Record) -> None:
-        """Note that `count` events were applied, the last one of the time `at`."""
+        """Note that `count` events were applied, the last of the time `at`."""
         builder = self.builder
         if at > builder.last_at:
             builder.last_at = at
@@ -249,7 +249,7 @@ class Run:
             self.ended_at = record.timestamp
 
     def _apply_many(self, ts: int, events: list[Any], dt: list[int] | None, record: Record) -> int:
-        """Apply events in order, deltas in stretches, which cost half. Return the time of the last one."""
+        """Apply events in order, deltas in stretches, which cost half. Return the time of the last."""
         builder, dialect = self.builder, self.dialect
         handler_of, stretch_of, kind, unknown, untyped = (
             dialect.handlers.get,
@@ -328,7 +328,7 @@ class Run:
     def verdict(self) -> str:
         """Return how the run ended.
 
-        A publisher's report that it broke off takes precedence, then the stream's own terminal event.
+        A publisher's report that it broke off takes precedence, then the stream's terminal event.
         """
         if self.builder.ended is None:
             return self.end or "disconnected"
@@ -345,6 +345,7 @@ class Run:
             envelope, record = self.early[seq]
             if seq > ahead.next:
                 ahead.next = seq
+                ahead.builder.torn = True
                 ahead.builder.open_text.clear()
                 ahead.builder.open_thinking.clear()
             ahead._apply(envelope, record)  # its own class

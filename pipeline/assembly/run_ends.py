@@ -40,7 +40,7 @@ class RunEnds:
     def collect(self, run: Run, record: Record) -> None:
         """Move a run's results so far to `out`; a record with many bad events is one dead letter.
 
-        `record` is the last one that it has applied.
+        `record` is the last that it has applied.
         """
         if run.read is not None:
             run.refusals.clear()  # they are repeated when it is built
@@ -174,9 +174,9 @@ class SegmentNames:
     def __contains__(self, key: RunKey) -> bool:
         return key in self._of
 
-    def restore(self, found: Mapping[RunKey, Segments]) -> None:
-        """Restore the segments that a restart has found."""
-        self._of = {key: {name: segment.size for name, segment in own.items()} for key, own in found.items()}
+    def restore(self, segments: Mapping[RunKey, Segments]) -> None:
+        """Restore the segments that a restart has read."""
+        self._of = {key: {name: segment.size for name, segment in of_run.items()} for key, of_run in segments.items()}
 
     def add(self, key: RunKey, name: str, size: int) -> None:
         """Add a segment that is written to the state topic; `size`: bytes of its records."""

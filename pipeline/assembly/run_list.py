@@ -98,12 +98,12 @@ class RunList:
 
     def of_thread(self, thread: ThreadKey, since: int) -> dict[str, ListedRun]:
         """Return a thread's runs that are open or had a record since then, by id, in the order in which they began."""
-        found = [
+        runs = [
             run
             for key, run in self._of_id.get(thread.thread_id, {}).items()
             if (key.tenant or None) == thread.tenant and (run.last_at >= since or key in self._open)
         ]
-        return {run.key.run_id: run for run in sorted(found, key=lambda run: run.first)}
+        return {run.key.run_id: run for run in sorted(runs, key=lambda run: run.first)}
 
     def threads(self, thread_id: str, since: int) -> set[ThreadKey]:
         """Return the threads with this id that have such runs, one for each tenant."""
@@ -259,7 +259,7 @@ class RunList:
         if len(self._open) <= self._most:
             return
         tenants = Counter(key.tenant for key in self._open)
-        tenant = max(tenants, key=lambda one: tenants[one])
+        tenant = max(tenants, key=lambda name: tenants[name])
         theirs = sorted((run for run in self if run.key.tenant == tenant), key=lambda run: run.last_at)
         for run in theirs[-(len(theirs) // REMOVED_FRACTION + 1) :]:
             self._rest(run)
@@ -274,7 +274,7 @@ def kind_of(event: Any) -> str | None:
     """Return the type of an event on its wire, or the event name under which it was sent."""
     if not isinstance(event, dict):
         return None
-    return next((found for name in ("type", "event", "method", "object") if (found := _name(event.get(name)))), None)
+    return next((kind for name in ("type", "event", "method", "object") if (kind := _name(event.get(name)))), None)
 
 
 def _name(value: object) -> str | None:

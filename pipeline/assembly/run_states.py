@@ -58,9 +58,9 @@ class Event(StrEnum):
     UNBUILDABLE = "it is over, and building its turn failed"
     GIVEN_UP = "its records can't be read, or it can't be moved: the worker parts with it"
     REOPEN_WINDOW_OVER = "it was closed longer ago than `reopen_window`"
-    REOPEN_BOUND = "the reopenable runs hold too many bytes; this is the oldest of the tenant whose runs hold the most"
+    REOPEN_BOUND = "the limit of reopenable bytes is reached; the run is the oldest of the tenant that has most"
     DEDUPE_WINDOW_OVER = "it was closed longer ago than `dedupe_window`"
-    CLOSED_BOUND = "the limit of remembered closed runs is reached; this is the oldest of the tenant that has the most"
+    CLOSED_BOUND = "the limit of remembered closed runs is reached; the run is the oldest of the tenant that has most"
     RESTORED_OPEN = "a restart finds records on the state topic that are newer than any mark"
     RESTORED_INTERRUPTED = "a restart finds the mark of an interrupted run, and its records"
     RESTORED_CLOSED = "a restart finds a mark and no records, or the mark of a complete run"
@@ -119,7 +119,7 @@ def next_state(state: State, event: Event) -> State:
 
 
 class RunStates:
-    """The runs of one partition by their state. Closed ones are bounded in number, reopenable ones in bytes, too.
+    """The runs of a partition by their state. Closed ones are bounded in number, reopenable ones in bytes, too.
 
     The tenants share these limits: beyond them, the oldest run of the tenant with the most is removed, so that a tenant
     that closes thousands of runs displaces its own. `release` is called with each run whose records on the state topic

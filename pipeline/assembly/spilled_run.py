@@ -49,7 +49,7 @@ class SpilledRun:
         *,
         is_open: bool,
     ) -> SpilledRun:
-        """Return a run that a restart has found.
+        """Return a run that a restart has read.
 
         `since`: the offset of its last mark, -1 if it has none.
         """

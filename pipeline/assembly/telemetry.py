@@ -42,7 +42,7 @@ def streamed_records(run: Run) -> list[TelemetryRecord]:
 
 
 def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list[TelemetryRecord]:
-    """Return tokens that no data-sys-usage event had, one record per response, and one data-sys-turn record per turn.
+    """Return tokens that no data-sys-usage event had, a record per response, and a data-sys-turn record per turn.
 
     `builder` is the one that `turns` were made of: a copy, if the run may go on. Responses are counted as they came, so
     that one that an interrupted turn leaves out keeps its number, and its tokens, which were spent. Records about
@@ -51,8 +51,8 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list
     if run.builder.context.imported:
         return []
     responses = _responses(builder)
-    own = responses if builder is run.builder else _responses(run.builder)
-    streamed = {n for n, message in enumerate(own) if message.usage_streamed}
+    of_run = responses if builder is run.builder else _responses(run.builder)
+    streamed = {n for n, message in enumerate(of_run) if message.usage_streamed}
     spoken = [message.fields for message in responses]
     native = [message for turn in builder.native for message in _messages(turn, "response")]
     records = []
@@ -80,8 +80,8 @@ def open_record(run: Run, builder: Builder) -> TelemetryRecord:
     `builder` is a copy. The newest response is left out, since its usage may still grow.
     """
     used: dict[tuple[str | None, str | None], list[Fields]] = {}
-    own = run.builder.context.thread_id
-    for record in [one for one in closing_records(run, builder, []) if one["thread_id"] == own][:-1]:
+    thread_id = run.builder.context.thread_id
+    for record in [closing for closing in closing_records(run, builder, []) if closing["thread_id"] == thread_id][:-1]:
         of = record.get("model_name"), record.get("provider_name")
         used.setdefault(of, []).append(tokens.counts(record["data"]))
     sums = [{"model_name": of[0], "provider_name": of[1], **(tokens.total(some) or {})} for of, some in used.items()]
@@ -104,12 +104,12 @@ def polished(
                 run.refusals.append(Refused(raw_record(run, record, last), Reason.UNPROCESSABLE, detail))
 
 
-def raw_record(run: Run, found: TelemetryRecord, last: Record) -> Record:
+def raw_record(run: Run, wanted: TelemetryRecord, last: Record) -> Record:
     """Return the record that contained an event: usually the last one, else an early one that had waited."""
     for value in (last.value or b"", *reversed(run.unspilled)):
         with suppress(InvalidRecord, RecursionError):
             events = decode(value)["events"]
-            if any(isinstance(event, dict) and found["data"] in event.values() for event in events):
+            if any(isinstance(event, dict) and wanted["data"] in event.values() for event in events):
                 return last if value is last.value else StoredRecord(value, last.offset, last.timestamp, last.key)
     return last
 

@@ -2,7 +2,7 @@
 
 The silence of a run is the longest time between two of its records. An agent's usual silence is twice the silence that
 95 of its last 100 runs stayed below, and at least MIN_MS; it is unknown before MIN_RUNS runs were seen. So a run is not
-silent for too long if a tool takes a minute, as usual for this agent; a hanging run is found whatever its deadline.
+silent for too long if a tool takes a minute, as usual for this agent; a hanging run is detected whatever its deadline.
 """
 
 from __future__ import annotations

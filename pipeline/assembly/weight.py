@@ -1,6 +1,6 @@
 """The weight of a record: its bytes, and approximately the additional memory of its events once they are parsed.
 
-It depends on the record alone, so that every machine and every version of Python cuts a run at the same place. The
+It depends on the record alone, so that every machine and every version of Python cuts a run at the same record. The
 constants are approximately those of 64-bit CPython.
 """
 
@@ -32,7 +32,7 @@ def weight(size: int, events: Sequence[Any], before: int) -> int:
 
 def structure(events: Sequence[Any]) -> int:
     """Return the additional memory of events, and of the arrays and objects in them, beyond their bytes."""
-    found = EVENT * len(events)
+    total = EVENT * len(events)
     nodes: list[Any] = []
     for event in events:
         if event.__class__ is dict and len(event) <= USUAL_MEMBERS:
@@ -42,16 +42,16 @@ def structure(events: Sequence[Any]) -> int:
     while nodes:
         node = nodes.pop()
         if node.__class__ is dict:
-            found += OBJECT + (MEMBERS + MEMBER * len(node) if node else 0)
+            total += OBJECT + (MEMBERS + MEMBER * len(node) if node else 0)
             node = node.values()
         else:
-            found += ARRAY + ELEMENT * len(node)
+            total += ARRAY + ELEMENT * len(node)
         for value in node:
             kind = value.__class__
             if kind is str:
-                found += TEXT
+                total += TEXT
             elif kind is dict or kind is list:
                 nodes.append(value)
             else:
-                found += NUMBER
-    return found
+                total += NUMBER
+    return total

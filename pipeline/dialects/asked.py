@@ -18,15 +18,19 @@ SCHEMAS: Final = ("parameters", "input_schema", "parametersJsonSchema")
 def system_prompts(body: Fields) -> list[str]:
     """Return the texts of the system prompt; the blocks of each message are joined."""
     messages = body.get("messages")
-    leading = [one.get("content") for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
-    places = [*leading, *(place.get(name) for place in _places(body) for name in SYSTEM)]
-    return [text for place in places if (text := _text(place))]
+    leading = (
+        [message.get("content") for message in messages if isinstance(message, dict)]
+        if isinstance(messages, list)
+        else []
+    )
+    places = [*leading, *(holder.get(name) for holder in _places(body) for name in SYSTEM)]
+    return [text for prompt in places if (text := _text(prompt))]
 
 
 def tools_of(body: Fields) -> list[Fields]:
     """Return the tools that have a schema or a description; a provider's built-in tools have neither."""
-    listed = [place.get(name) for place in _places(body) for name in ("tools", "functions")]
-    return [_tool(one) for some in listed if isinstance(some, list) for given in some for one in _defined(given)]
+    listed = [holder.get(name) for holder in _places(body) for name in ("tools", "functions")]
+    return [_tool(tool) for some in listed if isinstance(some, list) for given in some for tool in _defined(given)]
 
 
 def _places(body: Fields) -> list[Fields]:
@@ -48,18 +52,18 @@ def _defined(given: Any) -> Iterator[Fields]:
     if not isinstance(given, dict):
         return
     declared = given.get("functionDeclarations", given.get("function", given))
-    for one in declared if isinstance(declared, list) else [declared]:
-        if isinstance(one, dict) and isinstance(one.get("name"), str) and (_schema(one) or "description" in one):
-            yield one
+    for tool in declared if isinstance(declared, list) else [declared]:
+        if isinstance(tool, dict) and isinstance(tool.get("name"), str) and (_schema(tool) or "description" in tool):
+            yield tool
 
 
-def _tool(one: Fields) -> Fields:
-    function: Fields = {"name": tool_name(one["name"])}
-    if isinstance(one.get("description"), str):
-        function["description"] = one["description"]
-    function["parameters"] = _schema(one) or {"type": "object", "properties": {}}
+def _tool(tool: Fields) -> Fields:
+    function: Fields = {"name": tool_name(tool["name"])}
+    if isinstance(tool.get("description"), str):
+        function["description"] = tool["description"]
+    function["parameters"] = _schema(tool) or {"type": "object", "properties": {}}
     return {"type": "function", "function": function}
 
 
-def _schema(one: Fields) -> Fields | None:
-    return next((one[name] for name in SCHEMAS if isinstance(one.get(name), dict)), None)
+def _schema(tool: Fields) -> Fields | None:
+    return next((tool[name] for name in SCHEMAS if isinstance(tool.get(name), dict)), None)

@@ -33,21 +33,21 @@ def answered(turn: Fields) -> tuple[Fields, int] | None:
     """Return the first response of an agent turn that names its request, and its index among the turn's messages."""
     if turn.get("turn_type") != "agent":
         return None
-    for place, message in enumerate(turn.get("messages", ())):
+    for index, message in enumerate(turn.get("messages", ())):
         if message.get("message_type") == "response":
-            return (message, place) if request_of(message) else None
+            return (message, index) if request_of(message) else None
     return None
 
 
-def request_again(document: Fields, turn: Fields, place: int, asked: Fields, dialect: str) -> Fields:
+def request_again(document: Fields, turn: Fields, index: int, asked: Fields, dialect: str) -> Fields:
     """Return the body of the request that the message at this index of a turn answered. `asked`: as it is stored."""
     member, write = HISTORY[dialect]
     before: list[Fields] = []
-    for one in one_branch(document, turn.get("meta:run_id"))["turns"]:
-        if one is turn:
+    for other in one_branch(document, turn.get("meta:run_id"))["turns"]:
+        if other is turn:
             break
-        before.append(one)
-    led = [*before, {**turn, "messages": turn.get("messages", [])[:place]}]
+        before.append(other)
+    led = [*before, {**turn, "messages": turn.get("messages", [])[:index]}]
     body = {name: value for name, value in asked.items() if name not in ON_SERVER}
     leading = body.pop(member, None)  # the system prompt, in Chat Completions
     return {**body, member: [*(leading if isinstance(leading, list) else ()), *write({**document, "turns": led})]}
@@ -57,7 +57,9 @@ def with_system(body: Fields, dialect: str, text: str) -> Fields:
     """Return a request with another system prompt."""
     if dialect == CHAT:
         messages: Sequence[Any] = body["messages"]
-        leading = next((n for n, one in enumerate(messages) if one.get("role") not in ("system", "developer")), None)
+        leading = next(
+            (n for n, message in enumerate(messages) if message.get("role") not in ("system", "developer")), None
+        )
         role = messages[0]["role"] if leading else "system"
         return {**body, "messages": [{"role": role, "content": text}, *messages[leading or 0 :]]}
     if dialect == GENERATE:
@@ -76,4 +78,4 @@ def with_value(body: Fields, path: str, value: Any) -> Fields:
         if not isinstance(inner, dict):
             raise ValueError(f"{name} is no object")
         return {**body, name: with_value(inner, rest, value)}
-    return {key: one for key, one in {**body, name: value}.items() if one is not None}
+    return {key: item for key, item in {**body, name: value}.items() if item is not None}

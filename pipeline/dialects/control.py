@@ -35,7 +35,7 @@ def heard(builder: Builder, event: Fields) -> None:
             builder.steers.append((builder.last_response(), Message("request", builder.at, [part], closed=True)))
     elif event.get("kind") == ANSWER:
         answers = builder.turn_fields.setdefault(ANSWERED_BY, [])
-        if all(one["command_id"] != command["command_id"] for one in answers):
+        if all(answer["command_id"] != command["command_id"] for answer in answers):
             answers.append({**command, "answer_id": str(event.get("answer_id")), "asked": event.get("asked")})
     elif STOPPED_BY not in builder.turn_fields:
         builder.turn_fields[STOPPED_BY] = command
@@ -57,10 +57,13 @@ def _place(builder: Builder, response: Message | None, message: Message) -> None
     """Insert a user's message where it was acknowledged; if the wire has it, record there who wrote it."""
     part = message.parts[0]
     turns = [*(turn.messages for turn in builder.agent_turns), builder.messages]
-    for own in (own for messages in turns for one in messages if one.kind == "request" for own in one.parts):
-        same = own.fields["part_kind"] == "user-prompt" and _text(own.fields.get("content")) == part.fields["content"]
-        if same and STEERED_BY not in own.fields:
-            own.fields[STEERED_BY] = part.fields[STEERED_BY]
+    requests = [request for messages in turns for request in messages if request.kind == "request"]
+    for asked in (asked for request in requests for asked in request.parts):
+        same = (
+            asked.fields["part_kind"] == "user-prompt" and _text(asked.fields.get("content")) == part.fields["content"]
+        )
+        if same and STEERED_BY not in asked.fields:
+            asked.fields[STEERED_BY] = part.fields[STEERED_BY]
             return
     for messages in turns:
         if response is not None and response in messages:
@@ -71,7 +74,7 @@ def _place(builder: Builder, response: Message | None, message: Message) -> None
                 response.request.parts.append(part)
             return
     messages = next((messages for messages in reversed(turns) if messages), turns[0])
-    messages.insert(sum(one.at <= message.at for one in messages), message)
+    messages.insert(sum(other.at <= message.at for other in messages), message)
 
 
 def _text(content: Any) -> Any:

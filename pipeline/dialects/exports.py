@@ -33,18 +33,18 @@ class Names:
     words: tuple[str, ...]
 
 
-def paired(found: list[Fields], names: Names) -> list[Fields]:
+def paired(messages: list[Fields], names: Names) -> list[Fields]:
     """Put each call's result directly after it; a call without result is kept only at the end of the thread."""
     out: list[Fields] = []
-    last = max((place for place, message in enumerate(found) if message[names.role] != names.tool), default=0)
-    for place, message in enumerate(found):
+    last = max((index for index, message in enumerate(messages) if message[names.role] != names.tool), default=0)
+    for index, message in enumerate(messages):
         if message[names.role] == names.tool:
             continue
         if not any(message.get(key) for key in names.calls):
             out.append(message)
             continue
-        behind = _results_behind(found, place, names)
-        pending = place == last
+        behind = _results_behind(messages, index, names)
+        pending = index == last
         kept, answers = dict(message), list[Fields]()
         for key in names.calls:
             calls = []
@@ -65,10 +65,12 @@ def paired(found: list[Fields], names: Names) -> list[Fields]:
     return out
 
 
-def _results_behind(found: list[Fields], place: int, names: Names) -> dict[str, list[Fields]]:
+def _results_behind(messages: list[Fields], index: int, names: Names) -> dict[str, list[Fields]]:
     """Return the results up to the next answer, by the ids of their calls."""
     behind: dict[str, list[Fields]] = {}
-    for later in map(found.__getitem__, range(place + 1, len(found))):  # a slice would copy the rest of the thread
+    for later in map(
+        messages.__getitem__, range(index + 1, len(messages))
+    ):  # a slice would copy the rest of the thread
         if later[names.role] == names.assistant:
             break
         if later[names.role] == names.tool:

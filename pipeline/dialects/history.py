@@ -101,7 +101,7 @@ def _end(turn: Fields) -> int:
 
 
 class MessagePlace(Enum):
-    """The place of a message in its exchange."""
+    """The position of a message in its exchange."""
 
     PROMPT = auto()  # at the beginning: after an answer it begins the next exchange
     MIDDLE = auto()  # the exchange continues after it, such as after a call of a tool
@@ -113,13 +113,13 @@ def exchanges(messages: Iterable[Fields], place_of: Callable[[Fields], MessagePl
 
     `place_of` returns None for a message that may stand anywhere; the one before it then decides.
     """
-    found: list[list[Fields]] = [[]]
+    exchanges: list[list[Fields]] = [[]]
     answered = False
     for message in messages:
-        place = place_of(message)
-        if place is MessagePlace.PROMPT and answered:
-            found.append([])
-        if place is not None:
-            answered = place is MessagePlace.ANSWER
-        found[-1].append(message)
-    return [exchange for exchange in found if exchange]
+        start = place_of(message)
+        if start is MessagePlace.PROMPT and answered:
+            exchanges.append([])
+        if start is not None:
+            answered = start is MessagePlace.ANSWER
+        exchanges[-1].append(message)
+    return [exchange for exchange in exchanges if exchange]

@@ -10,7 +10,7 @@ from pipeline.dialects import DIALECTS
 
 
 def shown(dialect: str, event: Any) -> Sequence[Shown]:
-    """Return the live text of one event; empty for an unknown wire or a malformed event."""
+    """Return the live text of an event; empty for an unknown wire or a malformed event."""
     known = DIALECTS.get(dialect)
     return known.shows(event) if known is not None else ()
 

@@ -28,7 +28,6 @@ from topics.json_text import Fields
 REQUEST: Final = "turnmill.request"
 ERROR: Final = "turnmill.error"
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
-UNTORN: Final = "turnmill.call"  # an entry of the open texts, which are cleared when events are missing
 MAX_ERROR_CHARACTERS: Final = 1_000  # of an error that is not a text
 
 
@@ -54,7 +53,7 @@ class Calls:
     """The calls of a run so far. All fields except `reader` and `settle` are about the newest one.
 
     `settle`: completes the wire's `answer` when its call is over; calling it again changes nothing. `answer`: the
-    wire's own state of the call. `whole`: it ended well. `shut`: later events belong to no call. `awaits`: it is whole,
+    wire's state of the call. `whole`: it ended well. `shut`: later events belong to no call. `awaits`: it is whole,
     and calls tools of the application, so that the run may continue.
     """
 
@@ -74,7 +73,7 @@ def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], N
     """Begin a run without calls. The body of the first one is in an event, or in `run.request`."""
     builder.returns_by_call = False  # results are in the order of the bodies
     builder.scratch["calls"] = Calls(reader, settle)
-    builder.open_text[UNTORN] = Part({})
+    builder.torn = False
 
 
 def calls_of(builder: Builder) -> Calls:
@@ -102,7 +101,7 @@ def ask(builder: Builder, body: Any) -> None:
     if builder.context.request is None:
         builder.context.request = body  # needed to find the run's thread
     names = [calls.reader.names(item) for item in items if calls.reader.is_own(item)]
-    write(builder, new, opening=opening, names=dict(pair for found in names for pair in found.items()))
+    write(builder, new, opening=opening, names=dict(pair for tools in names for pair in tools.items()))
     calls.items, calls.continues = items, continues
     calls.asked = requests.without_messages(body, builder.context.dialect, calls.asked)
     next_call(builder)
@@ -115,7 +114,7 @@ def next_call(builder: Builder) -> None:
     calls.whole = calls.shut = calls.awaits = False
     builder.ended, builder.error_text = None, None
     builder.response = None  # not closed: a response that broke off stays open
-    builder.open_text[UNTORN] = Part({})
+    builder.torn = False
 
 
 def open_response(builder: Builder) -> Message:
@@ -148,11 +147,6 @@ def fail(builder: Builder, error: Any, **about: Any) -> None:
     builder.ended = "error"
     builder.error_text = _message_of(error)
     builder.system("error", {**about, "error": error})
-
-
-def torn(builder: Builder) -> bool:
-    """Return True if events of the newest call were lost: open parts are cleared when events are missing."""
-    return builder.lossy and UNTORN not in builder.open_text
 
 
 def refused(builder: Builder, event: Fields) -> None:
@@ -224,16 +218,16 @@ def withdraw(builder: Builder, response: Message) -> None:
 
 
 def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Fields]:
-    """Return the messages that no earlier call of the run had, without the model's own."""
+    """Return the messages that no earlier call of the run had, without the model's."""
     before, is_own = calls.items, calls.reader.is_own
     if continues is not None:  # the server keeps the history
         again = items == before and continues == calls.continues and not calls.whole
         return [] if again else [item for item in items if not is_own(item)]
     if before is not None and items[: len(before)] == before:
         return [item for item in items[len(before) :] if not is_own(item)]
-    own = [place for place, item in enumerate(items) if is_own(item)]
-    new = items[own[-1] + 1 :] if own else items
-    if before is not None and (not calls.whole or not own):  # sent before, and not answered since
+    answers = [index for index, item in enumerate(items) if is_own(item)]
+    new = items[answers[-1] + 1 :] if answers else items
+    if before is not None and (not calls.whole or not answers):  # sent before, and not answered since
         return [item for item in new if item not in before]
     return new
 

@@ -24,7 +24,7 @@ OWN_EVENT: Final = "data-app-"  # prefix of the names of events that the wire's 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The writers of one wire. `whole`: a response, and the system messages beside it -> the body of the answer.
+    """The writers of a wire. `whole`: a response, and the system messages beside it -> the body of the answer.
 
     `stream`: such a body -> the events of a stream; with `counted`, the client has requested its usage.
     """
@@ -43,12 +43,12 @@ WRITERS: Final[Mapping[str, Rebuilt]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer in a turn. `place`: the index of its message in the turn. `response`: None if the call failed.
+    """An answer in a turn. `index`: that of its message in the turn. `response`: None if the call failed.
 
     `beside`: the system messages that came with it. `error`: the provider's, with the HTTP status, if it is known.
     """
 
-    place: int
+    index: int
     response: Fields | None
     beside: Sequence[Fields] = ()
     error: Any = None
@@ -57,23 +57,23 @@ class Answered:
 
 def answers(turn: Fields) -> list[Answered]:
     """Return the answers in an agent turn, in their order."""
-    found: list[Answered] = []
+    answers: list[Answered] = []
     before: list[Fields] = []
-    for place, message in enumerate(turn.get("messages", ())):
+    for index, message in enumerate(turn.get("messages", ())):
         kind = message.get("message_type")
         if kind == "response":
-            found.append(Answered(place, message, before))
+            answers.append(Answered(index, message, before))
             before = []
         elif kind == "system" and message["event_type"] == "error":
             data = message["event_data"]
             data = data if isinstance(data, dict) else {"error": data}
-            found.append(Answered(place, None, before, data.get("error"), data.get("status")))
+            answers.append(Answered(index, None, before, data.get("error"), data.get("status")))
             before = []
-        elif kind == "system" and found and found[-1].response is not None:
-            found[-1] = Answered(found[-1].place, found[-1].response, [*found[-1].beside, message])
+        elif kind == "system" and answers and answers[-1].response is not None:
+            answers[-1] = Answered(answers[-1].index, answers[-1].response, [*answers[-1].beside, message])
         elif kind == "system":
             before.append(message)
-    return found
+    return answers
 
 
 def body_of(dialect: str, answer: Answered) -> Fields:
@@ -86,23 +86,23 @@ def body_of(dialect: str, answer: Answered) -> Fields:
 def own_events(dialect: str, answer: Answered) -> list[Fields]:
     """Return the events beside an answer that the wire's reader does not know, unchanged."""
     kind = WIRES[dialect].kind
-    unknown = [one for one in answer.beside if one["event_type"].startswith(OWN_EVENT)]
-    return [{kind: one["event_type"].removeprefix(OWN_EVENT), **one["event_data"]} for one in unknown]
+    unknown = [message for message in answer.beside if message["event_type"].startswith(OWN_EVENT)]
+    return [{kind: message["event_type"].removeprefix(OWN_EVENT), **message["event_data"]} for message in unknown]
 
 
-def events_of(dialect: str, body: Fields, own: Sequence[Fields] = (), *, counted: bool = True) -> list[Fields]:
-    """Return the events of a stream with the content of a whole answer. `own`: of `own_events`."""
+def events_of(dialect: str, body: Fields, extra: Sequence[Fields] = (), *, counted: bool = True) -> list[Fields]:
+    """Return the events of a stream with the content of a whole answer. `extra`: of `own_events`."""
     if "error" in body and body["error"] is not None and not body.keys() & {"choices", "output", "candidates"}:
-        return [*own, body]
+        return [*extra, body]
     first, *rest = WRITERS[dialect].stream(body, counted)
-    return [first, *own, *rest]
+    return [first, *extra, *rest]
 
 
 def segments(dialect: str, events: Sequence[Fields]) -> list[list[Fields]]:
     """Return the events of each call of a run, beginning with its request if there is one."""
-    kind, found = WIRES[dialect].kind, list[list[Fields]]()
+    kind, streams = WIRES[dialect].kind, list[list[Fields]]()
     for event in events:
-        if event.get(kind) == REQUEST or not found:
-            found.append([])
-        found[-1].append(event)
-    return found
+        if event.get(kind) == REQUEST or not streams:
+            streams.append([])
+        streams[-1].append(event)
+    return streams

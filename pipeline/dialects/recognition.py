@@ -1,6 +1,6 @@
 """Recognition of a stream's wire by its first events.
 
-Each wire's decoder reads the stream, and each wire says of an event whether it is one of its own (`Dialect.knows`). The
+Each wire's decoder reads the stream, and each wire says of an event whether it is the wire's (`Dialect.knows`). The
 stream is of the wire that knows most of its events, at least half of them, and more than any other wire does. This wire
 is returned as soon as there is one; so an upload waits for as few events as possible.
 """
@@ -33,28 +33,28 @@ class UnknownWire(CallerError):
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """One wire's reading of the stream: how many events it found, and how many of them are its own."""
+    """What one wire reads: the number of its events, and of those that the wire knows."""
 
     dialect: Dialect
     decoder: Decoder
     skipped: int
     seen: int = 0
-    own: int = 0
+    known: int = 0
 
-    def take(self, found: list[Framed]) -> None:
-        for item in found:
+    def take(self, framed: list[Framed]) -> None:
+        for item in framed:
             if self.skipped:
                 self.skipped -= 1
                 continue
             self.seen += 1
-            self.own += item.event is not None and self.dialect.knows(item.event)
+            self.known += item.event is not None and self.dialect.knows(item.event)
 
 
 class Recognition:
     """Recognizes the wire of a stream, chunk by chunk. `skipped`: how many events at the beginning are ignored."""
 
     def __init__(self, *, skipped: int = 0) -> None:
-        self._readers = [_Reader(one, decoder_for(one.wire), skipped) for one in DIALECTS.values()]
+        self._readers = [_Reader(dialect, decoder_for(dialect.wire), skipped) for dialect in DIALECTS.values()]
         self._tail: list[bytes] = []  # of an incomplete line
         self._lines = 0
         self._bytes = self._held = 0  # of lines, and of the tail
@@ -73,8 +73,8 @@ class Recognition:
         for line in lines:
             for reader in self._readers:
                 reader.take(reader.decoder.feed(line))
-            if _ends_event(line) and (found := self._winner(KNOWN_EVENTS)):
-                return found
+            if _ends_event(line) and (winner := self._winner(KNOWN_EVENTS)):
+                return winner
             self._lines += 1
             self._bytes += len(line)
             if self._lines > MAX_LINES or self._bytes > MAX_BYTES:
@@ -91,12 +91,14 @@ class Recognition:
         return None
 
     def _winner(self, least: int) -> Dialect | None:
-        first, second = sorted(self._readers, key=lambda reader: reader.own, reverse=True)[:2]
-        return first.dialect if first.own > second.own and first.own >= max(first.seen / 2, least) else None
+        first, second = sorted(self._readers, key=lambda reader: reader.known, reverse=True)[:2]
+        return first.dialect if first.known > second.known and first.known >= max(first.seen / 2, least) else None
 
     def _give_up(self) -> NoReturn:
-        most = max(reader.own for reader in self._readers)
-        raise UnknownWire(tuple(sorted(one.dialect.name for one in self._readers if most and one.own == most)))
+        most = max(reader.known for reader in self._readers)
+        raise UnknownWire(
+            tuple(sorted(reader.dialect.name for reader in self._readers if most and reader.known == most))
+        )
 
 
 def _ends_event(line: bytes) -> bool:

@@ -9,7 +9,7 @@ from pipeline.turns.times import iso
 def speaker(builder: Builder, name: str) -> str:
     """Return the id of the agent with this name, and register it.
 
-    The id is the name, unless it is the name of the run's own agent.
+    The id is the name, unless it is the name of the run's agent.
     """
     context = builder.context
     if name in ("", context.agent_name, context.agent_id):

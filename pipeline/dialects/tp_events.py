@@ -45,5 +45,5 @@ def interpret(builder: Builder, event_type: str, data: Any) -> None:
 
 
 def _thread(builder: Builder, fields: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    found = next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), None)
-    return thread_uuid(found, builder.context.tenant)[0] if found is not None else None
+    value = next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), None)
+    return thread_uuid(value, builder.context.tenant)[0] if value is not None else None

@@ -38,18 +38,18 @@ def sft(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
 def dpo(document: Fields, bodies: Mapping[str, Fields], scored: Callable[[Fields], float | None]) -> Iterator[Fields]:
     """Yield a line for each answer whose versions have different scores: the best version, and the worst.
 
-    `scored`: the score of a turn, None without one. Of equal scores the newer version counts.
+    `scored`: the score of a turn, None if there is none. Of equal scores the newer version counts.
     """
     versions: dict[str, list[tuple[float, int, Fields]]] = {}
-    for place, turn in enumerate(document["turns"]):
+    for index, turn in enumerate(document["turns"]):
         version = turn.get(BRANCH, {}).get(VERSION)
         if version is None or not _says_something(document, turn):
             continue
         score = scored(turn)
         if score is not None:
-            versions.setdefault(version["first"], []).append((score, place, turn))
+            versions.setdefault(version["first"], []).append((score, index, turn))
     for some in versions.values():
-        best, worst = max(some, key=lambda one: one[:2]), min(some, key=lambda one: (one[0], -one[1]))
+        best, worst = max(some, key=lambda rated: rated[:2]), min(some, key=lambda rated: (rated[0], -rated[1]))
         if best[0] == worst[0]:
             continue
         chosen, rejected = best[2], worst[2]
@@ -68,7 +68,7 @@ def dpo(document: Fields, bodies: Mapping[str, Fields], scored: Callable[[Fields
 
 
 def provenance(document: Fields, turn: Fields) -> Fields:
-    """Return the place of a turn, and its canonical hash."""
+    """Return the position of a turn, and its canonical hash."""
     return {"thread_id": document["thread_id"], **_named(turn)}
 
 
@@ -98,16 +98,16 @@ def needed(document: Fields) -> list[str]:
 
 
 def _chat(document: Fields, turn: Fields, *, whole: bool = True) -> list[Fields]:
-    """Return the messages of a turn's branch up to the turn; without the turn's own if not `whole`."""
+    """Return the messages of a turn's branch up to the turn; without the turn's if not `whole`."""
     before: list[Fields] = []
-    for one in one_branch(document, turn.get("meta:run_id"))["turns"]:
-        if one is not turn or whole:
-            before.append(one)
-        if one is turn:
+    for other in one_branch(document, turn.get("meta:run_id"))["turns"]:
+        if other is not turn or whole:
+            before.append(other)
+        if other is turn:
             break
     return _messages(document, before)
 
 
 def _messages(document: Fields, turns: list[Fields]) -> list[Fields]:
-    found = export.messages({**document, "turns": turns})
-    return [{key: message[key] for key in KEPT if key in message} for message in found]
+    messages = export.messages({**document, "turns": turns})
+    return [{key: message[key] for key in KEPT if key in message} for message in messages]

@@ -35,8 +35,8 @@ def atif(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
     for turn in turns:
         now = asked_in(turn, bodies)
         if (prompts := system_prompts(now)) and prompts != system_prompts(asked):
-            place = next((n for n in range(len(steps), 0, -1) if steps[n - 1]["source"] != "user"), 0)
-            steps.insert(place, {"source": "system", "message": "\n\n".join(prompts), "extra": _extra(turn)})
+            last = next((n for n in range(len(steps), 0, -1) if steps[n - 1]["source"] != "user"), 0)
+            steps.insert(last, {"source": "system", "message": "\n\n".join(prompts), "extra": _extra(turn)})
         asked = now or asked
         steps += _steps(turn)
     places = [provenance(document, turn) for turn in turns]
@@ -46,7 +46,7 @@ def atif(document: Fields, bodies: Mapping[str, Fields]) -> Iterator[Fields]:
         "trajectory_id": document["thread_id"],
         "agent": _agent(document, turns, asked),
         "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
-        "extra": {"turns": [{"turn_id": one["turn_id"], "hash": one["hash"]} for one in places]},
+        "extra": {"turns": [{"turn_id": origin["turn_id"], "hash": origin["hash"]} for origin in places]},
     }
 
 
@@ -101,7 +101,7 @@ def _answered(message: Fields, turn: Fields) -> Fields:
     if calls := [_call(part) for part in parts if part.get("part_kind") in CALLS]:
         step["tool_calls"] = calls
     used = counts(message.get("usage"))
-    metrics: Fields = {name: used[own] for name, own in METRICS.items() if own in used}
+    metrics: Fields = {name: used[key] for name, key in METRICS.items() if key in used}
     if "cost_nano_usd" in used:
         metrics["cost_usd"] = used["cost_nano_usd"] / NANO
     if metrics:

@@ -46,7 +46,7 @@ Step = RunOpened | RunEvent | RunOver
 
 
 class Reader(Protocol):
-    """The reader of one file."""
+    """The reader of a file."""
 
     @property
     def dialect(self) -> str:
@@ -70,12 +70,12 @@ class Homes:
 
     def thread(self, run: str) -> str | None:
         """Return the thread of a run; None where no file has it."""
-        found = self.of.get(run)
-        return None if found is None else found[1]
+        known = self.of.get(run)
+        return None if known is None else known[1]
 
 
 def texts(content: Any) -> list[str]:
     """Return the texts of a message's content."""
     blocks = content if isinstance(content, list) else [{"text": content}]
-    found = [block.get("text") for block in blocks if isinstance(block, dict)]
-    return [text for text in found if isinstance(text, str)]
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    return [text for text in texts if isinstance(text, str)]

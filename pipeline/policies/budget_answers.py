@@ -27,8 +27,8 @@ class BudgetAnswers:
     """The answer to the newest question of each budget. `take` is called in the order of the topic."""
 
     def __init__(self, budgets: Iterable[Budget]) -> None:
-        asking = [one for one in budgets if one.enforce == "ask"]
-        self._of_thread = {(one.tenant or None, thread_of(one)[0]): one for one in asking}
+        asking = [budget for budget in budgets if budget.enforce == "ask"]
+        self._of_thread = {(budget.tenant or None, thread_of(budget)[0]): budget for budget in asking}
         self._first: dict[str, Command] = {}  # by the budget's name
 
     def take(self, command: Command, now: int) -> Command | None:

@@ -108,14 +108,14 @@ class State:
         In a budget over several tenants, the usage of each other tenant counts for at most MAX_SHARE of the limit: then
         one tenant alone can't use up the budget for all.
         """
-        most, own = int(self.budget.limit * MAX_SHARE), tenant or ""
-        parts = [used if name in (own, None) else min(used, most) for name, used in self.by_tenant.items()]
+        most, asked = int(self.budget.limit * MAX_SHARE), tenant or ""
+        parts = [used if name in (asked, None) else min(used, most) for name, used in self.by_tenant.items()]
         return (sum(parts) if parts else self.used) >= self.budget.limit
 
     @property
     def reached(self) -> bool:
         """True if nothing is left for one of its tenants."""
-        return any(self.exhausted(one) for one in (self.budget.tenant, *self.by_tenant))
+        return any(self.exhausted(tenant) for tenant in (self.budget.tenant, *self.by_tenant))
 
     def at_least(self, before: State | None) -> State:
         """Return the state with at least an earlier state's usage, which may include runs that are not stored yet."""
@@ -192,16 +192,16 @@ def parse(text: str, enforce: Enforce = "notice") -> tuple[Budget, ...]:
         raise ValueError(f"a JSON list is expected: {error}") from None
     if type(rows) is not list or len(rows) > BUDGETS:
         raise ValueError(f"a JSON list of at most {BUDGETS:,} budgets is expected")
-    found: dict[str, Budget] = {}
+    budgets: dict[str, Budget] = {}
     for number, row in enumerate(rows, 1):
         try:
-            one = _budget(row, enforce)
+            budget = _budget(row, enforce)
         except ValueError as error:
             raise ValueError(f"entry {number}: {error}") from None
-        if one.name in found:
-            raise ValueError(f"entry {number}: the name {one.name!r} is there twice")
-        found[one.name] = one
-    return tuple(found.values())
+        if budget.name in budgets:
+            raise ValueError(f"entry {number}: the name {budget.name!r} is there twice")
+        budgets[budget.name] = budget
+    return tuple(budgets.values())
 
 
 def _budget(row: Any, default: Enforce) -> Budget:
@@ -228,7 +228,7 @@ def _budget(row: Any, default: Enforce) -> Budget:
     return Budget(name, unit, max(1, limit), per, row.get("tenant"), row.get("agent"), row.get("model"), enforce)
 
 
-def _alike(one: str, other: str) -> bool:
+def _alike(name: str, other: str) -> bool:
     """Return True if two names are of one model: equal, or one is the other followed by a date or `latest`."""
-    short, long = sorted((one, other), key=len)
-    return one == other or (long.startswith(short) and DATED.fullmatch(long, len(short)) is not None)
+    short, long = sorted((name, other), key=len)
+    return name == other or (long.startswith(short) and DATED.fullmatch(long, len(short)) is not None)

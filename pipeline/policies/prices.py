@@ -32,7 +32,7 @@ class Price:
     """The price of calls from `since` (epoch ms) on.
 
     `model` is a pattern, as `gpt-5*`; `provider`, `tenant` ("" for calls without one): None is all. `rates`: US dollars
-    per token, in the order of KINDS; without `rates`, the cost found otherwise is multiplied by `times`.
+    per token, in the order of KINDS; without `rates`, the cost known otherwise is multiplied by `times`.
     """
 
     model: str
@@ -53,8 +53,10 @@ class Price:
 
     def is_twin(self, other: Price) -> bool:
         """Return True if the other price is also a price (or also a factor), for the same calls, from the same time."""
-        own, its = ((one.model, one.provider, one.tenant, one.since, one.rates is None) for one in (self, other))
-        return own == its
+        mine, its = (
+            (price.model, price.provider, price.tenant, price.since, price.rates is None) for price in (self, other)
+        )
+        return mine == its
 
     @property
     def source(self) -> str:
@@ -79,10 +81,12 @@ class Prices:
         if call not in self._found:
             if len(self._found) >= CACHE_SIZE:
                 self._found.clear()
-            fitting = [one for one in self.all if one.is_for(*call)]
-            self._found[call] = tuple(sorted(fitting, key=lambda one: one.rank, reverse=True))
-        fit = [one for one in self._found[call] if one.since <= at]
-        return next((one for one in fit if one.rates), None), next((one for one in fit if one.times is not None), None)
+            fitting = [price for price in self.all if price.is_for(*call)]
+            self._found[call] = tuple(sorted(fitting, key=lambda price: price.rank, reverse=True))
+        fit = [price for price in self._found[call] if price.since <= at]
+        return next((price for price in fit if price.rates), None), next(
+            (price for price in fit if price.times is not None), None
+        )
 
 
 NONE: Final = Prices()
@@ -104,16 +108,16 @@ def parse(text: str) -> Prices:
         raise ValueError(f"a JSON list is expected: {error}") from None
     if type(rows) is not list or len(rows) > PRICES:
         raise ValueError(f"a JSON list of at most {PRICES:,} prices is expected")
-    found: list[Price] = []
+    prices: list[Price] = []
     for number, row in enumerate(rows, 1):
         try:
-            one = _price(row)
-            if any(one.is_twin(other) for other in found):
+            price = _price(row)
+            if any(price.is_twin(other) for other in prices):
                 raise ValueError("another entry is for the same model, provider, tenant and time")
         except ValueError as error:
             raise ValueError(f"entry {number}: {error}") from None
-        found.append(one)
-    return Prices(tuple(found))
+        prices.append(price)
+    return Prices(tuple(prices))
 
 
 def _price(row: Any) -> Price:

@@ -24,7 +24,7 @@ class Retention:
         """Parse a retention. Raises ValueError, which says what is wrong."""
         default: int | None = None
         tenants: dict[str, int | None] = {}
-        for number, part in enumerate(one.strip() for one in text.split(",")):
+        for number, part in enumerate(item.strip() for item in text.split(",")):
             name, equals, duration = part.rpartition("=")
             if not equals and number:
                 raise ValueError(f"{part!r}: behind the first comma TENANT=DURATION is expected, as acme=30d")
@@ -39,7 +39,7 @@ class Retention:
     @property
     def bounded(self) -> bool:
         """True if any thread expires at all."""
-        return self.default is not None or any(one is not None for one in self.tenants.values())
+        return self.default is not None or any(days is not None for days in self.tenants.values())
 
     def of(self, tenant: str | None) -> int | None:
         """Return how long the threads of a tenant are kept."""
@@ -59,7 +59,7 @@ class Retention:
 def _duration(text: str) -> int | None:
     if text == FOREVER:
         return None
-    found = DURATION.fullmatch(text)
-    if found is None or int(found[1]) == 0:
+    match = DURATION.fullmatch(text)
+    if match is None or int(match[1]) == 0:
         raise ValueError(f"{text!r} is no duration: days, as 90d, or {FOREVER} is expected")
-    return int(found[1]) * DAY_MS
+    return int(match[1]) * DAY_MS

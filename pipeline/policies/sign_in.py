@@ -76,23 +76,23 @@ class Grant:
 def providers(text: str, client_id: str | None, client_secret: SecretStr | None) -> tuple[Provider, ...]:
     """Return the providers of a JSON list, or of one issuer's address. Raises ValueError, which shows no secret."""
     if text.lstrip().startswith("["):
-        found = _parsed(TypeAdapter(tuple[Provider, ...]), json.loads(text))
+        providers = _parsed(TypeAdapter(tuple[Provider, ...]), json.loads(text))
     else:
         secret = client_secret or SecretStr("")
-        one = {"issuer": text.strip(), "client_id": client_id or "", "client_secret": secret.get_secret_value()}
-        found = _parsed(TypeAdapter(tuple[Provider, ...]), [one])
-    if len({one.name for one in found}) < len(found) or not found:
+        provider = {"issuer": text.strip(), "client_id": client_id or "", "client_secret": secret.get_secret_value()}
+        providers = _parsed(TypeAdapter(tuple[Provider, ...]), [provider])
+    if len({provider.name for provider in providers}) < len(providers) or not providers:
         raise ValueError("each provider needs a `name` of its own, and there must be one at least")
-    return found
+    return providers
 
 
 def rules(text: str) -> tuple[Rule, ...]:
     """Return the rules of a JSON list. Raises ValueError, which says which rule is wrong, and why."""
-    found = _parsed(TypeAdapter(tuple[Rule, ...]), json.loads(text))
-    for number, rule in enumerate(found, 1):
+    rules = _parsed(TypeAdapter(tuple[Rule, ...]), json.loads(text))
+    for number, rule in enumerate(rules, 1):
         if (rule.tenant is None) == (rule.tenant_claim is None):
             raise ValueError(f"rule {number}: either `tenant` ({ALL_TENANTS!r} for all) or `tenant_claim` is expected")
-    return found
+    return rules
 
 
 def granted(claims: Mapping[str, Any], provider: str, among: Iterable[Rule]) -> Grant | None:
@@ -106,20 +106,20 @@ def granted(claims: Mapping[str, Any], provider: str, among: Iterable[Rule]) -> 
     return None
 
 
-def _has(found: Any, wanted: str | None) -> bool:
+def _has(claim: Any, wanted: str | None) -> bool:
     if wanted is None:
-        return bool(found)
-    return wanted in found if isinstance(found, list) else found == wanted
+        return bool(claim)
+    return wanted in claim if isinstance(claim, list) else claim == wanted
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
     """Return a claim; `realm_access.roles` is a member of the claim `realm_access`, unless a claim has that name."""
     if name in claims:
         return claims[name]
-    found: Any = claims
+    claim: Any = claims
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        claim = claim.get(part) if isinstance(claim, Mapping) else None
+    return claim
 
 
 def _parsed(adapter: TypeAdapter[T], value: Any) -> T:

@@ -48,7 +48,7 @@ class Slots:
         """Return a slot to the pool; free slots go to waiting callers."""
         self._shares.add(tenant, -1)
         while True:
-            may = [one for one in self._waiting if self._shares.allows(one, 1, self._size)]
+            may = [waiter for waiter in self._waiting if self._shares.allows(waiter, 1, self._size)]
             if not may:
                 return
             following = min(may, key=self._shares.held)  # the first one if several hold as few

@@ -170,16 +170,16 @@ def parse(text: str) -> tuple[Webhook, ...]:
         raise ValueError(f"a JSON list is expected: {error}") from None
     if type(rows) is not list:
         raise ValueError("a JSON list is expected")
-    found: dict[str, Webhook] = {}
+    webhooks: dict[str, Webhook] = {}
     for number, row in enumerate(rows, 1):
         try:
-            one = _webhook(row)
+            webhook = _webhook(row)
         except ValueError as error:
             raise ValueError(f"entry {number}: {error}") from None
-        if one.id in found:
+        if webhook.id in webhooks:
             raise ValueError(f"entry {number}: the name {row['name']!r} is there twice")
-        found[one.id] = one
-    return tuple(found.values())
+        webhooks[webhook.id] = webhook
+    return tuple(webhooks.values())
 
 
 def _webhook(row: Any) -> Webhook:
@@ -219,7 +219,7 @@ def reachable(address: str, scheme: str, allowed: Sequence[Network]) -> bool:
     except ValueError:
         return False
     inner = _carried(ip)
-    if any(one.version == network.version and one in network for one in (ip, *inner) for network in allowed):
+    if any(host.version == network.version and host in network for host in (ip, *inner) for network in allowed):
         return True
     return scheme == "https" and ip not in SITE_LOCAL and all(map(_is_public, inner or (ip,)))
 

@@ -103,14 +103,14 @@ class _Automaton:
 
     def _state(self, reads: frozenset[str], *, empty: int) -> Piece:
         self._reads.append(reads)
-        own = Counter({len(self._reads) - 1: 1})
-        return Piece(empty, own, own)
+        single = Counter({len(self._reads) - 1: 1})
+        return Piece(empty, single, single)
 
     def _read_by(self, operation: Any, value: Any, flags: int) -> frozenset[str]:
         state = _parser.State()
         state.str, state.flags = "", flags
-        one: re.Pattern[str] = _compiler.compile(_parser.SubPattern(state, [(operation, value)]), flags)
-        return frozenset(character for character in self._samples if one.fullmatch(character))
+        compiled: re.Pattern[str] = _compiler.compile(_parser.SubPattern(state, [(operation, value)]), flags)
+        return frozenset(character for character in self._samples if compiled.fullmatch(character))
 
     def _connect(self, last: Counter[State], first: Counter[State]) -> None:
         for left, ways in last.items():
@@ -135,15 +135,15 @@ class _Automaton:
             if pair in pairs:
                 continue
             pairs[pair] = {
-                (one, other)
-                for one in after.get(pair[0], ())
+                (first, other)
+                for first in after.get(pair[0], ())
                 for other in after.get(pair[1], ())
-                if self._reads[one] & self._reads[other]
+                if self._reads[first] & self._reads[other]
             }
             for following in pairs[pair]:
                 back[following].add(pair)
             todo += pairs[pair]
-        return any(one != other for one, other in _reached((state, state), back))
+        return any(first != other for first, other in _reached((state, state), back))
 
 
 def _either(pieces: list[Piece]) -> Piece:
@@ -161,10 +161,10 @@ def _times(states: Counter[State], ways: int) -> Counter[State]:
 def _reached(start: Any, edges: Mapping[Any, Iterable[Any]], *, least: int = 0) -> set[Any]:
     """Return the nodes that can be reached from `start`, in at least `least` steps (0 or 1)."""
     todo = list(edges.get(start, ())) if least else [start]
-    found: set[Any] = set()
+    reached: set[Any] = set()
     while todo:
         node = todo.pop()
-        if node not in found:
-            found.add(node)
+        if node not in reached:
+            reached.add(node)
             todo += edges.get(node, ())
-    return found
+    return reached

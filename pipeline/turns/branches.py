@@ -1,6 +1,6 @@
 """One branch of a conversation that forks. Pure.
 
-In a thread that forks, each turn has the place of its run:
+In a thread that forks, each turn has the position of its run:
 
     "meta:branch": {"run": RUN, "follows": RUN or null, "replaces"?: RUN,
                     "version"?: {"number": 2, "of": 3, "first": RUN, "before"?: RUN, "next"?: RUN}}
@@ -25,7 +25,7 @@ class UnknownBranch(ValueError):
 
 
 def one_branch(document: Fields, run_id: str | None = None) -> Fields:
-    """Return a thread document with the turns of one branch: the newest one, or the newest one with `run_id`.
+    """Return a thread document with the turns of a branch: the newest, or the newest with `run_id`.
 
     The id of a turn stands for its run, an empty id for none. Raises UnknownBranch.
     """
@@ -63,12 +63,12 @@ def _named(turn: Fields) -> str | None:
 
 def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:
     """Return the marks by run, in the order of the turns."""
-    found: dict[str, Fields] = {}
+    marks: dict[str, Fields] = {}
     for turn in turns:
         run = _named(turn)
         if run is not None:
-            found.setdefault(run, turn[BRANCH])
-    return found
+            marks.setdefault(run, turn[BRANCH])
+    return marks
 
 
 def _path(marks: Mapping[str, Fields], run_id: str | None, helpers: set[str | None]) -> set[str]:
@@ -109,7 +109,7 @@ def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) 
 def _asking(turns: Iterable[Fields], chosen: set[str], marks: Mapping[str, Fields]) -> set[str]:
     """Return the runs whose user turns are answered by chosen runs without user turns."""
     with_words = {_named(turn) for turn in turns if turn.get("turn_type") == "user"}
-    found: set[str] = set()
+    asking: set[str] = set()
     seen: set[str] = set()  # shared by all runs, so that each is visited once
     for run in chosen:
         at = run
@@ -117,5 +117,5 @@ def _asking(turns: Iterable[Fields], chosen: set[str], marks: Mapping[str, Field
             seen.add(at)
             at = str(marks[at].get("replaces"))
         if at in with_words and at not in chosen:
-            found.add(at)
-    return found
+            asking.add(at)
+    return asking

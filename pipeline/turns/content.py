@@ -61,7 +61,7 @@ class Piece:
     `field`: the name of its reference under REFS; None if the object has a place of its own for the reference.
     """
 
-    place: Place
+    path: Place
     value: Any
     form: Form
     size: int
@@ -76,23 +76,23 @@ class Piece:
 
 def pieces(turn: Fields) -> Iterator[Piece]:
     """Yield the values of a ThreadProtocol turn with a place for their reference, and not moved yet."""
-    for place, holder in _holders(turn):
+    for path, holder in _holders(turn):
         if "content_ref" in holder:
             continue
         if holder.get("part_kind") in RETURNS:
             if "content" in holder:
-                yield _piece(place, holder["content"])
+                yield _piece(path, holder["content"])
         elif isinstance(holder.get("data"), str) and holder.get("kind", "binary") == "binary":
-            yield _binary(place, holder["data"], holder.get("media_type"))
+            yield _binary(path, holder["data"], holder.get("media_type"))
 
 
 def others(turn: Fields) -> Iterator[Piece]:
     """Yield the other values of a turn that may be moved, and are not yet: their references go under REFS."""
-    for place, holder in _all(turn):
+    for path, holder in _all(turn):
         for name, value in holder.items():
-            kept = name in STAYING or (name == "content" and any(_of_part(place, holder)))
+            kept = name in STAYING or (name == "content" and any(_of_part(path, holder)))
             if not kept and value and isinstance(value, str | dict | list):
-                yield _piece(place, value, name)
+                yield _piece(path, value, name)
 
 
 def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
@@ -134,47 +134,47 @@ def _is_long(value: Any, least: int, levels: int) -> bool:
 def moved(turn: Fields, refs: Iterable[tuple[Piece, Fields]]) -> Fields:
     """Return a copy of the turn with each piece replaced by its ContentRef."""
     for piece, ref in refs:
-        turn = _changed(turn, piece.place, partial(_referring, piece=piece, ref=ref))
+        turn = _changed(turn, piece.path, partial(_referring, piece=piece, ref=ref))
     return turn
 
 
 def references(turn: Fields) -> list[tuple[Place, Fields]]:
-    """Return the ContentRefs of a turn with their places; a place under REFS ends with REFS and the field's name."""
-    own = [(place, holder.get("content_ref")) for place, holder in _holders(turn)]
+    """Return the ContentRefs of a turn with their paths; a path under REFS ends with REFS and the field's name."""
+    values = [(path, holder.get("content_ref")) for path, holder in _holders(turn)]
     named = [
-        ((*place, REFS, name), ref)
-        for place, holder in _all(turn)
+        ((*path, REFS, name), ref)
+        for path, holder in _all(turn)
         if isinstance(holder.get(REFS), dict)
         for name, ref in holder[REFS].items()
     ]
-    return [(place, ref) for place, ref in (*own, *named) if isinstance(ref, dict)]
+    return [(path, ref) for path, ref in (*values, *named) if isinstance(ref, dict)]
 
 
 def resolved(turn: Fields, contents: Mapping[Place, bytes]) -> Fields:
     """Return the turn with the values of these places restored. Raises ValueError for malformed JSON or text."""
-    for place, data in contents.items():
-        if place[-2:-1] == (REFS,):
-            turn = _changed(turn, place[:-2], partial(_with_field, name=str(place[-1]), data=data))
+    for path, data in contents.items():
+        if path[-2:-1] == (REFS,):
+            turn = _changed(turn, path[:-2], partial(_with_field, name=str(path[-1]), data=data))
         else:
-            turn = _changed(turn, place, partial(_restored, data=data))
+            turn = _changed(turn, path, partial(_restored, data=data))
     return turn
 
 
 def _holders(turn: Fields) -> Iterator[tuple[Place, Fields]]:
-    for place, part in _parts(turn):
-        yield from _of_part(place, part)
+    for path, part in _parts(turn):
+        yield from _of_part(path, part)
 
 
-def _of_part(place: Place, part: Fields) -> Iterator[tuple[Place, Fields]]:
+def _of_part(path: Place, part: Fields) -> Iterator[tuple[Place, Fields]]:
     kind, content = part.get("part_kind"), part.get("content")
     if kind in RETURNS or (kind == "file" and "content_ref" in part):
-        yield place, part
+        yield path, part
     elif kind == "file" and isinstance(content, dict):
-        yield (*place, "content"), content
+        yield (*path, "content"), content
     elif kind == "user-prompt" and isinstance(content, list):
         for number, item in enumerate(content):
             if isinstance(item, dict) and (item.get("kind") == "binary" or "content_ref" in item):
-                yield (*place, "content", number), item
+                yield (*path, "content", number), item
 
 
 def _all(turn: Fields) -> Iterator[tuple[Place, Fields]]:
@@ -184,45 +184,45 @@ def _all(turn: Fields) -> Iterator[tuple[Place, Fields]]:
 
 
 def _parts(turn: Fields) -> Iterator[tuple[Place, Fields]]:
-    for place, owner in _owners(turn):
+    for path, owner in _owners(turn):
         parts = owner.get("parts")
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
             if isinstance(part, dict):
-                yield (*place, "parts", number), part
+                yield (*path, "parts", number), part
 
 
 def _owners(turn: Fields) -> Iterator[tuple[Place, Fields]]:
     shown = turn.get("meta:partial")
     owners: list[tuple[Place, Any]] = [((), turn), *_messages(turn, ())]
     owners += _messages(shown, ("meta:partial",)) if isinstance(shown, dict) else ()
-    return ((place, owner) for place, owner in owners if isinstance(owner, dict))
+    return ((path, owner) for path, owner in owners if isinstance(owner, dict))
 
 
-def _messages(holder: Fields, place: Place) -> Iterator[tuple[Place, Any]]:
+def _messages(holder: Fields, path: Place) -> Iterator[tuple[Place, Any]]:
     messages = holder.get("messages")
     for number, message in enumerate(messages if isinstance(messages, list) else ()):
-        yield (*place, "messages", number), message
+        yield (*path, "messages", number), message
 
 
-def _piece(place: Place, value: Any, field: str | None = None) -> Piece:
+def _piece(path: Place, value: Any, field: str | None = None) -> Piece:
     if isinstance(value, str):
         try:
             size = len(value) if value.isascii() else len(value.encode())
-            return Piece(place, value, Form.TEXT, size, TEXT, field)
+            return Piece(path, value, Form.TEXT, size, TEXT, field)
         except UnicodeEncodeError:  # a lone surrogate, which JSON allows
             pass
-    return Piece(place, value, Form.JSON, len(_bytes(value, Form.JSON)), JSON, field)
+    return Piece(path, value, Form.JSON, len(_bytes(value, Form.JSON)), JSON, field)
 
 
-def _binary(place: Place, data: str, media_type: Any) -> Piece:
+def _binary(path: Place, data: str, media_type: Any) -> Piece:
     kind = media_type if isinstance(media_type, str) else BINARY
     try:
         raw = base64.b64decode(data, validate=True)
         if base64.b64encode(raw).decode() == data:
-            return Piece(place, data, Form.DECODED, len(raw), kind)
+            return Piece(path, data, Form.DECODED, len(raw), kind)
     except (binascii.Error, ValueError):
         pass
-    return Piece(place, data, Form.BASE64, len(_bytes(data, Form.BASE64)), kind)
+    return Piece(path, data, Form.BASE64, len(_bytes(data, Form.BASE64)), kind)
 
 
 def _bytes(value: Any, form: Form) -> bytes:
@@ -288,10 +288,10 @@ def _content(data: bytes, media_type: Any) -> Any:
     return {"kind": "binary", "media_type": media_type, "data": base64.b64encode(data).decode()}
 
 
-def _changed(value: Any, place: Place, change: Callable[[Fields], Fields]) -> Any:
-    """Return a copy, down to the place, with the value there changed."""
-    if not place:
+def _changed(value: Any, path: Place, change: Callable[[Fields], Fields]) -> Any:
+    """Return a copy, down to the path, with the value there changed."""
+    if not path:
         return change(value)
     copy: Any = value.copy()
-    copy[place[0]] = _changed(value[place[0]], place[1:], change)
+    copy[path[0]] = _changed(value[path[0]], path[1:], change)
     return copy

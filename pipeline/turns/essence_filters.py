@@ -45,7 +45,7 @@ def nulls(turn: Fields) -> Fields:
 
 
 def finish_reasons(*, but_the_last: bool) -> Drop:
-    """Derive the finish reasons of responses from their parts; with `but_the_last`, the last one keeps its own."""
+    """Derive the finish reasons of responses from their parts; with `but_the_last`, the last keeps its reason."""
 
     def drop(turn: Fields) -> Fields:
         last = next((m for m in reversed(turn.get("messages", ())) if m["message_type"] == "response"), None)
@@ -168,7 +168,7 @@ def _failed(part: Fields) -> bool:
 
 
 def _last(messages: list[Fields], kind: str) -> int:
-    """Return the index of the last message of this kind; -1 without one."""
+    """Return the index of the last message of this kind; -1 if there is none."""
     return max((n for n, message in enumerate(messages) if message["message_type"] == kind), default=-1)
 
 

@@ -43,7 +43,7 @@ class Version(NamedTuple):
     def contains(self, other: Version) -> bool:
         """Return True if it has all events of `other`.
 
-        If there were too many ranges, the last one has unknown holes. Then a version contains the other if its ranges
+        If there were too many ranges, the last has unknown holes. Then a version contains the other if its ranges
         cover the other's, and it has more events: a run that goes on only ever fills its holes.
         """
         if not all(any(first <= a and b <= last for first, last in self.ranges) for a, b in other.ranges):
@@ -60,7 +60,7 @@ class Version(NamedTuple):
 def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
     """Return the ranges of a run of which `events` events arrived, and those in `missing` did not.
 
-    At most MAX_RANGES: if there are more, the last one includes all that follow, and their holes.
+    At most MAX_RANGES: if there are more, the last includes all that follow, and their holes.
     """
     if not missing:
         return [[0, events - 1]] if events > 0 else []

@@ -31,20 +31,20 @@ class JsonPath:
     segments: tuple[Segment, ...]
 
     def replaced(self, root: Any, change: Callable[[Place, Any], Any]) -> Any:
-        """Return `root` with `change(place, value)` at each place: a copy if anything differs, else itself."""
+        """Return `root` with `change(path, value)` at each path: a copy if anything differs, else itself."""
         return self._at(root, 0, (), change)
 
-    def _at(self, value: Any, step: int, place: Place, change: Callable[[Place, Any], Any]) -> Any:
+    def _at(self, value: Any, step: int, path: Place, change: Callable[[Place, Any], Any]) -> Any:
         if step == len(self.segments):
-            return change(place, value)
+            return change(path, value)
         segment = self.segments[step]
         copy: Any = None
         for key, child in _children(value):
             new = child
             if segment.key is None or segment.key == key or _from_the_end(value, segment.key) == key:
-                new = self._at(new, step + 1, (*place, key), change)
+                new = self._at(new, step + 1, (*path, key), change)
             if segment.deep:
-                new = self._at(new, step, (*place, key), change)
+                new = self._at(new, step, (*path, key), change)
             if new is not child:
                 if copy is None:
                     copy = value.copy()
@@ -53,7 +53,7 @@ class JsonPath:
 
 
 def parse(text: str) -> JsonPath:
-    """Return the path of a text such as `$.messages[*].parts[*].args.ssn`. Raises ValueError that names the place."""
+    """Return the path of a text such as `$.messages[*].parts[*].args.ssn`. Raises ValueError with the position."""
     if not text.startswith("$"):
         raise ValueError("a JSON path begins with $")
     at, segments = 1, []

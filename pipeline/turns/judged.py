@@ -25,7 +25,7 @@ FORM: Final = re.compile(r"([^<>=!]+)(>=|<=|!=|=|>|<)(?!=)(.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on feedback of one name."""
+    """A condition on feedback of a name."""
 
     name: str
     sign: str
@@ -33,18 +33,18 @@ class Condition:
 
     def holds(self, record: FeedbackRecord) -> bool:
         """Return True if feedback meets the condition; a text is never greater or less than a number."""
-        found = record["value"]
-        if record["name"] != self.name or isinstance(found, str) is not isinstance(self.value, str):
+        value = record["value"]
+        if record["name"] != self.name or isinstance(value, str) is not isinstance(self.value, str):
             return False
-        return COMPARED[self.sign](found, self.value)
+        return COMPARED[self.sign](value, self.value)
 
 
 def condition(text: str) -> Condition:
     """Return the condition of a text, `NAME>=VALUE`; a value that is not JSON is a string. Raises ValueError."""
-    found = FORM.fullmatch(text)
-    if found is None:
+    match = FORM.fullmatch(text)
+    if match is None:
         raise ValueError(f"NAME>=VALUE is expected (or <=, >, <, =, !=), not {text!r:.80}")
-    name, sign, operand = (piece.strip() for piece in found.groups())
+    name, sign, operand = (piece.strip() for piece in match.groups())
     try:
         value = json.loads(operand)
     except ValueError:
@@ -64,18 +64,18 @@ def is_about(record: FeedbackRecord, turn: Fields) -> bool:
 
 def chosen(turns: Iterable[Fields], feedback: Sequence[FeedbackRecord], wanted: Condition) -> list[Fields]:
     """Return the turns that meet a condition, in their order."""
-    good = [one for one in feedback if wanted.holds(one)]
-    return [turn for turn in turns if any(is_about(one, turn) for one in good)]
+    good = [entry for entry in feedback if wanted.holds(entry)]
+    return [turn for turn in turns if any(is_about(entry, turn) for entry in good)]
 
 
 def score(turn: Fields, feedback: Iterable[FeedbackRecord], name: str | None) -> float | None:
     """Return the mean of numeric feedback on the turn itself, None without any. `name`: only feedback of this name."""
     numbers = [
-        float(one["value"])
-        for one in feedback
-        if isinstance(one["value"], bool | int | float)
-        and name in (None, one["name"])
-        and (one.get("turn_id") or one.get("run_id"))
-        and is_about(one, turn)
+        float(entry["value"])
+        for entry in feedback
+        if isinstance(entry["value"], bool | int | float)
+        and name in (None, entry["name"])
+        and (entry.get("turn_id") or entry.get("run_id"))
+        and is_about(entry, turn)
     ]
     return sum(numbers) / len(numbers) if numbers else None

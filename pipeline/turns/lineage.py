@@ -1,6 +1,6 @@
 """The predecessor of a run, and the run that it replaces, by its request and its publisher: `lineage` of a record.
 
-A request that repeats the conversation shows the place of its run: after the run with the same history. A record keeps
+A request that repeats the conversation shows where its run belongs: after the run with the same history. A record keeps
 the facts by which `pipeline.turns.run_tree` finds the other run, whichever of the two comes first:
 
 | key | |
@@ -56,32 +56,32 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
     `redacted`: a function from a text to its stored form, so that a removed text can't be guessed from its hash.
     """
     ids = {"continues": continues, "replaces": replaces, "follows": history.follows, "checkpoint": history.checkpoint}
-    found: Fields = {key: value for key, value in ids.items() if value is not None and len(value) <= MAX_ID_CHARACTERS}
-    left = [one for one in history.checkpoints if len(one) <= MAX_ID_CHARACTERS]
+    facts: Fields = {key: value for key, value in ids.items() if value is not None and len(value) <= MAX_ID_CHARACTERS}
+    left = [checkpoint for checkpoint in history.checkpoints if len(checkpoint) <= MAX_ID_CHARACTERS]
     if left:
         half = MAX_CHECKPOINTS // 2
-        found["checkpoints"] = left if len(left) <= MAX_CHECKPOINTS else [*left[:half], *left[-half:]]
+        facts["checkpoints"] = left if len(left) <= MAX_CHECKPOINTS else [*left[:half], *left[-half:]]
     messages = [message for message in history.messages if isinstance(message, dict) and _role(message) not in SETTINGS]
     old, new = _split(messages)
     earlier = _chained(_words(old, redacted), "")
     words = _chained(_words(new, redacted), earlier)
     if not words:
-        return found
-    found["words"] = words
+        return facts
+    facts["words"] = words
     if earlier:
-        found["earlier"] = earlier
+        facts["earlier"] = earlier
     answers = (text for message in reversed(old) if _role(message) in AGENTS for text in _texts(message)[-1:])
     answer = next(answers, None)
     if answer is not None:
-        found["answer"] = text_hash(redacted(answer))
+        facts["answer"] = text_hash(redacted(answer))
     asked = new[-1].get("id") if new else None
     if isinstance(asked, str) and 0 < len(asked) <= MAX_ID_CHARACTERS:
-        found["asked"] = asked
+        facts["asked"] = asked
     if history.again:
-        found["again"] = True
+        facts["again"] = True
     if not new:
-        found["goes_on"] = True
-    return found
+        facts["goes_on"] = True
+    return facts
 
 
 def text_hash(text: str) -> str:

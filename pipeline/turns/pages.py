@@ -22,10 +22,10 @@ def last_turns(document: Fields, most: int | None = None, since: str | None = No
     turns = document["turns"]
     first = len(turns) if most is None else max(0, len(turns) - most)
     if since is not None:
-        place = next((n for n, turn in enumerate(turns) if turn.get("meta:turn_id") == since), None)
-        if place is None:
+        start = next((n for n, turn in enumerate(turns) if turn.get("meta:turn_id") == since), None)
+        if start is None:
             raise UnknownTurn(f"no turn of this thread is called {since!r:.200}")
-        first = min(first, max(0, place - BEFORE))
+        first = min(first, max(0, start - BEFORE))
     if not first:
         return document
     return {**document, "turns": turns[first:], EARLIER: first}

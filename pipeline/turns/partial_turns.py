@@ -25,17 +25,17 @@ def with_partial(turn: Fields) -> Fields:
     messages = [message for message in raw if isinstance(message, dict)] if isinstance(raw, list) else []
     if not messages:
         return turn
-    own = turn.get("messages")
+    kept = turn.get("messages")
     marked = [{**message, PARTIAL: True} for message in messages]
     rest = {key: value for key, value in turn.items() if key != PARTIAL}
-    return {**rest, "messages": _merged(own if isinstance(own, list) else [], marked)}
+    return {**rest, "messages": _merged(kept if isinstance(kept, list) else [], marked)}
 
 
-def _merged(own: list[Any], shown: list[Fields]) -> list[Any]:
-    """Merge by time; of messages of the same time, `own` come first. Each list keeps its order."""
+def _merged(messages: list[Any], shown: list[Fields]) -> list[Any]:
+    """Merge by time; of messages of the same time, those of `messages` come first. Each list keeps its order."""
     merged: list[Any] = []
     waiting = list(shown)
-    for message in own:
+    for message in messages:
         at = _time(message)
         while waiting and at is not None and (_time(waiting[0]) or 0) < at:
             merged.append(waiting.pop(0))

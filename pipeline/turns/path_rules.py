@@ -46,47 +46,47 @@ class PathRule:
 
     def in_request(self, body: Any) -> tuple[Any, int]:
         """Return a request's body redacted, and the number of places."""
-        return self._replaced(body, lambda place: False)
+        return self._replaced(body, lambda path: False)
 
     def _replaced(self, root: Any, structural: Callable[[Place], bool]) -> tuple[Any, int]:
         count = 0
 
-        def change(place: Place, value: Any) -> Any:
+        def change(path: Place, value: Any) -> Any:
             nonlocal count
-            if structural(place) or value in (self.replace, {"redacted": self.replace}):
+            if structural(path) or value in (self.replace, {"redacted": self.replace}):
                 return value
             count += 1
-            return self._instead(place, value)
+            return self._instead(path, value)
 
         return self.path.replaced(root, change), count
 
-    def _instead(self, place: Place, value: Any) -> Any:
+    def _instead(self, path: Place, value: Any) -> Any:
         """Return the replacement: arguments and metadata stay objects, a file stays a file."""
-        if (place[-1] == "args" and "parts" in place[-3:-2]) or (place[-1] == "metadata" and isinstance(value, dict)):
+        if (path[-1] == "args" and "parts" in path[-3:-2]) or (path[-1] == "metadata" and isinstance(value, dict)):
             return {"redacted": self.replace}
-        if place[-1] == "content" and isinstance(value, dict) and {"data", "url"} & value.keys():
+        if path[-1] == "content" and isinstance(value, dict) and {"data", "url"} & value.keys():
             return {"kind": "binary", "data": "", "media_type": "text/plain", "identifier": self.replace}
         return self.replace
 
 
-def _holds_a_turn(place: Place) -> bool:
+def _holds_a_turn(path: Place) -> bool:
     """Return True if a turn would be invalid without the value there."""
-    if "usage" in place[2:3] or place[0] == "total_usage":
-        within = place[3:] if place[0] == "messages" else place[1:]  # counts, and other data of events
+    if "usage" in path[2:3] or path[0] == "total_usage":
+        within = path[3:] if path[0] == "messages" else path[1:]  # counts, and other data of events
         return not within or within[0] in TOKENS
     kept = TURN | CONTAINERS
-    if place[0] == "messages" and len(place) > 2:
-        place, kept = place[2:], MESSAGE | CONTAINERS
-    if place[0] == "parts" and len(place) > 2:
-        return len(place) == 3 and place[2] in PART
-    if place[0] == "interruption" and len(place) == 2:
-        return place[1] in INTERRUPTION
-    return place[0] in (kept if len(place) == 1 else ("messages", "parts")) and len(place) <= 2
+    if path[0] == "messages" and len(path) > 2:
+        path, kept = path[2:], MESSAGE | CONTAINERS
+    if path[0] == "parts" and len(path) > 2:
+        return len(path) == 3 and path[2] in PART
+    if path[0] == "interruption" and len(path) == 2:
+        return path[1] in INTERRUPTION
+    return path[0] in (kept if len(path) == 1 else ("messages", "parts")) and len(path) <= 2
 
 
-def _holds_a_thread(place: Place) -> bool:
+def _holds_a_thread(path: Place) -> bool:
     """Return True if a thread would be invalid without the value there."""
-    match place:
+    match path:
         case ("agents" | "relationships",) | ("agents", int()) | ("relationships", "links") | (_, "links", int()):
             return True
         case ("agents", int(), name):

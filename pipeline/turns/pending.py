@@ -41,18 +41,18 @@ def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
     """
     if turn is None or turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
         return []
-    messages = [one for one in turn.get("messages") or () if isinstance(one, dict)]
-    last = max((n for n, one in enumerate(messages) if one.get("message_type") == "response"), default=0)
+    messages = [item for item in turn.get("messages") or () if isinstance(item, dict)]
+    last = max((n for n, item in enumerate(messages) if item.get("message_type") == "response"), default=0)
     behind = messages[last:]
     answered = set(_answered(messages))
-    found: list[Asked] = []
+    questions: list[Asked] = []
     for part in _parts(behind[:1]):
-        found += _of_part(part, answered)
+        questions += _of_part(part, answered)
     for message in behind:
         if message.get("message_type") == "system":
             for asked in _of_event(message.get("event_type"), message.get("event_data")):
-                _merge(found, asked)
-    return found[:MAX_QUESTIONS]
+                _merge(questions, asked)
+    return questions[:MAX_QUESTIONS]
 
 
 def _parts(messages: Iterable[Fields]) -> Iterable[Fields]:
@@ -68,7 +68,7 @@ def _answered(messages: Iterable[Fields]) -> Iterable[str]:
 
 
 def _of_part(part: Fields, answered: set[str]) -> list[Asked]:
-    """Return the questions in one part of the last response."""
+    """Return the questions in a part of the last response."""
     kind = part.get("part_kind")
     if kind == "custom:mcp_approval_request":
         block = _fields(part.get("block"))
@@ -95,8 +95,10 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
     if event_type == "custom:ag-ui.interrupt":
         kinds = {True: "approval", False: "input"}
         return [
-            _asked(kinds[bool(one.get("toolCallId"))], None, one.get("toolCallId"), None, _message(one), one.get("id"))
-            for one in _objects(_fields(data).get("interrupts"))
+            _asked(
+                kinds[bool(item.get("toolCallId"))], None, item.get("toolCallId"), None, _message(item), item.get("id")
+            )
+            for item in _objects(_fields(data).get("interrupts"))
         ]
     if event_type != "custom:langgraph.interrupt":
         return []
@@ -106,25 +108,32 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
     actions = _objects(_fields(value).get("action_requests"))
     if actions:
         return [
-            _asked("approval", one.get("name", one.get("action")), None, one.get("args"), one.get("description"), own)
-            for one, own in zip(actions, (f"{interrupt}#{n}" for n in range(len(actions))), strict=True)
+            _asked(
+                "approval",
+                item.get("name", item.get("action")),
+                None,
+                item.get("args"),
+                item.get("description"),
+                identity,
+            )
+            for item, identity in zip(actions, (f"{interrupt}#{n}" for n in range(len(actions))), strict=True)
         ]
     return [_asked("input", None, None, None, value if isinstance(value, str) else json_text.dumps(value), interrupt)]
 
 
-def _merge(found: list[Asked], asked: Asked) -> None:
+def _merge(questions: list[Asked], asked: Asked) -> None:
     """Add details to the listed question about the same call, or else add the question."""
-    for one in found:
-        by_id = asked["tool_call_id"] is not None and one["tool_call_id"] == asked["tool_call_id"]
-        by_call = asked["tool_call_id"] is None and asked["tool_name"] is not None and one["kind"] == "result"
-        if by_id or (by_call and (one["tool_name"], one["args"]) == (asked["tool_name"], asked["args"])):
-            one.update({name: asked[name] for name in ("id", "kind", "message")})
+    for question in questions:
+        by_id = asked["tool_call_id"] is not None and question["tool_call_id"] == asked["tool_call_id"]
+        by_call = asked["tool_call_id"] is None and asked["tool_name"] is not None and question["kind"] == "result"
+        if by_id or (by_call and (question["tool_name"], question["args"]) == (asked["tool_name"], asked["args"])):
+            question.update({name: asked[name] for name in ("id", "kind", "message")})
             return
-    calls = [one for one in found if one["kind"] == "result"]
+    calls = [question for question in questions if question["kind"] == "result"]
     if asked["tool_name"] is None and asked["tool_call_id"] is None and len(calls) == 1:  # the tool itself asks
         calls[0].update({name: asked[name] for name in ("id", "kind", "message")})
         return
-    found.append(asked)
+    questions.append(asked)
 
 
 def _asked(kind: str, name: Any, call_id: Any, args: Any, message: Any = None, own_id: Any = None) -> Asked:
@@ -150,4 +159,4 @@ def _fields(value: Any) -> Fields:
 
 
 def _objects(value: Any) -> list[Fields]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

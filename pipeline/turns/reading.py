@@ -14,7 +14,7 @@ MAX_NUMBER: Final = 2**63  # a larger number counts as this one
 
 
 class Reading:
-    """One object. `malformed`: number of values of the wrong type found so far."""
+    """One object. `malformed`: number of values of the wrong type so far."""
 
     def __init__(self, data: Fields) -> None:
         self.data = data
@@ -34,10 +34,10 @@ class Reading:
 
         With `text`, a decimal that is written as text is a number, too.
         """
-        found = self.first(paths)
-        if found is None:
+        first = self.first(paths)
+        if first is None:
             return None
-        value = found[1]
+        value = first[1]
         if text and isinstance(value, str):
             try:
                 value = float(value)

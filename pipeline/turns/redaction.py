@@ -134,12 +134,12 @@ class Redaction:
             document, count = rule.in_thread(document)
             self._count(rule.name, count)
         agents, links = document.pop("agents"), document.pop("relationships")["links"]
-        found = {
+        redacted = {
             "thread": self._members(document, THREAD),
             "agents": _each(agents or [], partial(self._members, kept=AGENT)),
             "links": _each(links or [], partial(self._members, kept=LINK)),
         }
-        return {key: found[key] for key in facts}
+        return {key: redacted[key] for key in facts}
 
     def _by_rules(self, turn: Fields) -> Fields:
         """Redact a turn, and its output under PARTIAL, which has the form of a turn, too."""

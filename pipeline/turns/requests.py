@@ -61,8 +61,8 @@ def prompt_of(body: Any) -> str | None:
         return None
     inner = body.get("request")
     places = [body, inner] if isinstance(inner, dict) else [body]
-    found = {name: place[name] for place in places for name in PROMPT if place.get(name)}
-    return _sealed(found)[0] if found else None
+    prompt = {name: holder[name] for holder in places for name in PROMPT if holder.get(name)}
+    return _sealed(prompt)[0] if prompt else None
 
 
 def request_of(message: Mapping[str, Any]) -> str | None:
@@ -74,7 +74,7 @@ def request_of(message: Mapping[str, Any]) -> str | None:
 
 def named(turn: Fields) -> list[str]:
     """Return the hashes of the requests that a turn refers to, each once; the turn may be any JSON object."""
-    return list(dict.fromkeys(one for message in _asked(turn) if (one := request_of(message)) is not None))
+    return list(dict.fromkeys(name for message in _asked(turn) if (name := request_of(message)) is not None))
 
 
 def with_bodies(document: Fields, bodies: Mapping[str, Fields]) -> Fields:

@@ -31,16 +31,16 @@ def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
 
     See `pipeline.turns.branches`. Time and memory are linear in the turns.
     """
-    found = [(record, record["turn"]) for record in records if record["turn"] is not None]
-    if not any("lineage" in record or BRANCH in turn for record, turn in found):
-        return [turn for _, turn in found]
-    runs = runs_of(found)
+    turns = [(record, record["turn"]) for record in records if record["turn"] is not None]
+    if not any("lineage" in record or BRANCH in turn for record, turn in turns):
+        return [turn for _, turn in turns]
+    runs = runs_of(turns)
     _Tree(runs).grow()
     versions = _versions(runs.values())
     if not versions:
-        return [{key: value for key, value in turn.items() if key != BRANCH} for _, turn in found]
+        return [{key: value for key, value in turn.items() if key != BRANCH} for _, turn in turns]
     marks = {run_id: _mark(run, versions.get(run_id)) for run_id, run in runs.items()}
-    return [{**turn, BRANCH: marks[run_name(record, turn)]} for record, turn in found]
+    return [{**turn, BRANCH: marks[run_name(record, turn)]} for record, turn in turns]
 
 
 class _Tree:
@@ -55,11 +55,11 @@ class _Tree:
     def grow(self) -> None:
         """Place each run."""
         for run in self._runs.values():
-            for one in reversed(self._waiting(run)):
-                self._place(one)
+            for waiting in reversed(self._waiting(run)):
+                self._place(waiting)
 
     def _waiting(self, run: Run) -> list[Run]:
-        """Return the run, followed by its ancestors that have no place yet.
+        """Return the run, followed by its ancestors that are not placed yet.
 
         They are placed first: a child may be dated before its parent, since clocks differ.
         """
@@ -81,19 +81,19 @@ class _Tree:
         version = self._version_of(run, before)
         if version is not None:
             version.stated = True
-            run.replaces, run.follows, run.place = version, version.follows, version.place
+            run.replaces, run.follows, run.group = version, version.follows, version.group
         else:
             run.follows = before or (None if lineage.get("first") else self._newest)
-            run.place = (run.follows.run_id if run.follows else None, run.agent_id)
+            run.group = (run.follows.run_id if run.follows else None, run.agent_id)
         run.stated = (version or before) is not None and not lineage.get("beside")
         self._remember(run)
 
     def _version_of(self, run: Run, before: Run | None) -> Run | None:
         """Return the run that this one is another version of."""
         lineage = run.lineage
-        found = self._named(run, lineage.get("replaces"))
-        if found is not None or "continues" in lineage:
-            return found
+        replaced = self._named(run, lineage.get("replaces"))
+        if replaced is not None or "continues" in lineage:
+            return replaced
         forked = self._forked(run)
         if forked is not None or lineage.get("goes_on"):
             return forked
@@ -126,8 +126,8 @@ class _Tree:
         )
 
     def _named(self, run: Run, run_id: object) -> Run | None:
-        found = self._placed.get(run_id) if isinstance(run_id, str) else None
-        return None if found is run else found
+        named = self._placed.get(run_id) if isinstance(run_id, str) else None
+        return None if named is run else named
 
     def _remember(self, run: Run) -> None:
         self._newest = run
@@ -170,26 +170,26 @@ def _messages(turns: Iterable[Fields]) -> Iterator[Fields]:
 
 def _versions(runs: Iterable[Run]) -> dict[str, Fields]:
     """Return, by run, its number among alternative runs, of which a branch has one; only where there are several."""
-    places: dict[tuple[str | None, str], list[str]] = defaultdict(list)
+    groups: dict[tuple[str | None, str], list[str]] = defaultdict(list)
     for run in runs:
         if run.stated:
-            places[run.place].append(run.run_id)
+            groups[run.group].append(run.run_id)
     return {
         run_id: _version(versions, at)
-        for versions in places.values()
+        for versions in groups.values()
         if len(versions) > 1
         for at, run_id in enumerate(versions)
     }
 
 
 def _version(versions: list[str], at: int) -> Fields:
-    """Return a run's place among versions, of constant size: a list of all in each would grow quadratically."""
-    found: Fields = {"number": at + 1, "of": len(versions), "first": versions[0]}
+    """Return a run's position among versions, of constant size: a list of all in each would grow quadratically."""
+    version: Fields = {"number": at + 1, "of": len(versions), "first": versions[0]}
     if at > 0:
-        found["before"] = versions[at - 1]
+        version["before"] = versions[at - 1]
     if at + 1 < len(versions):
-        found["next"] = versions[at + 1]
-    return found
+        version["next"] = versions[at + 1]
+    return version
 
 
 def _mark(run: Run, version: Fields | None) -> Fields:

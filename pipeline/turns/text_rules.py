@@ -18,7 +18,7 @@ class Pattern:
     regex: re.Pattern[str]
     replace: str
     hints: tuple[str, ...] = ()
-    valid: Callable[[str], bool] = field(default=lambda found: True)
+    valid: Callable[[str], bool] = field(default=lambda text: True)
 
     def apply(self, text: str) -> tuple[str, int]:
         """Return the text, and the number of replaced matches."""
@@ -43,7 +43,7 @@ def luhn(text: str) -> bool:
     return (sum(digits[0::2]) + sum(doubled)) % 10 == 0
 
 
-def _pattern(regex: str, replace: str, *hints: str, valid: Callable[[str], bool] = lambda found: True) -> Pattern:
+def _pattern(regex: str, replace: str, *hints: str, valid: Callable[[str], bool] = lambda text: True) -> Pattern:
     return Pattern(re.compile(regex, re.ASCII), replace, hints, valid)
 
 

@@ -35,17 +35,19 @@ def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
     Of records of other threads, only links that start at this thread are used.
     """
     chosen = sorted(newest(records), key=position)
-    own = [record for record in chosen if record["thread_id"] == thread_id]
-    spans = [span(record) for record in own if record["turn"] is not None] or [span(record) for record in own]
+    of_thread = [record for record in chosen if record["thread_id"] == thread_id]
+    spans = [span(record) for record in of_thread if record["turn"] is not None] or [
+        span(record) for record in of_thread
+    ]
     created_at = iso(min((first for first, _ in spans), default=0))
     document: Fields = {
         "version": VERSION,
         "thread_id": thread_id,
         "created_at": created_at,
         "updated_at": iso(max((last for _, last in spans), default=0)),
-        **_thread_facts(own),
-        "agents": _agents(own, created_at),
-        "turns": marked_turns(own),
+        **_thread_facts(of_thread),
+        "agents": _agents(of_thread, created_at),
+        "turns": marked_turns(of_thread),
     }
     links = _links(thread_id, chosen)
     if links:
@@ -78,7 +80,7 @@ def rank(record: TurnRecord) -> Rank:
 
 
 def interruption(record: TurnRecord) -> Any:
-    """Return the reason of a record's interruption: a text, or any value of a faulty producer; None without one."""
+    """Return the reason of a record's interruption: a text, or any value of a faulty producer; None if missing."""
     details = (record["turn"] or {}).get("interruption")
     return details.get("reason") if isinstance(details, dict) else None
 
@@ -107,11 +109,11 @@ def span(record: TurnRecord) -> tuple[int, int]:
             stated = min(_times(record.get("agents") or [], "created_at"), default=0)
         return bounded(stated), bounded(stated)
     interruption = turn.get("interruption")
-    found = [
+    times = [
         *_times([turn], "submitted_at", "started_at", "completed_at"),
         *_times([interruption] if isinstance(interruption, dict) else [], "interrupted_at"),
     ] or list(_times(turn.get("messages") or [], "timestamp"))
-    return (found[0], max(found)) if found else (0, 0)
+    return (times[0], max(times)) if times else (0, 0)
 
 
 def _times(objects: Iterable[Any], *keys: str) -> Iterator[int]:
@@ -142,7 +144,7 @@ def _thread_facts(records: Iterable[TurnRecord]) -> Fields:
 
 
 def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, Fields]:
-    """Return AgentConfigs by agent_id, of every agent with a turn: the newest one, with the earliest `created_at`."""
+    """Return AgentConfigs by agent_id, of every agent with a turn: the newest, with the earliest `created_at`."""
     agents: dict[str, Fields] = {}
     for record in records:
         for config in agent_configs(record):

@@ -18,7 +18,7 @@ VERSION: Final = "version"  # of a mark: present only if there is another versio
 class Run:
     """A run in the tree.
 
-    `stated`: that it follows `follows` is known, not guessed. Of stated runs with the same `place` (the run that they
+    `stated`: that it follows `follows` is known, not guessed. Of stated runs of the same `group` (the run that they
     follow, and the agent), a branch has one.
     """
 
@@ -30,13 +30,13 @@ class Run:
     follows: Run | None = None
     replaces: Run | None = None
     stated: bool = False
-    place: tuple[str | None, str] = (None, "")
+    group: tuple[str | None, str] = (None, "")
 
 
-def runs_of(found: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
+def runs_of(turns: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
     """Return the runs of records with their turns, by name, in the order of their first turns."""
     runs: dict[str, Run] = {}
-    for record, turn in found:
+    for record, turn in turns:
         run_id = run_name(record, turn)
         if run_id not in runs:
             runs[run_id] = Run(run_id, record["agent_id"], {}, _parent_run(record))
@@ -48,8 +48,8 @@ def runs_of(found: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
 def run_name(record: TurnRecord, turn: Fields) -> str:
     """Return the name of a turn's run in marks."""
     mark = turn.get(BRANCH)
-    found = mark.get("run") if isinstance(mark, dict) else None
-    return _name(found if isinstance(found, str) else record["run_id"])
+    name = mark.get("run") if isinstance(mark, dict) else None
+    return _name(name if isinstance(name, str) else record["run_id"])
 
 
 def _name(run_id: str) -> str:

@@ -118,11 +118,11 @@ def normal(usage: Fields) -> Fields:
     """
     renamed: dict[str, str] = {}
     repeated: Fields = {}
-    found = _found(usage)
+    counts = _found(usage)
     for name in COUNTS:
-        if name not in found or usage.get(name) is not None:
+        if name not in counts or usage.get(name) is not None:
             continue
-        _, path, value = found[name]
+        _, path, value = counts[name]
         if len(path) == 1:
             renamed[path[0]] = name
         elif Reading(usage).number((path,), below=MAX_COUNT) is not None:
@@ -132,13 +132,13 @@ def normal(usage: Fields) -> Fields:
 
 def _found(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
     """Return, by name of PATHS, the first path that leads to a value (as `Reading.first`): rank, path, value."""
-    found: dict[str, tuple[int, Path, Any]] = {}
+    counts: dict[str, tuple[int, Path, Any]] = {}
     for head, beneath in usage.items():
         for name, rank, path, rest in HEADS.get(head, ()):
             value = at(beneath, rest)
-            if value is not None and (name not in found or rank < found[name][0]):
-                found[name] = rank, path, value
-    return found
+            if value is not None and (name not in counts or rank < counts[name][0]):
+                counts[name] = rank, path, value
+    return counts
 
 
 def total(usages: Iterable[Fields]) -> Fields | None:
@@ -157,11 +157,11 @@ def total(usages: Iterable[Fields]) -> Fields | None:
 
 def read(usage: Reading) -> dict[str, int]:
     """Return the known counts of COUNTS, and `cost_nano_usd`, of a usage object in any spelling."""
-    found = _found(usage.data)
-    numbers = {name: usage.number((found[name][1],), below=MAX_COUNT) for name in COUNTS if name in found}
+    counts = _found(usage.data)
+    numbers = {name: usage.number((counts[name][1],), below=MAX_COUNT) for name in COUNTS if name in counts}
     known = {name: int(value) for name, value in numbers.items() if value is not None}
-    if COST in found:
-        cost = usage.number((found[COST][1],), text=True, below=MAX_COUNT / NANO)
+    if COST in counts:
+        cost = usage.number((counts[COST][1],), text=True, below=MAX_COUNT / NANO)
         if cost is not None:
             known[COST] = round(cost * NANO)
     return known

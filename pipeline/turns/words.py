@@ -32,9 +32,9 @@ _RUN: Final = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
 def words(text: str) -> list[str]:
     """Return the words of a text."""
     if text.isascii():
-        found = text.lower().translate(_ASCII).split()
-        longest = max(map(len, found), default=0)
-        return found if longest <= MAX_CHARACTERS else [word[:MAX_CHARACTERS] for word in found]
+        parts = text.lower().translate(_ASCII).split()
+        longest = max(map(len, parts), default=0)
+        return parts if longest <= MAX_CHARACTERS else [word[:MAX_CHARACTERS] for word in parts]
     return [word for match in _WORD.finditer(text) for word in _of_run(match[0])]
 
 
@@ -57,12 +57,12 @@ def asked(text: str) -> list[tuple[str, bool]]:
 
     The end of a run here may be the middle of a run in the text, so the short pieces at ends are left out.
     """
-    found = [(run, bool(run and unspaced)) for match in _WORD.finditer(text) for run, unspaced in _runs(match[0])]
+    runs = [(run, bool(run and unspaced)) for match in _WORD.finditer(text) for run, unspaced in _runs(match[0])]
     result: list[tuple[str, bool]] = []
-    for number, (run, unspaced) in enumerate(found):
+    for number, (run, unspaced) in enumerate(runs):
         if not unspaced:
             result.append((run[:MAX_CHARACTERS], False))
-        elif number < len(found) - 1:
+        elif number < len(runs) - 1:
             result += [(gram, False) for gram in _grams(run)]
         else:
             whole = [gram for gram in _grams(run) if len(gram) == GRAM]

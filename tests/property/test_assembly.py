@@ -89,7 +89,7 @@ class Topics:
                 self.state.pop(name, None)
             else:
                 self.state[name] = value
-        partition.out = type(out)()
+        partition.take_out()
 
     def remembered(self) -> RestoredState:
         found = RestoredState()

@@ -64,7 +64,7 @@ class Topics:
         self.state: dict[str, bytes] = {}
 
     def take(self, partition: Partition) -> None:
-        out, partition.out = partition.out, type(partition.out)()
+        out = partition.take_out()
         self.state.update(out.segments)
         for oversized in out.oversized:
             out.add(partition.finishing.cut_off(oversized, list(self.segments(oversized.segments))))

@@ -75,7 +75,7 @@ class Assembled:
         self._take()
 
     def _take(self) -> None:
-        out, self.core.out = self.core.out, type(self.core.out)()
+        out = self.core.take_out()
         self.entries.update(out.segments)
         for record in out.turns:
             self.turns[self.now, record.get("tenant") or None, record["turn_id"], record["revision"]] = record

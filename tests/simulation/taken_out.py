@@ -113,7 +113,7 @@ def results_taken_early(patch: Patch) -> None:
         try:
             await send(self, number, held)
         except Exception:
-            held.core.out = Out()
+            held.core.take_out()
             raise
 
     def redacted(work: AssembleWork, number: int, out: Out) -> list[Outgoing]:

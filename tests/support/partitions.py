@@ -53,5 +53,4 @@ def built(partition: Partition, state: Mapping[str, bytes]) -> None:
 
 def taken(partition: Partition) -> Out:
     """The results of a partition since they were last taken."""
-    out, partition.out = partition.out, Out()
-    return out
+    return partition.take_out()

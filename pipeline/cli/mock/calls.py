@@ -76,7 +76,7 @@ def _of_turn(document: Fields, turn: Fields, record: TurnRecord, bodies: Mapping
     for number, answer in enumerate(turn_answers):
         later = next((one.response for one in turn_answers[number:] if one.response is not None), None)
         asked = bodies.get(request_of(later or {}) or "")
-        request = request_again(document, turn, answer.place, asked or {}, dialect)
+        request = request_again(document, turn, answer.index, asked or {}, dialect)
         if dialect == GENERATE:
             request = _without_made_up(request)
         whole, stream = _rebuilt(dialect, answer)

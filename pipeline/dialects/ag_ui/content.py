@@ -64,12 +64,12 @@ def _hash(raw: bytes) -> str:
 
 
 def call_fields(call_id: str, name: str) -> Fields:
-    """Return a call's part without its arguments; if the provider ran it, with the provider's own id."""
+    """Return a call's part without its arguments; if the provider ran it, with the provider's id."""
     head, _, rest = call_id.partition("|")
-    provider, bar, own = rest.partition("|")
+    provider, bar, identity = rest.partition("|")
     if head != BUILTIN or not bar:
         return {"part_kind": "tool-call", "tool_name": name, "tool_call_id": call_id, "args": None}
-    kind = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": own, "args": None}
+    kind = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": identity, "args": None}
     return {**kind, "provider_name": provider} if provider else kind
 
 
@@ -86,8 +86,8 @@ def claims(encrypted: Any) -> Fields:
 
 def verdict(attrs: Fields) -> Fields:
     """Return status and outcome of a tool message, from the wire's `error` or Pydantic AI's `outcome`."""
-    own = claims(attrs.get("encryptedValue")).get("pydantic_ai")
-    outcome = own.get("outcome") if isinstance(own, dict) else None
+    pydantic_ai = claims(attrs.get("encryptedValue")).get("pydantic_ai")
+    outcome = pydantic_ai.get("outcome") if isinstance(pydantic_ai, dict) else None
     failed = attrs.get("error") is not None or outcome in FAILED
-    found: Fields = {"status": "error" if failed else "success"}
-    return {**found, "outcome": "denied"} if outcome == "denied" else found
+    fields: Fields = {"status": "error" if failed else "success"}
+    return {**fields, "outcome": "denied"} if outcome == "denied" else fields

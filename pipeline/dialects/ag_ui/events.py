@@ -11,7 +11,7 @@
 | REASONING_ENCRYPTED_VALUE | a thought's `signature`; kept with calls; of Pydantic AI's results: their status |
 | MESSAGES_SNAPSHOT | replaces the streamed messages; messages older than the run are left out |
 | STATE_SNAPSHOT, ACTIVITY_SNAPSHOT | SystemMessage custom:ag-ui.TYPE |
-| STATE_DELTA, ACTIVITY_DELTA | the same; consecutive ones are one message |
+| STATE_DELTA, ACTIVITY_DELTA | the same; consecutive events are one message |
 | CUSTOM data-sys-* | telemetry; data-sys-usage: the tokens of the newest response |
 | CUSTOM data-tp-* | SystemMessage of that name, and what it means for links and thread |
 | CUSTOM data-feedback | SystemMessage of that name, and feedback |
@@ -24,7 +24,7 @@
 | RAW | nothing: it repeats other events |
 | any other | SystemMessage data-app-TYPE |
 
-Source: ag-ui-protocol/ag-ui, and how its own client reads a stream (defaultApplyEvents).
+Source: ag-ui-protocol/ag-ui, and how its client reads a stream (defaultApplyEvents).
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
     if event.get("subtype") == "tool-call":
         note(stream.calls[entity][1].fields, {"encryptedValue": value})
         return
-    found = [item for item in stream.items if item.id == entity and item.role != "event"]
-    if not found and entity not in stream.known:  # an unreadable thought has no message of its own
-        found = [Item("reasoning", entity, builder.at, builder.at)]
-        stream.items += found
-    if not found:
+    items = [item for item in stream.items if item.id == entity and item.role != "event"]
+    if not items and entity not in stream.known:  # an unreadable thought has no message of its own
+        items = [Item("reasoning", entity, builder.at, builder.at)]
+        stream.items += items
+    if not items:
         raise Violation(f"REASONING_ENCRYPTED_VALUE: the message {entity!r:.80} is of an earlier run")
     rank = {"reasoning": 2, "tool": 1}
-    max(found, key=lambda item: rank.get(item.role, 0)).attrs["encryptedValue"] = value
+    max(items, key=lambda item: rank.get(item.role, 0)).attrs["encryptedValue"] = value
 
 
 def messages_snapshot(builder: Builder, event: Fields) -> None:

@@ -22,33 +22,33 @@ MEDIA: Final = frozenset({"image", "audio", "video", "document"})
 
 def messages(document: Fields) -> list[Fields]:
     """Return messages of a RunAgentInput, oldest first."""
-    found: list[Fields] = []
+    messages: list[Fields] = []
     for turn in document.get("turns", ()):
         made = [dict(message) for message in _turn(turn)]
         for number, message in enumerate(made):
             message["id"] = message["id"] or f"{turn.get('meta:turn_id', 'turn')}-{number}"
-        found += made
-    return list(_paired(found))
+        messages += made
+    return list(_paired(messages))
 
 
-def _paired(found: list[Fields]) -> Iterator[Fields]:
+def _paired(messages: list[Fields]) -> Iterator[Fields]:
     """Yield the messages without results that have no call before them, and without unanswered earlier calls."""
     waiting: dict[str, list[Fields]] = {}  # the calls of an id, oldest first
     answered: list[Fields] = []
     orphans: list[Fields] = []
-    for message in found:
+    for message in messages:
         for call in message.get("toolCalls", ()):
             waiting.setdefault(call["id"], []).append(call)
         if message["role"] == "tool":
             calls = waiting.get(message["toolCallId"])
             (answered if calls else orphans).append(calls.pop(0) if calls else message)
-    end = max((n for n, message in enumerate(found) if message["role"] != "tool"), default=-1)
-    closing = (n for n, m in enumerate(found) if m["role"] == "user" or (m["role"] == "tool" and n < end))
+    end = max((n for n, message in enumerate(messages) if message["role"] != "tool"), default=-1)
+    closing = (n for n, m in enumerate(messages) if m["role"] == "user" or (m["role"] == "tool" and n < end))
     spoken = max(closing, default=-1)
-    for place, message in enumerate(found):
+    for index, message in enumerate(messages):
         if any(message is orphan for orphan in orphans):
             continue
-        if "toolCalls" not in message or place > spoken:
+        if "toolCalls" not in message or index > spoken:
             yield message
             continue
         calls = [call for call in message["toolCalls"] if any(call is other for other in answered)]
@@ -94,11 +94,11 @@ def _response(parts: Any) -> Iterator[Fields]:
     for part in parts:
         kind, meta = part.get("part_kind", ""), part.get(META, {})
         if kind in ("text", "tool-call", "builtin-tool-call"):
-            own = meta.get("id", meta.get("parent"))
-            if open_message is None or (own is not None and own != open_message["id"]):
+            identity = meta.get("id", meta.get("parent"))
+            if open_message is None or (identity is not None and identity != open_message["id"]):
                 if open_message is not None:
                     yield open_message
-                open_message = {"id": own, "role": "assistant"}
+                open_message = {"id": identity, "role": "assistant"}
             if kind == "text":
                 open_message["content"] = open_message.get("content", "") + (part.get("content") or "")
             else:
@@ -133,7 +133,7 @@ def _provider_call(part: Fields) -> str:
 
 
 def _result_content(content: Any) -> Any:
-    """Return a text, or a list of AG-UI's own parts; any other value as JSON text."""
+    """Return a text, or a list of AG-UI's parts; any other value as JSON text."""
     return content if isinstance(content, list) and content and all(map(_is_part, content)) else _text(content)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects.ag_ui.request import add_user_turn, begin
-from pipeline.dialects.ag_ui.snapshot import item_of, place
+from pipeline.dialects.ag_ui.snapshot import item_of, write_items
 from pipeline.dialects.ag_ui.stream import Stream
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.history import MessagePlace, exchanges
@@ -29,7 +29,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     stream: Stream = builder.scratch["stream"]
     items = [item for item in (item_of(message, builder.at) for message in messages) if item is not None]
     add_user_turn(builder, [item for item in items if item.role == "user"])
-    place(stream, [item for item in items if item.role != "user"])
+    write_items(stream, [item for item in items if item.role != "user"])
     write(builder, stream, "complete")
     return "complete" if builder.messages else None
 

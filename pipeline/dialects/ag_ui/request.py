@@ -47,7 +47,7 @@ def read(builder: Builder, stream: Stream, body: Fields) -> None:
 
 
 def _tail(messages: list[Fields]) -> list[Fields]:
-    """Return all messages after the last one of the assistant."""
+    """Return all messages after the assistant's last."""
     spoken = [n for n, message in enumerate(messages) if message.get("role") in ("assistant", "reasoning")]
     return messages[spoken[-1] + 1 :] if spoken else messages
 

@@ -15,7 +15,7 @@ UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
 
 def beside(builder: Builder, event: Fields) -> None:
-    """Add state or an activity at its place among the messages."""
+    """Add state or an activity at its position among the messages."""
     _beside(builder, f"custom:ag-ui.{event['type'].lower()}", _data(event))
 
 
@@ -33,15 +33,15 @@ def delta(builder: Builder, event: Fields) -> None:
 
 
 def custom(builder: Builder, event: Fields) -> None:
-    """Add the application's own event, telemetry, or an event of ThreadProtocol."""
+    """Add the application's event, telemetry, or an event of ThreadProtocol."""
     name, value = text_of(event, "name"), event.get("value")
     if not name.startswith("data-sys-"):
         if name.startswith("data-tp-") or name == FEEDBACK:
             interpret(builder, name, value)
         _beside(builder, name if name.startswith(("data-", "custom:")) else f"custom:{name}", value)
         return
-    own = name == "data-sys-usage" and isinstance(value, dict) and get(event, "subagentRunId") is None
-    newest = builder.scratch["stream"].newest() if own else None
+    counted = name == "data-sys-usage" and isinstance(value, dict) and get(event, "subagentRunId") is None
+    newest = builder.scratch["stream"].newest() if counted else None
     if newest is None:
         builder.telemetry.append((builder.at, name, value))
     else:

@@ -82,10 +82,10 @@ def replace(builder: Builder, stream: Stream, messages: list[Any]) -> None:
             kept.append(other)
         else:
             _forget(builder, stream, item)
-    place(stream, kept + [item for item in new if item not in kept])
+    write_items(stream, kept + [item for item in new if item not in kept])
 
 
-def place(stream: Stream, items: list[Item]) -> None:
+def write_items(stream: Stream, items: list[Item]) -> None:
     """Set the flat list to these items."""
     stream.items = items
     for item in items:
@@ -94,11 +94,11 @@ def place(stream: Stream, items: list[Item]) -> None:
 
 
 def _begins(stream: Stream, given: list[Item]) -> int:
-    """Return where the run's own messages begin: after the last one of the request, or after the user's last one."""
-    own = {(item.role, item.id) for item in stream.items if not item.given}
-    old = [n for n, item in enumerate(given) if item.id in stream.known and (item.role, item.id) not in own]
+    """Return where the run's messages begin: after the last one of the request, or after the user's last one."""
+    streamed = {(item.role, item.id) for item in stream.items if not item.given}
+    old = [n for n, item in enumerate(given) if item.id in stream.known and (item.role, item.id) not in streamed]
     if not old:
-        old = [n for n, item in enumerate(given) if item.role == "user" and (item.role, item.id) not in own]
+        old = [n for n, item in enumerate(given) if item.role == "user" and (item.role, item.id) not in streamed]
     return old[-1] + 1 if old else 0
 
 

@@ -1,4 +1,4 @@
-"""The state of an AG-UI stream's handlers: the flat list of messages that AG-UI's own client keeps.
+"""The state of an AG-UI stream's handlers: the flat list of messages that AG-UI's client keeps.
 
 Messages have ids, several may be open at once, and their order is that of their first events. Events that are not
 messages (state, activities, custom events) are entries of their own between them.
@@ -18,7 +18,7 @@ from pipeline.dialects.notes import note_under
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
-META: Final = "meta:ag_ui"  # of parts, prompts and turns: the wire's fields beyond ThreadProtocol, by its own names
+META: Final = "meta:ag_ui"  # of parts, prompts and turns: the wire's fields beyond ThreadProtocol, by its names
 
 JOIN_AFTER: Final = 256  # deltas of one part that are joined: as separate short texts they take three times the memory
 SNAKE: Final = {
@@ -96,11 +96,11 @@ class Stream:
 
     def message(self, role: str, message_id: str, at: int) -> Item:
         """Return the message with this id, or a new one at the end."""
-        found = self.find(role, message_id)
-        if found is None:
-            found = Item(role, message_id, at, at)
-            self.items.append(found)
-        return found
+        known = self.find(role, message_id)
+        if known is None:
+            known = Item(role, message_id, at, at)
+            self.items.append(known)
+        return known
 
     def newest(self) -> Item | None:
         """Return the newest message of the assistant, or thought."""
@@ -112,8 +112,8 @@ class Stream:
 
     def answer(self, item: Item) -> None:
         """Insert a result after the message with its call, and after results that are already there."""
-        found = self.calls.get(item.attrs["toolCallId"])
-        at = self.items.index(found[0]) + 1 if found is not None and found[0] in self.items else len(self.items)
+        call = self.calls.get(item.attrs["toolCallId"])
+        at = self.items.index(call[0]) + 1 if call is not None and call[0] in self.items else len(self.items)
         while at < len(self.items) and self.items[at].role in ("tool", "event"):
             at += 1
         self.items.insert(at, item)

@@ -152,7 +152,7 @@ def close(part: Part) -> None:
 
 
 def contents(kind: str, key: str, prefix: str = "") -> Stretch:
-    """Return the stretch of consecutive deltas of one open part, which `key` names."""
+    """Return the stretch of consecutive deltas of an open part, which `key` names."""
 
     def stretch(builder: Builder, events: list[Any], start: int) -> int:
         stream: Stream = builder.scratch["stream"]

@@ -20,8 +20,8 @@ from topics.json_text import Fields
 
 def write(builder: Builder, stream: Stream, end: str) -> None:
     """Append the run's messages to the builder's turn. If it is complete, open parts are closed."""
-    for name, own in stream.subagents.items():
-        _tell(stream, name, own)
+    for name, subagent in stream.subagents.items():
+        _tell(stream, name, subagent)
     for item in stream.items:
         if item.event is not None:
             if builder.response is not None:
@@ -74,12 +74,12 @@ def _sign(part: Part, item: Item) -> None:
     encrypted = item.attrs.get("encryptedValue")
     note(part.fields, {"id": item.id, "name": item.attrs.get("name"), "encryptedValue": encrypted})
     if item.role == "reasoning" and isinstance(encrypted, str):
-        own = claims(encrypted)
-        signature = own.get("signature", encrypted)
+        claimed = claims(encrypted)
+        signature = claimed.get("signature", encrypted)
         if isinstance(signature, str):
             part.fields["signature"] = signature
-        if isinstance(own.get("provider_name"), str):
-            part.fields["provider_name"] = own["provider_name"]
+        if isinstance(claimed.get("provider_name"), str):
+            part.fields["provider_name"] = claimed["provider_name"]
 
 
 def _answer(builder: Builder, stream: Stream, item: Item) -> None:
@@ -111,10 +111,10 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
         else:
             request.parts.append(Part(answer, done=True))
     elif builder.response is not None:
-        own: Fields = {key: call.fields[key] for key in ("tool_call_id", "provider_name") if key in call.fields}
+        identity: Fields = {key: call.fields[key] for key in ("tool_call_id", "provider_name") if key in call.fields}
         failed = answer.pop("status") != "success"
         outcome: Fields = {"outcome": answer.get("outcome", "failed")} if failed else {}
-        fields: Fields = {**answer, "part_kind": "builtin-tool-return", **own, **outcome}
+        fields: Fields = {**answer, "part_kind": "builtin-tool-return", **identity, **outcome}
         builder.response.parts.append(Part(fields, done=True))
         builder.response.last_at = max(builder.response.last_at or item.at, item.at)
 
@@ -145,12 +145,12 @@ def _beside(item: Item) -> Message:
     return Message("system", item.at, fields={"event_type": "custom:ag-ui.message", "event_data": data}, closed=True)
 
 
-def _tell(stream: Stream, name: str, own: Stream) -> None:
+def _tell(stream: Stream, name: str, subagent: Stream) -> None:
     """Keep a sub-agent's messages in the event of its start, outside the conversation."""
-    place = next((item for item in stream.items if item.attrs.get("subagent") == name), None)
-    if place is not None and place.event is not None:
-        messages = [message for message in map(plain, own.items) if message is not None]
-        place.event.fields["event_data"] = {**place.event.fields["event_data"], "messages": messages}
+    told = next((item for item in stream.items if item.attrs.get("subagent") == name), None)
+    if told is not None and told.event is not None:
+        messages = [message for message in map(plain, subagent.items) if message is not None]
+        told.event.fields["event_data"] = {**told.event.fields["event_data"], "messages": messages}
 
 
 def plain(item: Item) -> Fields | None:

@@ -38,6 +38,6 @@ def conversation(event: Any) -> str | None:
     """Return the conversation's id from the `meta` event, for streams whose envelope has no thread id."""
     match event:
         case {"event": "meta", "data": dict(data)}:
-            found = data.get("conversationId") or data.get("sessionId")
-            return found if isinstance(found, str) else None
+            identity = data.get("conversationId") or data.get("sessionId")
+            return identity if isinstance(identity, str) else None
     return None

@@ -26,7 +26,7 @@ def user_turn(builder: Builder) -> None:
 
 
 def _new_messages(body: Fields) -> list[Any]:
-    """Return the user's messages after the assistant's last one."""
+    """Return the user's messages after the assistant's last."""
     for key in ("message", "input", "prompt"):
         if isinstance(body.get(key), str | dict):
             return [body[key]]

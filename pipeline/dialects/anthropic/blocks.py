@@ -43,7 +43,7 @@ class Block:
     citations: list[Any] = field(default_factory=list)
 
     def add(self, delta: Fields) -> bool:
-        """Apply one delta; return False, and change nothing, if it does not fit this kind of block."""
+        """Apply a delta; return False, and change nothing, if it does not fit this kind of block."""
         match self.part.fields["part_kind"], delta:
             case "text", {"type": "text_delta", "text": str(text)}:
                 self.part.chunks.append(text)
@@ -83,11 +83,11 @@ def opened(block: Fields, provider: str) -> Block:
     kind = block.get("type")
     kind = kind if isinstance(kind, str) else "block"
     if kind == "text":
-        found = Block(Part({"part_kind": "text", "content": ""}), kind)
-        found.part.chunks += _texts(block.get("text"))
-        found.citations += block["citations"] if isinstance(block.get("citations"), list) else ()
-        note(found.part.fields, _rest(block, "type", "text", "citations"))
-        return found
+        opened = Block(Part({"part_kind": "text", "content": ""}), kind)
+        opened.part.chunks += _texts(block.get("text"))
+        opened.citations += block["citations"] if isinstance(block.get("citations"), list) else ()
+        note(opened.part.fields, _rest(block, "type", "text", "citations"))
+        return opened
     if kind in ("thinking", REDACTED):
         return Block(_thought(block, kind, provider), kind)
     if kind in CALLS:

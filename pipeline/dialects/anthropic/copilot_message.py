@@ -27,7 +27,7 @@ def answer(data: Fields, body: list[Fields], usage: Fields) -> Fields:
 
 
 def blocks(data: Fields) -> list[Fields]:
-    """Return what a line of the model says: in its own order where the line has it."""
+    """Return what a line of the model says: in its order where the line has it."""
     calls = {call["toolCallId"]: _call(call) for call in data.get("toolRequests") or ()}
     reasoning = data.get("reasoningBlocks") or {}
     ordered = reasoning.get("orderedBlocks") if reasoning.get("provider") == ORDERED else None

@@ -69,7 +69,7 @@ class Chain:
 
 
 class Copilot:
-    """The reader of one file."""
+    """The reader of a file."""
 
     dialect: Final = "anthropic"
 
@@ -132,8 +132,8 @@ class Copilot:
         return self._chains.setdefault(name, Chain(name))
 
     def _describe(self, chain: Chain, kind: str, data: Fields) -> None:
-        place = data if kind == "session.context_changed" else data.get("context") or {}
-        known = {"cwd": place.get("cwd"), "git_branch": place.get("branch")}
+        context = data if kind == "session.context_changed" else data.get("context") or {}
+        known = {"cwd": context.get("cwd"), "git_branch": context.get("branch")}
         known["copilot_version"] = data.get("copilotVersion")
         self._metadata |= {name: value for name, value in known.items() if isinstance(value, str)}
         self._session = str(data.get("sessionId") or self._session)

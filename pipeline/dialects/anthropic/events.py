@@ -81,7 +81,7 @@ def content_block_delta(builder: Builder, event: Fields) -> None:
 
 
 def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive text deltas of one block (a Stretch)."""
+    """Append consecutive text deltas of a block (a Stretch)."""
     first, calls = events[start], calls_of(builder)
     answer: Answer | None = calls.answer
     index, delta = first.get("index", 0), first.get("delta")
@@ -192,7 +192,7 @@ def _settle(builder: Builder) -> None:
     answer: Answer | None = calls.answer
     if answer is None or answer.settled:
         return
-    whole = calls.whole and not model_calls.torn(builder)
+    whole = calls.whole and not builder.torn
     answer.settle(builder.scratch["names"], whole=whole)
     for part in answer.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (answer.response, part)

@@ -25,27 +25,27 @@ SOURCES: Final = {"base64": "data", "url": "url", "file": "file_id", "text": "da
 
 def messages(document: Fields) -> list[Fields]:
     """Return a thread's messages, oldest first, in turns of user and assistant; without system prompts."""
-    found: list[Fields] = []
+    messages: list[Fields] = []
     for turn in document["turns"]:
         for kind, message in spoken(turn):
             parts = message.get("parts", [])
             if kind == "asked":
-                _say(found, "user", _asked(parts))
+                _say(messages, "user", _asked(parts))
                 continue
-            own = META in message or message.get("provider_name") == PROVIDER
-            _say(found, "assistant", [block for part in parts for block in _answered(part, own=own)])
-            _say(found, "user", [_result(part) for part in parts if _is_foreign_result(part)])
-    paired = _apart(_paired(found))
+            ours = META in message or message.get("provider_name") == PROVIDER
+            _say(messages, "assistant", [block for part in parts for block in _answered(part, ours=ours)])
+            _say(messages, "user", [_result(part) for part in parts if _is_foreign_result(part)])
+    paired = _apart(_paired(messages))
     return [{**message, "content": _short(message)} for message in paired if message["content"]]
 
 
-def _say(found: list[Fields], role: str, blocks: list[Fields]) -> None:
+def _say(messages: list[Fields], role: str, blocks: list[Fields]) -> None:
     """Append to the newest message if it has this role, or begin one."""
     if not blocks:
         return
-    if not found or found[-1]["role"] != role:
-        found.append({"role": role, "content": []})
-    content = found[-1]["content"]
+    if not messages or messages[-1]["role"] != role:
+        messages.append({"role": role, "content": []})
+    content = messages[-1]["content"]
     if role == "user":  # results first
         last = next((n for n, block in enumerate(content) if block["type"] != "tool_result"), len(content))
         results = [block for block in blocks if block["type"] == "tool_result"]
@@ -56,16 +56,16 @@ def _say(found: list[Fields], role: str, blocks: list[Fields]) -> None:
 
 def _asked(parts: Any) -> list[Fields]:
     """Return parts of a user turn or a request as blocks."""
-    found: list[Fields] = []
+    asked: list[Fields] = []
     for part in parts:
         kind = part.get("part_kind")
         if kind in ANSWERS and (kind == "tool-return" or part.get("tool_name")):
-            found.append(_result(part))
+            asked.append(_result(part))
         elif kind in ("user-prompt", "retry-prompt"):
-            found += _words(part)
+            asked += _words(part)
         elif kind == "file":
-            found += [{**_piece(part.get("content")), **part.get(META, {})}]
-    return found
+            asked += [{**_piece(part.get("content")), **part.get(META, {})}]
+    return asked
 
 
 def _words(part: Fields) -> Iterator[Fields]:
@@ -79,7 +79,7 @@ def _words(part: Fields) -> Iterator[Fields]:
             yield {**block, **meta}
 
 
-def _answered(part: Fields, *, own: bool) -> Iterator[Fields]:
+def _answered(part: Fields, *, ours: bool) -> Iterator[Fields]:
     """Yield the blocks of a response's part; a block of an unknown type is restored unchanged."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
@@ -96,7 +96,7 @@ def _answered(part: Fields, *, own: bool) -> Iterator[Fields]:
         yield {"type": "tool_use", **meta, **named}
     elif kind == "builtin-tool-return" and META in part:
         yield {**meta, "tool_use_id": call_id(part.get("tool_call_id")), "content": part.get("content")}
-    elif own and kind.startswith("custom:") and isinstance(part.get("block"), dict):
+    elif ours and kind.startswith("custom:") and isinstance(part.get("block"), dict):
         yield part["block"]
 
 
@@ -117,13 +117,13 @@ def _is_foreign_result(part: Fields) -> bool:
 def _result(part: Fields) -> Fields:
     content = part.get("content")
     blocks = isinstance(content, list) and bool(content) and all(_is_block(block) for block in content)
-    found: Fields = {"type": "tool_result", "tool_use_id": call_id(part.get("tool_call_id"))}
-    found["content"] = (
+    fields: Fields = {"type": "tool_result", "tool_use_id": call_id(part.get("tool_call_id"))}
+    fields["content"] = (
         content if blocks or isinstance(content, str) else "" if content is None else json_text.dumps(content)
     )
     if part.get("part_kind") == "retry-prompt" or part.get("status", "success") != "success":
-        found["is_error"] = True
-    return found
+        fields["is_error"] = True
+    return fields
 
 
 def _is_block(value: Any) -> bool:
@@ -158,33 +158,33 @@ def _input(args: Any) -> Any:
     return args if isinstance(args, dict) else {} if args is None else {"INVALID_JSON": json_text.dumps(args)}
 
 
-def _paired(found: list[Fields]) -> list[Fields]:
+def _paired(messages: list[Fields]) -> list[Fields]:
     """Return the messages so that each call has its result in the next message, and each result its call."""
-    for place, message in enumerate(found):
+    for index, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        behind = found[place + 1] if place + 1 < len(found) else None
+        behind = messages[index + 1] if index + 1 < len(messages) else None
         answered = {b["tool_use_id"] for b in behind["content"] if b["type"] == "tool_result"} if behind else set()
         message["content"] = [
             block
             for block in message["content"]
             if block["type"] != "tool_use" or behind is None or block["id"] in answered
         ]
-    for place, message in enumerate(found):
+    for index, message in enumerate(messages):
         if message["role"] == "user":
-            before = found[place - 1]["content"] if place else []
+            before = messages[index - 1]["content"] if index else []
             calls = {block["id"] for block in before if block["type"] == "tool_use"}
             message["content"] = [
                 b for b in message["content"] if b["type"] != "tool_result" or b["tool_use_id"] in calls
             ]
-    return found
+    return messages
 
 
-def _apart(found: list[Fields]) -> list[Fields]:
+def _apart(messages: list[Fields]) -> list[Fields]:
     """Return the messages with a unique id for each call, as the API requires."""
-    blocks = [block for message in found for block in message["content"]]
+    blocks = [block for message in messages for block in message["content"]]
     ids = OwnIds(block["id"] for block in blocks if block["type"] == "tool_use")
-    return [{**message, "content": [_named(block, ids) for block in message["content"]]} for message in found]
+    return [{**message, "content": [_named(block, ids) for block in message["content"]]} for message in messages]
 
 
 def _named(block: Fields, ids: OwnIds) -> Fields:

@@ -1,6 +1,6 @@
 """The `meta:*` key of turns that came over the Messages API: fields of its messages that ThreadProtocol lacks.
 
-META is not part of the canonical hash. Its value is an object, in the wire's own names:
+META is not part of the canonical hash. Its value is an object, in the wire's names:
 
     response      stop_reason, stop_sequence, stop_details, container, context_management, … of the message
     text          citations

@@ -1,4 +1,4 @@
-"""The message of one call: its blocks by their index, its usage, and how it ended."""
+"""The message of a call: its blocks by their index, its usage, and how it ended."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Answer:
 
     def open(self, index: int, block: Fields, at: int) -> Block:
         """Begin a block."""
-        found = opened(block, self.provider)
-        self._append(index, found, at)
-        if found.kind == "fallback" and isinstance(block.get("to"), dict) and isinstance(block["to"].get("model"), str):
+        added = opened(block, self.provider)
+        self._append(index, added, at)
+        if added.kind == "fallback" and isinstance(block.get("to"), dict) and isinstance(block["to"].get("model"), str):
             self.response.fields["model_name"] = block["to"]["model"]
-        return found
+        return added
 
     def add(self, index: int, delta: Fields, at: int) -> bool:
         """Add a delta to the newest block of this index; return False if no block accepts it."""
@@ -63,7 +63,7 @@ class Answer:
 
     def at(self, index: int) -> Block | None:
         """Return the newest block of this index."""
-        return next((block for place, block in reversed(self.blocks) if place == index), None)
+        return next((block for number, block in reversed(self.blocks) if number == index), None)
 
     def end(self, delta: Fields, usage: Any) -> None:
         """Apply `message_delta`: stop reason and usage; a null count leaves the previous one."""

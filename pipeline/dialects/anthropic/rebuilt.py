@@ -62,11 +62,11 @@ def _in_deltas(block: Fields) -> tuple[Fields, list[Fields]]:
     kind = block.get("type")
     if kind in GROWS:
         key, delta = GROWS[kind]
-        found: list[Fields] = [{"type": delta, key: piece} for piece in pieces(block.get(key) or "")]
-        found += [{"type": "citations_delta", "citation": one} for one in block.get("citations") or ()]
+        pieced: list[Fields] = [{"type": delta, key: piece} for piece in pieces(block.get(key) or "")]
+        pieced += [{"type": "citations_delta", "citation": citation} for citation in block.get("citations") or ()]
         if block.get("signature"):
-            found.append({"type": "signature_delta", "signature": block["signature"]})
-        return {**{name: block[name] for name in block if name not in ("citations", "signature")}, key: ""}, found
+            pieced.append({"type": "signature_delta", "signature": block["signature"]})
+        return {**{name: block[name] for name in block if name not in ("citations", "signature")}, key: ""}, pieced
     if "input" in block:
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(args_text(block["input"]))]
         return {**block, "input": {}}, deltas
@@ -86,8 +86,8 @@ def _block(part: Fields) -> Fields:
         named = {"id": part["tool_call_id"], "name": part["tool_name"], "input": _input(part.get("args"))}
         return {"type": "tool_use" if kind == "tool-call" else "server_tool_use", **meta, **named}
     if kind == "builtin-tool-return":
-        own = {"tool_use_id": part["tool_call_id"], "content": content}
-        return {"type": f"{part['tool_name']}_tool_result", **meta, **own}
+        fields = {"tool_use_id": part["tool_call_id"], "content": content}
+        return {"type": f"{part['tool_name']}_tool_result", **meta, **fields}
     return dict(content["block"] if kind == "file" else part["block"])
 
 
@@ -97,10 +97,10 @@ def _input(args: Any) -> Any:
 
 def _usage(usage: Fields) -> Fields:
     """Return counts as in the API: its input tokens exclude those of caches."""
-    found = {CACHES.get(name, name): value for name, value in usage.items()}
+    counts = {CACHES.get(name, name): value for name, value in usage.items()}
     cached = sum(usage.get(name) or 0 for name in CACHES)
     return {
-        **found,
+        **counts,
         "input_tokens": (usage.get("input_tokens") or 0) - cached,
         "output_tokens": usage.get("output_tokens") or 0,
     }

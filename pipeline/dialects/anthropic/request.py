@@ -19,8 +19,8 @@ from topics.json_text import Fields
 
 def items(body: Any) -> list[Fields]:
     """Return the messages of a body."""
-    found = body.get("messages") if isinstance(body, dict) else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    listed = body.get("messages") if isinstance(body, dict) else None
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def blocks(message: Fields) -> list[Fields]:
@@ -38,8 +38,8 @@ def parts(message: Fields) -> list[Fields]:
 
 def names(message: Fields) -> dict[str, str]:
     """Return the calls of an assistant message: id -> name."""
-    found = [block for block in blocks(message) if str(block.get("type")) in CALLS]
-    return {block["id"]: str(block.get("name") or "") for block in found if isinstance(block.get("id"), str)}
+    calls = [block for block in blocks(message) if str(block.get("type")) in CALLS]
+    return {block["id"]: str(block.get("name") or "") for block in calls if isinstance(block.get("id"), str)}
 
 
 def _part(block: Fields) -> Fields:

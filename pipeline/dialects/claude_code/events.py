@@ -9,7 +9,7 @@ The command is `claude -p --output-format stream-json`.
 | `user`, results of tools | `tool-return` after the response with the call; `tool_use_result` is kept with it |
 | `user`, a prompt | the user's turn; after a response a `user-prompt` |
 | `user`, `isSynthetic`, slash commands | SystemMessage `custom:claude-code.note` |
-| a line with `parent_tool_use_id` | the sub-agent's own thread, `spawned_from` this one |
+| a line with `parent_tool_use_id` | the sub-agent's thread, `spawned_from` this one |
 | `stream_event` | tokens and stop reason of a whole message; also the content of one that broke off |
 | `system` `init` | the model; SystemMessage `custom:claude-code.init`, if it changed |
 | `system` `task_started`, `task_notification` | the sub-agent's name and end; `custom:claude-code.SUBTYPE` |
@@ -118,12 +118,12 @@ def control_response(builder: Builder, event: Fields) -> None:
 
 
 def beside(builder: Builder, event: Fields) -> None:
-    """Add a line as a system message of its own type."""
+    """Add a line as a system message of its type."""
     builder.system(f"{PREFIX}{event['type']}", _data(event))
 
 
 def title(builder: Builder, event: Fields) -> None:
-    """Set the thread's title: a transcript's, or the one that its user chose."""
+    """Set the thread's title: a transcript's, or the title that its user chose."""
     text = event.get("customTitle") or event.get("aiTitle") or event.get("summary")
     if isinstance(text, str):
         builder.thread["title"] = text

@@ -21,7 +21,7 @@ USAGE = "usage"
 
 
 def stream_event(builder: Builder, event: Fields) -> None:
-    """Apply one event of the API to the thread that the line names."""
+    """Apply an event of the API to the thread that the line names."""
     inner = event["event"]
     kind, name = inner["type"] + "", name_of(event)
     match kind:
@@ -56,7 +56,7 @@ def stream_event(builder: Builder, event: Fields) -> None:
 
 
 def stream_events(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive deltas of one block of the main conversation (a Stretch); sub-agents have own clocks."""
+    """Append consecutive deltas of a block of the main conversation (a Stretch); sub-agents have own clocks."""
     session: Session = builder.scratch
     thread, inner = session.main, events[start].get("event")
     if inner.__class__ is not dict or thread.builder.response is None or not thread.streams:

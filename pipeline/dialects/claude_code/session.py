@@ -104,12 +104,12 @@ def thread_of(builder: Builder, event: Fields) -> Thread:
     session: Session = builder.scratch
     session.ended = None
     name = name_of(event)
-    found = session.threads.get(name)
-    if found is None:
-        found = session.threads[name] = _child(builder, session, name, event)
-    found.builder.at = builder.at
-    found.builder.last_at = max(found.builder.last_at, builder.at)
-    return found
+    thread = session.threads.get(name)
+    if thread is None:
+        thread = session.threads[name] = _child(builder, session, name, event)
+    thread.builder.at = builder.at
+    thread.builder.last_at = max(thread.builder.last_at, builder.at)
+    return thread
 
 
 def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thread:
@@ -121,7 +121,7 @@ def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thre
     kind = next((kind for kind in (session.agents.get(name), of_line, asked) if isinstance(kind, str) and kind), AGENT)
     context, parent_id = builder.context, holder.builder.context.thread_id
     thread_id, _ = thread_uuid(f"{context.thread_id}/{context.run_id}/{name}")
-    own = Context(
+    names = Context(
         thread_id=thread_id,
         run_id=context.run_id,
         agent_id=kind,
@@ -133,7 +133,7 @@ def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thre
         traceparent=context.traceparent,
         imported=context.imported,
     )
-    child = Builder(own, builder.at)
+    child = Builder(names, builder.at)
     child.started = True
     child.links.append({"thread_id": parent_id, "relation": "spawned_from", "metadata": {"tool_call_id": name}})
     builder.children.append(child)

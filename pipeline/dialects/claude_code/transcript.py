@@ -66,7 +66,7 @@ class Chain:
 
 
 class Session:
-    """The reader of one file. `agent`: the sub-agent whose file it is; `kind`: its type, from its sidecar file."""
+    """The reader of a file. `agent`: the sub-agent whose file it is; `kind`: its type, from its sidecar file."""
 
     dialect: Final = "claude-code"
 
@@ -107,8 +107,8 @@ class Session:
         """Return the conversation of a line; a sub-agent's in its session's file begins with a line of its own."""
         if line.get("isSidechain") is not True or self._agent:
             return self._chains[MAIN]
-        place = self._places.get(str(line.get("parentUuid")))
-        name = str(line.get("agentId") or (place[0] if place else line["uuid"]))
+        index = self._places.get(str(line.get("parentUuid")))
+        name = str(line.get("agentId") or (index[0] if index else line["uuid"]))
         return self._chains.setdefault(name, Chain(name))
 
     def _opens(self, chain: Chain, line: Fields, kind: str) -> bool:
@@ -130,9 +130,9 @@ class Session:
         fork = line.get("forkedFrom")
         run = str(fork["messageUuid"] if isinstance(fork, dict) else line["uuid"])
         if chain.thread is None:
-            own = self._name if not (isinstance(fork, dict)) else str(fork["sessionId"])
+            session = self._name if not (isinstance(fork, dict)) else str(fork["sessionId"])
             name = self._agent or chain.name
-            chain.thread = self._homes.thread(run) or (f"{own}/{name}" if name else own)
+            chain.thread = self._homes.thread(run) or (f"{session}/{name}" if name else session)
         last, chain.run = chain.run, run
         chain.copied, chain.forked = not self._homes.claim(run, self._file, chain.thread), isinstance(fork, dict)
         chain.first = chain.first or run

@@ -20,17 +20,17 @@ def normal(usage: Any) -> Fields:
     if not isinstance(usage, dict):
         return {}
     known = {key: usage[key] for key in INPUT if _is_count(usage.get(key))}
-    found: Fields = {"input_tokens": sum(known.values())} if known else {}
+    counts: Fields = {"input_tokens": sum(known.values())} if known else {}
     if _is_count(usage.get("output_tokens")):
-        found["output_tokens"] = usage["output_tokens"]
+        counts["output_tokens"] = usage["output_tokens"]
     if known.get(CACHE_READ):
-        found["cache_read_tokens"] = known[CACHE_READ]
+        counts["cache_read_tokens"] = known[CACHE_READ]
     if known.get(WRITTEN):
-        found["cache_write_tokens"] = known[WRITTEN]
+        counts["cache_write_tokens"] = known[WRITTEN]
     match usage.get("output_tokens_details"):
         case {"thinking_tokens": int(count)} if count > 0:
-            found["thinking_tokens"] = count
-    return found if any(found.values()) else {}
+            counts["thinking_tokens"] = count
+    return counts if any(counts.values()) else {}
 
 
 def settle(builder: Builder, thread: Thread, usages: list[Any]) -> None:
@@ -39,13 +39,13 @@ def settle(builder: Builder, thread: Thread, usages: list[Any]) -> None:
     If responses have complete counts of their own, from partial messages, and these add up to the sum, they stay.
     Otherwise the last response gets the sum.
     """
-    sums = tokens.total([found for usage in usages if (found := normal(usage))])
+    sums = tokens.total([counts for usage in usages if (counts := normal(usage))])
     if not sums:
         return
     responses = [message for message in builder.messages if message.kind == "response" and "usage" in message.fields]
     exact = all(any(message is other for other in thread.exact) for message in responses)
-    own = tokens.total([message.fields["usage"] for message in responses])
-    if exact and own and all(own.get(key) == sums.get(key) for key in ("input_tokens", "output_tokens")):
+    total = tokens.total([message.fields["usage"] for message in responses])
+    if exact and total and all(total.get(key) == sums.get(key) for key in ("input_tokens", "output_tokens")):
         return
     for message in responses:
         del message.fields["usage"]

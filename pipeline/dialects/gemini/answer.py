@@ -1,4 +1,4 @@
-"""The answer to one call: collects the parts of one candidate from its responses.
+"""The answer to a call: collects the parts of a candidate from its responses.
 
 Consecutive texts of one kind are one part, until one of them is signed: a signature closes it. A call whose arguments
 come in pieces (`partialArgs`) is one part as well, until a piece no longer has `willContinue`.
@@ -27,7 +27,7 @@ OF_CANDIDATE: Final = frozenset({"content", "index"})
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """One candidate of one call.
+    """One candidate of a call.
 
     `first_call`: the number of its first call without an id. `growing`: the text that the next text extends.
     `unfinished`: the call whose arguments are incomplete. `finish`: the finishReason, None until it comes. `blocked`:
@@ -46,7 +46,7 @@ class Answer:
     settled: bool = False
 
     def add(self, candidate: Fields, at: int) -> None:
-        """Add one response's part of the candidate. Raises TypeError or KeyError if it is malformed."""
+        """Add a response's part of the candidate. Raises TypeError or KeyError if it is malformed."""
         content = candidate.get("content")
         parts = [self._read(part) for part in parts_of(content).values()]
         before = len(self.response.parts)
@@ -124,7 +124,7 @@ class Answer:
             self._continue([spelled(piece) for piece in call.get("partialArgs") or ()], call)
 
     def _continue(self, pieces: list[Fields], call: Fields) -> None:
-        """Add pieces to the unfinished call's arguments; a piece without `willContinue` is the last one."""
+        """Add pieces to the unfinished call's arguments; a piece without `willContinue` is the last."""
         if self.unfinished is None:
             return
         args = self.unfinished.fields["args"]
@@ -137,8 +137,8 @@ class Answer:
 
     def _put_text(self, fields: Fields) -> None:
         text = fields["content"]
-        own = self.growing is not None and self.growing.fields["part_kind"] == fields["part_kind"]
-        if self.growing is None or not own or META in fields:
+        same = self.growing is not None and self.growing.fields["part_kind"] == fields["part_kind"]
+        if self.growing is None or not same or META in fields:
             self.growing = Part({**fields, "content": ""})
             self.response.parts.append(self.growing)
         if text:

@@ -41,7 +41,7 @@ CONTINUES: Final = "CONTINUATION"  # the answer continues in that of the next re
 
 @dataclass(slots=True, eq=False)
 class Candidates:
-    """The candidates of one call, by their index; 0 is the conversation's. `counts`: its `usageMetadata` so far."""
+    """The candidates of a call, by their index; 0 is the conversation's. `counts`: its `usageMetadata` so far."""
 
     main: Answer
     others: dict[int, Answer] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def texts(builder: Builder, events: list[Any], start: int) -> int:
 
 
 def _take(builder: Builder, body: Fields) -> None:
-    """Add one response."""
+    """Add a response."""
     if isinstance(body.get("response"), dict):
         body = spelled(body["response"])
     if "error" in body and "candidates" not in body:
@@ -124,12 +124,12 @@ def _answers(builder: Builder) -> Candidates:
     response = model_calls.open_response(builder)
     if calls.answer is None:
         calls.answer = Candidates(Answer(response, made_up(calls.items or ())))
-    found: Candidates = calls.answer
-    return found
+    answers: Candidates = calls.answer
+    return answers
 
 
 def _add(builder: Builder, answers: Candidates, candidate: Fields) -> None:
-    """Add a response's part of one candidate."""
+    """Add a response's part of a candidate."""
     index = candidate.get("index", 0)
     answer = answers.main
     if index.__class__ is int and index != 0:
@@ -167,7 +167,7 @@ def _settle(builder: Builder) -> None:
     answers: Candidates | None = calls.answer
     if answers is None or answers.main.settled:
         return
-    whole = calls.whole and not model_calls.torn(builder)
+    whole = calls.whole and not builder.torn
     answers.main.settle(whole=whole)
     for part in answers.main.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (answers.main.response, part)

@@ -11,13 +11,13 @@ from topics.json_text import Fields
 
 def contents(document: Fields) -> list[Fields]:
     """Return a thread's contents, oldest first, in turns of user and model."""
-    found: list[Fields] = []
+    contents: list[Fields] = []
     for event in events(document):
         content = event.get("content")
         if content is None or not content["parts"]:
             continue
-        if found and found[-1]["role"] == content["role"]:
-            found[-1]["parts"] += content["parts"]
+        if contents and contents[-1]["role"] == content["role"]:
+            contents[-1]["parts"] += content["parts"]
         else:
-            found.append({"role": content["role"], "parts": list(content["parts"])})
-    return found
+            contents.append({"role": content["role"], "parts": list(content["parts"])})
+    return contents

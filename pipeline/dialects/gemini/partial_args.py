@@ -19,18 +19,18 @@ MAX_INDEX: Final = 10_000  # the largest list index: a path must not make us fil
 
 
 def put(args: Fields, piece: Fields) -> None:
-    """Put the value of one piece at its path. Raises Violation if the path is malformed."""
+    """Put the value of a piece at its path. Raises Violation if the path is malformed."""
     steps = _steps(piece.get("jsonPath"))
     name = next((key for key in VALUES if key in piece), None)
     if name is None or not steps:
         return
     holder: Any = args
     for step, following in pairwise(steps):
-        found = _at(holder, step)
-        if not isinstance(found, list if isinstance(following, int) else dict):
-            found = [] if isinstance(following, int) else {}
-            _set(holder, step, found)
-        holder = found
+        inner = _at(holder, step)
+        if not isinstance(inner, list if isinstance(following, int) else dict):
+            inner = [] if isinstance(following, int) else {}
+            _set(holder, step, inner)
+        holder = inner
     value = None if name == "nullValue" else piece[name]
     before = _at(holder, steps[-1])
     if isinstance(before, str) and isinstance(value, str):
@@ -44,16 +44,16 @@ def _steps(path: Any) -> list[str | int]:
     """Return the steps of a path: "$.a[0]" -> ["a", 0]."""
     if not isinstance(path, str) or not path.startswith("$"):
         raise Violation(f"'jsonPath' is a path, got {path!r:.80}")
-    found: list[str | int] = []
+    steps: list[str | int] = []
     at = 1
     while at < len(path):
         match = STEP.match(path, at)
         if match is None or (match[2] is not None and int(match[2][:6]) >= MAX_INDEX):
             raise Violation(f"'jsonPath' is a path, got {path!r:.80}")
         name = next((group for group in (match[1], match[3], match[4]) if group is not None), "")
-        found.append(int(match[2]) if match[2] is not None else name)
+        steps.append(int(match[2]) if match[2] is not None else name)
         at = match.end()
-    return found
+    return steps
 
 
 def _at(holder: Any, step: str | int) -> Any:

@@ -22,16 +22,16 @@ OF_CANDIDATE: Final = frozenset(
 def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
     """Return the response. `beside`: the system messages that came with it."""
     meta = response.get(META, {})
-    found: Fields = call_fields(response)
+    body: Fields = call_fields(response)
     if response.get("provider_response_id"):
-        found["responseId"] = response["provider_response_id"]
-    found |= {key: value for key, value in meta.items() if key not in OF_CANDIDATE}
-    own = {key: value for key, value in meta.items() if key in OF_CANDIDATE}
-    if "finishReason" in own or "promptFeedback" not in meta:
+        body["responseId"] = response["provider_response_id"]
+    body |= {key: value for key, value in meta.items() if key not in OF_CANDIDATE}
+    candidate = {key: value for key, value in meta.items() if key in OF_CANDIDATE}
+    if "finishReason" in candidate or "promptFeedback" not in meta:
         reason = REASONS.get(response.get("finish_reason", ""), "STOP")
-        own = {"index": 0, "finishReason": reason, **own, "content": _content(response["parts"])}
-        found["candidates"] = [own, *_others(beside)]
-    return found
+        candidate = {"index": 0, "finishReason": reason, **candidate, "content": _content(response["parts"])}
+        body["candidates"] = [candidate, *_others(beside)]
+    return body
 
 
 def pieces_of(body: Fields) -> Iterator[Fields]:
@@ -43,7 +43,9 @@ def pieces_of(body: Fields) -> Iterator[Fields]:
             for piece in _in_pieces(part):
                 partial = {"index": candidate.get("index", 0), "content": {**content, "parts": [piece]}}
                 yield {**head, "candidates": [partial]}
-    ends = [{**one, "content": {"role": "model", "parts": [{"text": ""}]}} for one in body.get("candidates") or ()]
+    ends = [
+        {**choice, "content": {"role": "model", "parts": [{"text": ""}]}} for choice in body.get("candidates") or ()
+    ]
     yield {**body, **({"candidates": ends} if ends else {})}
 
 
@@ -57,27 +59,30 @@ def _in_pieces(part: Fields) -> list[Fields]:
 
 
 def _content(parts: Sequence[Fields]) -> Fields:
-    return {"role": "model", "parts": [_part(one, found) for one in parts for found in part_of(one, is_own=True)]}
+    return {
+        "role": "model",
+        "parts": [_part(part, written) for part in parts for written in part_of(part, is_own=True)],
+    }
 
 
-def _part(part: Fields, found: Fields) -> Fields:
+def _part(part: Fields, written: Fields) -> Fields:
     """Return a part as it came: without an id that we made up, and with malformed arguments as they were."""
     for name in NAMED:
-        if name not in found:
+        if name not in written:
             continue
-        value = dict(found[name])
+        value = dict(written[name])
         if str(value.get("id")).startswith(MADE_UP) or value.get("id") == "code_execution":
             del value["id"]
         args = part.get("args")
         if name == "functionCall" and isinstance(args, dict) and args.keys() == {INVALID}:
             value["args"] = args_text(args)
-        return {**found, name: value}
-    return found
+        return {**written, name: value}
+    return written
 
 
 def _others(beside: Sequence[Fields]) -> Iterator[Fields]:
-    for one in beside:
-        if one["event_type"] == "custom:choice":
-            data = one["event_data"]
+    for message in beside:
+        if message["event_type"] == "custom:choice":
+            data = message["event_data"]
             reason = {"finishReason": data["finish_reason"]} if data["finish_reason"] else {}
             yield {"index": data["index"], "content": _content(data["parts"]), **reason}

@@ -3,7 +3,7 @@
 user    parts: text | inlineData | fileData | functionResponse | …
 model   parts as the answers have them
 
-Calls and results may lack ids. A call without one, also of the provider's own code, is then numbered among all such
+Calls and results may lack ids. A call without one, also of the provider's code, is then numbered among all such
 calls of the conversation; a result without one belongs to the first unanswered call of its function.
 """
 
@@ -56,11 +56,11 @@ def parts(content: Fields) -> list[Fields]:
     if is_own(content):
         return []
     answers = [part for part in content["parts"] if isinstance(part.get("functionResponse"), dict)]
-    found = [
+    read = [
         return_part(part, part["functionResponse"]["id"], str(part["functionResponse"].get("name") or ""))
         for part in answers
     ]
-    return [*found, *_prompts([part for part in content["parts"] if part not in answers])]
+    return [*read, *_prompts([part for part in content["parts"] if part not in answers])]
 
 
 def names(content: Fields) -> dict[str, str]:
@@ -106,7 +106,7 @@ class _Ids:
         return part
 
     def _id_of(self, name: str) -> str:
-        return next((found for called, found in self.unanswered if called == name), f"return:{name}")
+        return next((identity for called, identity in self.unanswered if called == name), f"return:{name}")
 
 
 def _is_id(value: Any) -> bool:
@@ -117,10 +117,10 @@ def _content(content: Fields | str) -> Fields:
     if isinstance(content, str):
         return {"role": "user", "parts": [{"text": content}]}
     fields = spelled(content)
-    found = fields.get("parts")
+    parts = fields.get("parts")
     return {
         **fields,
-        "parts": [spelled(part) for part in found if isinstance(part, dict)] if found.__class__ is list else [],
+        "parts": [spelled(part) for part in parts if isinstance(part, dict)] if parts.__class__ is list else [],
     }
 
 

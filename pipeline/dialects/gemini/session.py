@@ -48,7 +48,7 @@ class Known:
 
 
 class Chat:
-    """The reader of one file. `parent`: the session that started it as a sub-agent."""
+    """The reader of a file. `parent`: the session that started it as a sub-agent."""
 
     dialect: Final = "gemini"
 
@@ -83,7 +83,7 @@ class Chat:
     def _describe(self, facts: Fields) -> None:
         self._session = str(facts.get("sessionId") or self._session)
         self._title = str(facts.get("summary") or "") or self._title
-        self._folders = [str(one) for one in facts.get("directories") or self._folders]
+        self._folders = [str(directory) for directory in facts.get("directories") or self._folders]
 
     def _message(self, kind: str, message: Fields) -> Iterator[Step]:
         name, new = message["id"] + "", message["id"] not in self._known
@@ -129,7 +129,7 @@ class Chat:
         if not self._open:
             yield from self._begin(name, [])
         thoughts, tokens = message.get("thoughts") or [], message.get("tokens")
-        parts = [{"text": _thought(one), "thought": True} for one in thoughts[known.thoughts :]]
+        parts = [{"text": _thought(thought), "thought": True} for thought in thoughts[known.thoughts :]]
         known.thoughts = len(thoughts)
         if not known.has_content:
             content = [part for part in _parts(message.get("content") or []) if part.get("text") != ""]
@@ -206,7 +206,7 @@ class Chat:
 
 def _parts(content: Any) -> list[Fields]:
     listed = content if isinstance(content, list) else [content]
-    return [one if isinstance(one, dict) else {"text": one + ""} for one in listed]
+    return [part if isinstance(part, dict) else {"text": part + ""} for part in listed]
 
 
 def _thought(thought: Fields) -> str:

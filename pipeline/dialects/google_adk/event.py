@@ -1,4 +1,4 @@
-"""Parses one Event of ADK: its speaker, its parts, and its other fields."""
+"""Parses an Event of ADK: its speaker, its parts, and its other fields."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def usage_of(counts: Fields) -> Fields | None:
         "input_tokens": ("promptTokenCount", "toolUsePromptTokenCount"),
         "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),
     }
-    found: Fields = {}
+    usage: Fields = {}
     for name, keys in sums.items():
         known = [counts[key] for key in keys if _is_count(counts.get(key))]
         if known:
-            found[name] = sum(known)
-    found |= {name: counts[key] for name, key in USAGE.items() if _is_count(counts.get(key))}
+            usage[name] = sum(known)
+    usage |= {name: counts[key] for name, key in USAGE.items() if _is_count(counts.get(key))}
     rest = {key: value for key, value in counts.items() if key not in COUNTED}
-    return {**found, **rest} or None
+    return {**usage, **rest} or None
 
 
 def finish_reason(fields: Fields) -> str | None:

@@ -41,7 +41,7 @@ def begin(builder: Builder) -> None:
 
 
 def event(builder: Builder, raw: Fields) -> None:
-    """Handle one event of the stream, or all events of a run at once."""
+    """Handle an event of the stream, or all events of a run at once."""
     match raw:
         case {"event": None, "data": list(several)}:
             for each in several:
@@ -54,7 +54,7 @@ def event(builder: Builder, raw: Fields) -> None:
 
 
 def fragments_of(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive fragments of one text that differ only in it, their ids and times (a Stretch)."""
+    """Append consecutive fragments of a text that differ only in it, their ids and times (a Stretch)."""
     first = events[start]
     text = fragments.text_of(first)
     if text is None:

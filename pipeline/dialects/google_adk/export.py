@@ -1,6 +1,6 @@
 """Thread document -> the events of an ADK session, as `append_event` takes them.
 
-Turns that came from ADK are restored from `meta:adk`. In other threads, a provider's own tool calls become calls with
+Turns that came from ADK are restored from `meta:adk`. In other threads, a provider's tool calls become calls with
 results; signatures of other providers, and everything outside the conversation, are left out.
 """
 
@@ -41,20 +41,20 @@ ACTIONS: Final = frozenset(
 
 def events(document: Fields) -> list[Fields]:
     """Return a thread's Events, oldest first."""
-    found: list[Fields] = []
+    events: list[Fields] = []
     for number, turn in enumerate(document["turns"]):
         run = str(turn.get("meta:run_id") or f"run-{number}")
         if turn.get("turn_type") == "user":
-            found += _asked(turn, run, f"{run}:user", turn.get("submitted_at"))
-        for place, message in enumerate(turn.get("messages", ())):
-            identity, at = f"{run}:{place}", message.get("timestamp")
+            events += _asked(turn, run, f"{run}:user", turn.get("submitted_at"))
+        for index, message in enumerate(turn.get("messages", ())):
+            identity, at = f"{run}:{index}", message.get("timestamp")
             if message.get("message_type") == "request":
-                found += _asked(message, run, identity, at, _name(document, message))
+                events += _asked(message, run, identity, at, _name(document, message))
             elif message.get("message_type") == "response":
-                found += _answered(message, run, identity, _name(document, message))
+                events += _answered(message, run, identity, _name(document, message))
             else:
-                _act(found, message)
-    return found
+                _act(events, message)
+    return events
 
 
 def _name(document: Fields, message: Fields) -> str:
@@ -63,11 +63,11 @@ def _name(document: Fields, message: Fields) -> str:
 
 
 def _event(source: Fields, run: str, identity: str, at: Any, author: str, role: str, parts: list[Fields]) -> Fields:
-    """Return an Event of these parts; one that came from ADK keeps its own names."""
-    own = {"id": identity, "invocationId": run, "author": author, "timestamp": (epoch_ms(at) or 0) / 1000}
+    """Return an Event of these parts; one that came from ADK keeps its names."""
+    fields = {"id": identity, "invocationId": run, "author": author, "timestamp": (epoch_ms(at) or 0) / 1000}
     meta = source.get(META)
     meta = {key: value for key, value in meta.items() if key in KEPT} if isinstance(meta, dict) else {}
-    return {**own, **meta, **({"content": {"role": role, "parts": parts}} if parts else {})}
+    return {**fields, **meta, **({"content": {"role": role, "parts": parts}} if parts else {})}
 
 
 def _asked(source: Fields, run: str, identity: str, at: Any, author: str = USER) -> Iterator[Fields]:
@@ -77,8 +77,8 @@ def _asked(source: Fields, run: str, identity: str, at: Any, author: str = USER)
     if returns:
         yield _event(source, run, identity, at, author, USER, [return_part(part) for part in returns])
     if prompts:
-        own = source if not returns else {}
-        event = _event(own, run, f"{identity}:words" if returns else identity, at, USER, USER, prompts)
+        said = source if not returns else {}
+        event = _event(said, run, f"{identity}:words" if returns else identity, at, USER, USER, prompts)
         yield {**event, "author": USER}
 
 
@@ -87,25 +87,25 @@ def _is_answer(part: Fields) -> bool:
 
 
 def _answered(message: Fields, run: str, identity: str, author: str) -> Iterator[Fields]:
-    """Yield a response as one event, or as several: a result of a provider's own tool separates them."""
-    own = META in message
+    """Yield a response as one event, or as several: a result of a provider's tool separates them."""
+    ours = META in message
     at, number = message.get("timestamp"), 0
     parts: list[Fields] = []
     for part in message.get("parts", ()):
         if part.get("part_kind") != "builtin-tool-return" or part.get("tool_name") == CODE:
-            parts += part_of(part, is_own=own)
+            parts += part_of(part, is_own=ours)
             continue
         if parts:
             yield _event(message, run, f"{identity}.{number}", at, author, "model", parts)
         yield _event({}, run, f"{identity}.{number}:return", at, author, USER, [return_part(part)])
         parts, number = [], number + 1
-    if parts or (own and not number):  # a blocked call of the model has no content
+    if parts or (ours and not number):  # a blocked call of the model has no content
         event = _event(message, run, f"{identity}.{number}" if number else identity, at, author, "model", parts)
         usage = call_fields(message)
         yield {**event, **usage}
 
 
-def _act(found: list[Fields], message: Fields) -> None:
+def _act(events: list[Fields], message: Fields) -> None:
     """Add a system message of ADK's to the actions of the event that it came with."""
     kind, identity = str(message.get("event_type")), message.get(META)
     if not isinstance(identity, dict) or "id" not in identity:
@@ -117,6 +117,6 @@ def _act(found: list[Fields], message: Fields) -> None:
         action = {kind.removeprefix(PREFIX): data}
     else:
         return
-    if not found or found[-1].get("id") != identity["id"]:
-        found.append({key: identity[key] for key in IDENTITY if key in identity})
-    found[-1]["actions"] = {**found[-1].get("actions", {}), **action}
+    if not events or events[-1].get("id") != identity["id"]:
+        events.append({key: identity[key] for key in IDENTITY if key in identity})
+    events[-1]["actions"] = {**events[-1].get("actions", {}), **action}

@@ -42,9 +42,9 @@ def part_of(part: Fields, *, is_own: bool) -> list[Fields]:
         result = {"id": part.get("tool_call_id"), **_object(part.get("content"))}
         return [_restored({"codeExecutionResult": result}, part)]
     if kind == "file":
-        return [_restored(found, part) for found in _file(part.get("content"))]
-    own = part.get("part")
-    return [own] if kind == "custom:google-adk" and isinstance(own, dict) else []
+        return [_restored(restored, part) for restored in _file(part.get("content"))]
+    source = part.get("part")
+    return [source] if kind == "custom:google-adk" and isinstance(source, dict) else []
 
 
 def return_part(part: Fields) -> Fields:
@@ -65,7 +65,7 @@ def prompt_parts(part: Fields) -> list[Fields]:
         return []
     content = part.get("content")
     pieces = content if isinstance(content, list) else [content]
-    return [found for piece in pieces for found in _piece(piece)]
+    return [fields for piece in pieces for fields in _piece(piece)]
 
 
 def call_fields(message: Fields) -> Fields:
@@ -74,8 +74,8 @@ def call_fields(message: Fields) -> Fields:
     counts = {name: usage[key] for key, name in USAGE.items() if usage.get(key) is not None}
     if "thoughtsTokenCount" in counts and "candidatesTokenCount" in counts:
         counts["candidatesTokenCount"] = max(0, counts["candidatesTokenCount"] - counts["thoughtsTokenCount"])
-    found: Fields = {"usageMetadata": counts} if counts else {}
-    return found | ({"modelVersion": message["model_name"]} if message.get("model_name") else {})
+    fields: Fields = {"usageMetadata": counts} if counts else {}
+    return fields | ({"modelVersion": message["model_name"]} if message.get("model_name") else {})
 
 
 def _piece(piece: Any) -> list[Fields]:
@@ -101,9 +101,9 @@ def _file(content: Any) -> list[Fields]:
     return []
 
 
-def _restored(found: Fields, part: Fields) -> Fields:
+def _restored(written: Fields, part: Fields) -> Fields:
     """Return the part with the fields that only ADK has."""
-    return {**found, **(part.get(META) or {})}
+    return {**written, **(part.get(META) or {})}
 
 
 def _object(value: Any) -> Fields:

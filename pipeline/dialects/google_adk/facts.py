@@ -22,10 +22,10 @@ IN_RETURN: Final = frozenset({"skipSummarization", "setModelResponse"})  # repea
 def tell(builder: Builder, event: Event) -> None:
     """Add a system message for each new fact of a whole event."""
     memory: Memory = builder.scratch
-    found = [*_actions(event), *_sources(event), *_rest(event), *_error(event, memory)]
-    if not found or not memory.is_new(event.id, "facts", found):
+    facts = [*_actions(event), *_sources(event), *_rest(event), *_error(event, memory)]
+    if not facts or not memory.is_new(event.id, "facts", facts):
         return
-    for event_type, data in found:
+    for event_type, data in facts:
         if event_type == "handoff":
             hand_off(builder, data["from"], data["to"], **{META: event.identity})
         else:
@@ -64,9 +64,9 @@ def _sources(event: Event) -> Iterator[tuple[str, Any]]:
 def pages(fields: Fields) -> dict[str, Any]:
     """Return the pages in `groundingMetadata` and `citationMetadata`: URL -> title, or None."""
     chunks = _objects(fields.get("groundingMetadata"), "groundingChunks")
-    found = [page for chunk in chunks for page in (chunk.get("web"), chunk.get("retrievedContext"))]
+    pages = [page for chunk in chunks for page in (chunk.get("web"), chunk.get("retrievedContext"))]
     urls: dict[str, Any] = {}
-    for page in [*found, *_objects(fields.get("citationMetadata"), "citations")]:
+    for page in [*pages, *_objects(fields.get("citationMetadata"), "citations")]:
         if isinstance(page, dict) and isinstance(page.get("uri"), str):
             urls[page["uri"]] = urls.get(page["uri"]) or page.get("title")
     return urls
@@ -75,8 +75,8 @@ def pages(fields: Fields) -> dict[str, Any]:
 def _objects(holder: Any, name: str) -> list[Fields]:
     if not isinstance(holder, dict):
         return []
-    found = next((value for key, value in holder.items() if camel(key) == name), None)
-    return [value for value in found if isinstance(value, dict)] if isinstance(found, list) else []
+    objects = next((value for key, value in holder.items() if camel(key) == name), None)
+    return [value for value in objects if isinstance(value, dict)] if isinstance(objects, list) else []
 
 
 def _rest(event: Event) -> Iterator[tuple[str, Any]]:

@@ -33,7 +33,7 @@ def add(builder: Builder, event: Event) -> None:
 
 
 class Text(NamedTuple):
-    """The one text of a fragment, and the kind of its part."""
+    """The text of a fragment, and the kind of its part."""
 
     kind: str
     text: str
@@ -57,7 +57,7 @@ def text_of(event: Any) -> Text | None:
 
 
 def _begun(builder: Builder, event: Event) -> Fragments:
-    """Return the agent's current response; a new one if earlier events were lost."""
+    """Return the agent's current response; a new response if earlier events were lost."""
     memory: Memory = builder.scratch
     begun = memory.open.get(event.voice)
     if begun is not None and event.voice not in builder.open_text:  # cleared when events are missing

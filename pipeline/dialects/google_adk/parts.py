@@ -8,7 +8,7 @@
     inlineData, fileData     file
     any other                custom:google-adk
 
-Fields that ThreadProtocol lacks are kept in `meta:adk` of the part, under ADK's own names; a signature is the part's
+Fields that ThreadProtocol lacks are kept in `meta:adk` of the part, under ADK's names; a signature is the part's
 `signature` if the part is thinking, and `meta:thought_signature` otherwise.
 """
 
@@ -34,11 +34,11 @@ def parts_of(content: Any) -> dict[int, Fields]:
     """Return the non-empty parts of a Content by their index, in one spelling. Raises TypeError if it is malformed."""
     if content is None:
         return {}
-    found = spelled(content).get("parts")
-    if found is not None and not isinstance(found, list):
+    listed = spelled(content).get("parts")
+    if listed is not None and not isinstance(listed, list):
         raise TypeError("parts are a list")
-    parts = {place: spelled(part) for place, part in enumerate(found or ())}
-    return {place: part for place, part in parts.items() if part and not _is_silent(part)}
+    parts = {index: spelled(part) for index, part in enumerate(listed or ())}
+    return {index: part for index, part in parts.items() if part and not _is_silent(part)}
 
 
 def _is_silent(part: Fields) -> bool:
@@ -86,7 +86,7 @@ def return_part(part: Fields, call_id: str, name: str) -> Fields:
     answer = spelled(part["functionResponse"])
     content = answer.pop("response", None)
     failed = isinstance(content, dict) and any(content.get(key) for key in ("error", "isError", "is_error"))
-    found: Fields = {
+    fields: Fields = {
         "part_kind": "tool-return",
         "tool_name": name,
         "tool_call_id": call_id,
@@ -95,7 +95,7 @@ def return_part(part: Fields, call_id: str, name: str) -> Fields:
     }
     rest = {key: value for key, value in answer.items() if key not in ("id", "name")}
     rest |= {key: value for key, value in part.items() if key != "functionResponse"}
-    return {**found, META: rest} if rest else found
+    return {**fields, META: rest} if rest else fields
 
 
 def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
@@ -124,13 +124,13 @@ def _text(part: Fields) -> Fields:
 
 def _call(part: Fields, fallback_id: str) -> Fields:
     call = spelled(part["functionCall"])
-    found: Fields = {
+    fields: Fields = {
         "part_kind": "tool-call",
         "tool_name": call.pop("name") + "",
         "tool_call_id": _text_or(call.pop("id", None), fallback_id),
         "args": arguments(call.pop("args", None)),
     }
-    return _with_rest(found, {**part, **call}, "functionCall")
+    return _with_rest(fields, {**part, **call}, "functionCall")
 
 
 def _with_rest(fields: Fields, part: Fields, *used: str, signature: bool = True) -> Fields:
@@ -154,8 +154,8 @@ def _held_file(part: Fields) -> Fields | None:
     if "inlineData" in part:
         blob = spelled(part["inlineData"])
         data = (blob.get("data") or "") + ""
-        found = {"kind": "binary", "data": data.translate(STANDARD), "media_type": _media_type(blob)}
-        return {**found, "identifier": _identifier(found["data"])} | _named(blob)
+        binary = {"kind": "binary", "data": data.translate(STANDARD), "media_type": _media_type(blob)}
+        return {**binary, "identifier": _identifier(binary["data"])} | _named(blob)
     if "fileData" in part:
         file = spelled(part["fileData"])
         url, media_type = file["fileUri"] + "", _media_type(file)

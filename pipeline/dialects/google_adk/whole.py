@@ -22,8 +22,8 @@ AUTHOR_KEYS: Final = ("author", "branch")
 def say(builder: Builder, event: Event) -> None:
     """Append the content of a whole event."""
     memory: Memory = builder.scratch
-    rest = {place: part for place, part in event.parts.items() if "functionResponse" not in part}
-    answers = [_answer(builder, event, part, place) for place, part in event.parts.items() if place not in rest]
+    rest = {index: part for index, part in event.parts.items() if "functionResponse" not in part}
+    answers = [_answer(builder, event, part, index) for index, part in event.parts.items() if index not in rest]
     if event.author == USER:
         _ask(builder, event, user_prompts(rest.values()), answers)
         return
@@ -92,13 +92,13 @@ def _is_of(message: Message, event: Event) -> bool:
 
 
 def _response_parts(memory: Memory, event: Event, parts: dict[int, Fields]) -> list[Fields]:
-    found: list[Fields] = []
-    for place, part in parts.items():
-        made = response_part(part, _fallback_id(event, place), memory.code.get(event.voice))
+    parted: list[Fields] = []
+    for index, part in parts.items():
+        made = response_part(part, _fallback_id(event, index), memory.code.get(event.voice))
         if made["part_kind"] == "builtin-tool-call":
             memory.code[event.voice] = made["tool_call_id"]
-        found.append(made)
-    return found
+        parted.append(made)
+    return parted
 
 
 def _response_fields(builder: Builder, event: Event) -> Fields:
@@ -121,11 +121,11 @@ def _beside(event: Event) -> Fields:
     return {key: value for key, value in rest.items() if value not in ([], {})}
 
 
-def _answer(builder: Builder, event: Event, part: Fields, place: int) -> Fields:
+def _answer(builder: Builder, event: Event, part: Fields, index: int) -> Fields:
     answer = spelled(part["functionResponse"])
     call_id, name = answer.get("id"), answer.get("name", "") + ""
     if not isinstance(call_id, str) or not call_id:
-        call_id = _open_call(builder, name) or _fallback_id(event, place)
+        call_id = _open_call(builder, name) or _fallback_id(event, index)
     called = builder.calls.get(call_id)
     if called is None and builder.lossy:
         raise Violation(f"result of {call_id!r:.80}, whose call was lost")
@@ -155,7 +155,7 @@ def _ask(builder: Builder, event: Event, prompts: list[Fields], answers: list[Fi
 
 
 def _put_return(builder: Builder, event: Event, fields: Fields) -> None:
-    """Put a result into the request after its response: into a new one here, if there is none yet."""
+    """Put a result into the request after its response: into a new request here, if there is none yet."""
     called = builder.calls.get(fields["tool_call_id"])
     response = called[0] if called is not None else None
     if response is None or (response.request is not None and response.request is not _newest(builder)):
@@ -187,6 +187,6 @@ def _newest(builder: Builder) -> Message | None:
     return next((m for m in reversed(builder.messages) if m.kind != "system" and m.closed), None)
 
 
-def _fallback_id(event: Event, place: int) -> str:
+def _fallback_id(event: Event, index: int) -> str:
     """Return an id for a part without one: that of its event, and its index there."""
-    return f"{event.id}:{place}"
+    return f"{event.id}:{index}"

@@ -84,9 +84,9 @@ def _code_result(block: Fields, kind: str) -> Fields:
 def with_ids(parts: list[Fields]) -> list[Fields]:
     """Return the parts with an id for each call and return that lacks one: Google's are paired by their order."""
     newest = ""
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if part["part_kind"] == "builtin-tool-call":
-            newest = part["tool_call_id"] = part["tool_call_id"] or f"builtin:{place}"
+            newest = part["tool_call_id"] = part["tool_call_id"] or f"builtin:{index}"
         elif part["part_kind"] == "builtin-tool-return":
-            part["tool_call_id"] = part["tool_call_id"] or newest or f"builtin:{place}"
+            part["tool_call_id"] = part["tool_call_id"] or newest or f"builtin:{index}"
     return parts

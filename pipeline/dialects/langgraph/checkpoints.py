@@ -26,22 +26,22 @@ def record(stream: Stream, data: Any) -> None:
     """
     if not isinstance(data, dict):
         return
-    own = identity(data.get("config")) or identity(data.get("checkpoint")) or _text(data.get("id"))
+    checkpoint = identity(data.get("config")) or identity(data.get("checkpoint")) or _text(data.get("id"))
     metadata = data.get("metadata")
     source = metadata.get("source") if isinstance(metadata, dict) else data.get("source")
-    if own is None:
+    if checkpoint is None:
         return
-    if not stream.checkpoints and source not in FIRST and stream.checkpoint in (None, own):
-        stream.checkpoint = own
+    if not stream.checkpoints and source not in FIRST and stream.checkpoint in (None, checkpoint):
+        stream.checkpoint = checkpoint
         return
     if not stream.checkpoints and stream.checkpoint is None:
         parents = (identity(data.get(key)) for key in PARENTS)
         stream.checkpoint = next(filter(None, parents), None) or _text(data.get("parent_id"))
-    stream.checkpoints[own] = None
+    stream.checkpoints[checkpoint] = None
 
 
 def began(stream: Stream, metadata: Fields) -> None:
-    """Record where the run began, from the metadata of messages of the root's own tasks."""
+    """Record where the run began, from the metadata of messages of the root's tasks."""
     task = metadata.get(TASK)
     if stream.checkpoint is None and not (isinstance(task, str) and "|" in task):
         stream.checkpoint = _text(metadata.get("checkpoint_id"))

@@ -2,7 +2,7 @@
 
 | mode or event | what it does |
 |---|---|
-| values | the whole state; the first is from before the run, the root's last one is authoritative |
+| values | the whole state; the first is from before the run, the root's last is authoritative |
 | updates | a node's output: whole messages, which replace chunks |
 | `__interrupt__` in both | SystemMessage custom:langgraph.interrupt |
 | messages | chunks, added up by task and id; whole messages that were not streamed |
@@ -63,7 +63,7 @@ def read(builder: Builder, event: Fields) -> None:
 
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive chunks of one message that contain only text (a Stretch).
+    """Append consecutive chunks of a message that contain only text (a Stretch).
 
     The last of them is left to `read`: its time is the message's.
     """
@@ -154,7 +154,7 @@ def _updates(builder: Builder, stream: Stream, event: StreamEvent) -> None:
 
 
 def _wrote(builder: Builder, stream: Stream, namespace: tuple[str, ...], node: str, update: Any) -> None:
-    """Apply one update of a node: messages, and other keys of the graph's state."""
+    """Apply an update of a node: messages, and other keys of the graph's state."""
     if not isinstance(update, dict):
         return
     update = update["update"] if isinstance(update.get("update"), dict) and "graph" in update else update

@@ -1,7 +1,7 @@
 """Thread document -> LangChain messages, in the plain form of a graph's state.
 
 `langchain_core.messages.convert_to_messages` and `graph.update_state` take them. Content is in the form of the
-provider's package, if the thread came from there; otherwise in LangChain's own standard blocks. Sources and errors
+provider's package, if the thread came from there; otherwise in LangChain's standard blocks. Sources and errors
 can't be expressed and are left out.
 """
 
@@ -22,13 +22,13 @@ REASONS: Final = {"tool_call": "tool_calls"}
 
 def messages(document: Fields) -> list[Fields]:
     """Return [{"type": "human" / "ai" / "tool", "content", "id", ...}], oldest first."""
-    found: list[Fields] = []
+    messages: list[Fields] = []
     for turn in document.get("turns", ()):
         made = list(_turn(turn))
         for number, message in enumerate(made):
             message["id"] = message.get("id") or f"{turn.get('meta:turn_id', 'turn')}-{number}"
-        found += made
-    return paired(found, NAMES)
+        messages += made
+    return paired(messages, NAMES)
 
 
 def _turn(turn: Fields) -> Iterator[Fields]:
@@ -75,14 +75,14 @@ def _response(response: Fields) -> Fields:
     calls: list[Fields] = []
     broken: list[Fields] = []
     extra: Fields = {}
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         kind = part.get("part_kind", "")
         if kind == "tool-call":
             (broken if _is_broken(part) else calls).append(_call(part))
         elif kind == "thinking" and part.get(META, {}).get("as") == "reasoning_content":
             extra["reasoning_content"] = part.get("content", "")
         else:
-            content += _block(parts, place, part)
+            content += _block(parts, index, part)
     plain = all(block == {"type": "text", "text": block.get("text")} for block in content) and len(content) < 2
     metadata = {"model_name": response.get("model_name"), "model_provider": response.get("provider_name")}
     metadata["id"] = response.get("provider_response_id")
@@ -105,14 +105,14 @@ def _usage(usage: Any) -> Fields:
     if not isinstance(usage, dict) or not isinstance(usage.get("input_tokens"), int):
         return {}
     counts = {"input_tokens": usage["input_tokens"], "output_tokens": usage.get("output_tokens") or 0}
-    found: Fields = {**counts, "total_tokens": usage.get("total_tokens") or sum(counts.values())}
+    fields: Fields = {**counts, "total_tokens": usage.get("total_tokens") or sum(counts.values())}
     read = {"cache_read": usage.get("cache_read_tokens"), "cache_creation": usage.get("cache_write_tokens")}
     thought = {"reasoning": usage.get("thinking_tokens")}
     for name, details in (("input_token_details", read), ("output_token_details", thought)):
         tokens = usage.get(name) or {key: value for key, value in details.items() if value is not None}
         if tokens:
-            found[name] = tokens
-    return {"usage_metadata": found}
+            fields[name] = tokens
+    return {"usage_metadata": fields}
 
 
 def _is_broken(part: Fields) -> bool:
@@ -141,14 +141,14 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _block(parts: Any, place: int, part: Fields) -> list[Fields]:
+def _block(parts: Any, index: int, part: Fields) -> list[Fields]:
     """Return a part of a response, other than a call of a tool, as content blocks."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
         block: Fields = {"type": "text", "text": part.get("content") or ""}
         return [{**block, "annotations": meta["annotations"]} if "annotations" in meta else block]
     if kind == "thinking":
-        return _thought(parts, place, part)
+        return _thought(parts, index, part)
     if kind == "builtin-tool-call":
         call = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "args": part.get("args") or {}}
         return [{"type": "server_tool_call", **call}]
@@ -161,16 +161,16 @@ def _block(parts: Any, place: int, part: Fields) -> list[Fields]:
     return [part["block"]] if kind == "custom:langchain" and isinstance(part.get("block"), dict) else []
 
 
-def _thought(parts: Any, place: int, part: Fields) -> list[Fields]:
+def _thought(parts: Any, index: int, part: Fields) -> list[Fields]:
     """Return a thought as its provider accepts it: with its signature, or the summary with its encrypted content."""
     meta, signature = part.get(META, {}), part.get("signature")
     identity = {"id": part["thinking_id"]} if isinstance(part.get("thinking_id"), str) else {}
     if "group" in meta:
-        group = [other.get("content", "") for other in parts[place : place + meta["group"]]]
+        group = [other.get("content", "") for other in parts[index : index + meta["group"]]]
         sealed = {"encrypted_content": signature} if signature is not None else {}
         summary = [{"type": "summary_text", "text": text, "index": n} for n, text in enumerate(group)]
         return [{"type": "reasoning", **identity, "summary": summary, **sealed}]
-    if any(meta_of.get("group", 0) > back for back, meta_of in enumerate(_before(parts, place), 1)):
+    if any(meta_of.get("group", 0) > back for back, meta_of in enumerate(_before(parts, index), 1)):
         return []  # it is in the summary of the first part
     if meta.get("as") == "thinking" or (signature is not None and meta.get("as") != "reasoning"):
         sealed = {"signature": signature} if signature is not None else {}
@@ -181,8 +181,8 @@ def _thought(parts: Any, place: int, part: Fields) -> list[Fields]:
     return [{"type": "reasoning", **identity, "reasoning": part.get("content") or "", **extras}]
 
 
-def _before(parts: Any, place: int) -> Iterator[Fields]:
-    return (part.get(META, {}) for part in reversed(parts[:place]))
+def _before(parts: Any, index: int) -> Iterator[Fields]:
+    return (part.get(META, {}) for part in reversed(parts[:index]))
 
 
 def _file(held: Any) -> list[Fields]:
@@ -199,17 +199,17 @@ def _file(held: Any) -> list[Fields]:
 def _content(content: Any) -> Any:
     if not isinstance(content, list):
         return _text(content)
-    found: list[Fields] = []
+    blocks: list[Fields] = []
     for item in content:
         if isinstance(item, str):
-            found.append({"type": "text", "text": item})
+            blocks.append({"type": "text", "text": item})
         elif isinstance(item, dict) and item.get("kind") == "text-content":
-            found.append({"type": "text", "text": str(item.get("content", ""))})
+            blocks.append({"type": "text", "text": str(item.get("content", ""))})
         elif isinstance(item, dict) and item.get("kind") == "custom:langchain" and isinstance(item.get("block"), dict):
-            found.append(item["block"])
+            blocks.append(item["block"])
         else:
-            found += _file(item)
-    return found
+            blocks += _file(item)
+    return blocks
 
 
 def _text(value: Any) -> str:

@@ -16,7 +16,9 @@ from turnmill.errors import InvalidRecord, Reason
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer; system messages are not part of a thread."""
-    return exchanges([one for one in map(_read, messages) if one["type"] in ("human", "ai", "tool")], _place)
+    return exchanges(
+        [message for message in map(_read, messages) if message["type"] in ("human", "ai", "tool")], _place
+    )
 
 
 def _read(raw: Fields) -> Fields:

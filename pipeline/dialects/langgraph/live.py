@@ -55,19 +55,19 @@ def _of_chunk(raw: Fields) -> list[Shown]:
     if message is None or message["type"] != "ai" or not message["chunk"]:
         return []
     content = message.get("content")
-    found = []
+    shown = []
     for block in content if isinstance(content, list) else [content]:
         match block:
             case str(text) | {"type": "text", "text": str(text)} if text:
-                found.append(Shown("text", text))
+                shown.append(Shown("text", text))
             case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)} if text:
-                found.append(Shown("thinking", text))
+                shown.append(Shown("thinking", text))
     pieces = message.get("tool_call_chunks")
     for piece in pieces if isinstance(pieces, list) else []:
         match piece:
             case {"name": str(name)} if name:
-                found.append(Shown("tool", name))
-    return found
+                shown.append(Shown("tool", name))
+    return shown
 
 
 def _of_delta(delta: Fields) -> list[Shown]:

@@ -14,7 +14,7 @@ GROWING: Final = frozenset(
 
 
 def added(left: Fields, right: Fields) -> Fields:
-    """Return two chunks of one message as one; if a provider's own id is among theirs, it is the message's."""
+    """Return two chunks of one message as one; if a provider's id is among theirs, it is the message's."""
     both = _objects(
         left, {key: value for key, value in right.items() if key not in ("content", "usage_metadata", "id")}
     )
@@ -44,21 +44,23 @@ def _blocks(content: Any) -> list[Any]:
 
 def _lists(left: list[Any], right: list[Any]) -> list[Any]:
     """Join entries with the same index; a block of another type than the one at its index is a new entry."""
-    found = list(left)
+    merged = list(left)
     for entry in right:
-        at = next((n for n in reversed(range(len(found))) if _same(found[n], entry)), None)
+        at = next((n for n in reversed(range(len(merged))) if _same(merged[n], entry)), None)
         if at is None:
-            found.append(entry)
+            merged.append(entry)
         else:
-            found[at] = _objects(found[at], entry)
-    return found
+            merged[at] = _objects(merged[at], entry)
+    return merged
 
 
-def _same(one: Any, other: Any) -> bool:
-    if not isinstance(one, dict) or not isinstance(other, dict) or other.get("index") is None:
+def _same(left: Any, other: Any) -> bool:
+    if not isinstance(left, dict) or not isinstance(other, dict) or other.get("index") is None:
         return False
     kind = other.get("type")
-    return one.get("index") == other["index"] and (kind in (one.get("type"), "input_json_delta") or "type" not in one)
+    return left.get("index") == other["index"] and (
+        kind in (left.get("type"), "input_json_delta") or "type" not in left
+    )
 
 
 def _objects(left: Fields, right: Fields) -> Fields:

@@ -23,7 +23,7 @@ MEDIA: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4"
 
 
 def response_parts(message: Fields) -> list[Fields]:
-    """Return the parts of an AI message: its content in order, calls at the place of their block, or else at the end.
+    """Return the parts of an AI message: its content in order, calls at the index of their block, or else at the end.
 
     Parts in `additional_kwargs`, beside the content, come where langchain-core's `content_blocks` puts them.
     """
@@ -32,17 +32,17 @@ def response_parts(message: Fields) -> list[Fields]:
     extra = extra if isinstance(extra, dict) else {}
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
-    found = _thoughts_beside(extra, blocks)
+    thoughts = _thoughts_beside(extra, blocks)
     outputs = [block for block in _objects(extra.get("tool_outputs")) if block not in blocks]
     blocks = [block for block in outputs if block.get("type") in FIRST] + blocks
-    for place, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         if isinstance(block, str):
-            found += [{"part_kind": "text", "content": block}] if block else []
-        elif isinstance(block, dict) and not _is_repeated(block, blocks[:place]):
-            found += _block(block, calls)
-    found += [call for same in calls.values() for call in same]
-    found += [part for block in outputs if block.get("type") not in FIRST for part in _block(block, calls)]
-    return with_ids(found)
+            thoughts += [{"part_kind": "text", "content": block}] if block else []
+        elif isinstance(block, dict) and not _is_repeated(block, blocks[:index]):
+            thoughts += _block(block, calls)
+    thoughts += [call for same in calls.values() for call in same]
+    thoughts += [part for block in outputs if block.get("type") not in FIRST for part in _block(block, calls)]
+    return with_ids(thoughts)
 
 
 def _thoughts_beside(extra: Fields, blocks: list[Any]) -> list[Fields]:
@@ -70,14 +70,14 @@ def _by_id(message: Fields) -> dict[str, list[Fields]]:
 
     Only `tool_calls` may have an id twice: other lists repeat the same call.
     """
-    own = len(_objects(message.get("tool_calls")))
-    found: dict[str, list[Fields]] = {}
+    count = len(_objects(message.get("tool_calls")))
+    grouped: dict[str, list[Fields]] = {}
     for number, part in enumerate(_calls(message)):
-        same = found.setdefault(str(part["tool_call_id"]), [])
-        if number >= own:
+        same = grouped.setdefault(str(part["tool_call_id"]), [])
+        if number >= count:
             same.clear()
         same.append(part)
-    return found
+    return grouped
 
 
 def _calls(message: Fields) -> Iterator[Fields]:
@@ -87,7 +87,7 @@ def _calls(message: Fields) -> Iterator[Fields]:
     for call in calls or [block for block in _objects(message.get("content")) if str(block.get("type")) in STANDING]:
         name, call_id = call.get("name"), call.get("call_id", call.get("id"))
         if call.get("type") == "invalid_tool_call" and not name and not call_id:
-            continue  # LangChain.js: the input of a provider's own tool, which is also a block of the content
+            continue  # LangChain.js: the input of a provider's tool, which is also a block of the content
         given: Any = next((call[key] for key in ("args", "input", "arguments") if call.get(key) is not None), {})
         yield {
             "part_kind": "tool-call",

@@ -11,7 +11,7 @@ TYPES: Final = {"text-delta": "text", "reasoning-delta": "reasoning", "tool-call
 
 
 def message_event(stream: Stream, namespace: tuple[str, ...], data: Any, at: int) -> None:
-    """Handle an event of one message; streamed within the process, it comes with its metadata."""
+    """Handle an event of a message; streamed within the process, it comes with its metadata."""
     event, metadata = (data[0], data[1]) if isinstance(data, list) else (data, {})
     task = metadata.get("langgraph_checkpoint_ns") if isinstance(metadata, dict) else None
     key = f"v3:{task or '|'.join(namespace)}"
@@ -26,11 +26,11 @@ def message_event(stream: Stream, namespace: tuple[str, ...], data: Any, at: int
         stream.heard.append(entry)
         stream.open[key] = entry
         return
-    found = stream.open.get(key)
-    if found is not None:
-        found.last_at = at
-        _grow(found, event, at)
-        if found.whole:
+    held = stream.open.get(key)
+    if held is not None:
+        held.last_at = at
+        _grow(held, event, at)
+        if held.whole:
             stream.open.pop(key, None)
 
 
@@ -58,9 +58,9 @@ def _grow(entry: Entry, event: Fields, at: int) -> None:
         entry.whole = True
 
 
-def _like(one: Any, other: Any) -> bool:
+def _like(left: Any, other: Any) -> bool:
     """Return True if two types occur in one block: a call's block begins as a piece of one."""
-    return one == other or {one, other} <= {"tool_call_chunk", "tool_call", "invalid_tool_call"}
+    return left == other or {left, other} <= {"tool_call_chunk", "tool_call", "invalid_tool_call"}
 
 
 def _add(blocks: list[Fields], index: Any, delta: Fields) -> None:

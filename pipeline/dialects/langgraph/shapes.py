@@ -49,7 +49,7 @@ def stream_event(event: Fields) -> StreamEvent:
         data = event.get("data")
         if isinstance(data, dict) and data.get("type") == "event" and "method" in data:
             return _v3(data)
-        if name == "data":  # LangServe, and servers of 2024: the data's own shape decides
+        if name == "data":  # LangServe, and servers of 2024: the data's shape decides
             return stream_event(data) if isinstance(data, dict) else _tuple(data)
         mode, *namespace = name.split("|")
         return StreamEvent(mode, tuple(namespace), data)

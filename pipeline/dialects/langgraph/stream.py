@@ -27,7 +27,7 @@ OF_TOOLS: Final = "tools:"
 class Entry:
     """A message: whole, or the sum of its chunks so far. Times in epoch ms.
 
-    `rank`: step and place of the task that wrote it, if several ran at once. `old`: of an earlier run. `confirmed`: it
+    `rank`: step and index of the task that wrote it, if several ran at once. `old`: of an earlier run. `confirmed`: it
     is in the state. `streamed`: it was streamed before it was written. `broken`: its task began another message before
     this one ended.
     """
@@ -155,22 +155,22 @@ class Stream:
         """
         messages = [message for message in map(message_of, raws) if message is not None]
         for number, message in enumerate(messages):
-            found = self._find(message)
+            known = self._find(message)
             if message["type"] == "remove":
-                self.state = [] if message.get("id") == ALL else [entry for entry in self.state if entry is not found]
-            elif found is not None:
-                found.message, found.last_at = _keeping_usage(message, found.message), at
+                self.state = [] if message.get("id") == ALL else [entry for entry in self.state if entry is not known]
+            elif known is not None:
+                known.message, known.last_at = _keeping_usage(message, known.message), at
             else:
                 later = (self._find(other) for other in messages[number + 1 :])
                 behind = next((entry for entry in later if entry is not None), None)
-                place = self.state.index(behind) if behind is not None else len(self.state)
-                self.state.insert(place, self._confirmed(message, at))
+                index = self.state.index(behind) if behind is not None else len(self.state)
+                self.state.insert(index, self._confirmed(message, at))
         self.updated, self.valued = True, False
 
     def set(self, raws: Iterable[Any], at: int) -> None:
         """Set the whole state.
 
-        The first one is from before the run: all its messages are old, except that the user's last ones are new.
+        The first is from before the run: all its messages are old, except that the user's last ones are new.
         """
         messages = [message for message in map(message_of, raws) if message is not None]
         first = not self.based and not self.updated and not any(entry.namespace == () for entry in self.heard)
@@ -179,14 +179,14 @@ class Stream:
         before = list(self.state)
         self.state = []
         for message in messages:
-            found = next((entry for entry in before if _same(entry.message, message)), None)
-            if found is None:
-                found = self._confirmed(message, at)
-                found.old = first
+            known = next((entry for entry in before if _same(entry.message, message)), None)
+            if known is None:
+                known = self._confirmed(message, at)
+                known.old = first
             else:
-                before.remove(found)
-                found.message = _keeping_usage(message, found.message)
-            self.state.append(found)
+                before.remove(known)
+                known.message = _keeping_usage(message, known.message)
+            self.state.append(known)
         self.based = True
         self.updated = self.updated or not first
         self.valued = not first
@@ -220,11 +220,11 @@ def is_text(chunk: Fields) -> bool:
     return not set(chunk.get("response_metadata") or ()) - REPEATED_KEYS
 
 
-def _same(one: Fields, other: Fields) -> bool:
+def _same(left: Fields, other: Fields) -> bool:
     """Return True for the same message: by id, or, if both lack one, by content."""
-    if one.get("id") is not None or other.get("id") is not None:
-        return one.get("id") == other.get("id")
-    return all(one.get(key) == other.get(key) for key in ("type", "content", "tool_call_id"))
+    if left.get("id") is not None or other.get("id") is not None:
+        return left.get("id") == other.get("id")
+    return all(left.get(key) == other.get(key) for key in ("type", "content", "tool_call_id"))
 
 
 def _keeping_usage(message: Fields, before: Fields) -> Fields:

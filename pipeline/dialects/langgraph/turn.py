@@ -29,7 +29,7 @@ REASONS: Final = {
     "refusal": "content_filter",
 }
 
-KNOWN: Final = frozenset(  # fields of LangChain's messages; `chunk` is our own
+KNOWN: Final = frozenset(  # fields of LangChain's messages; `chunk` is ours
     {"type", "role", "chunk", "content", "id", "name", "tool_calls", "invalid_tool_calls", "tool_call_chunks"}
     | {"usage_metadata", "response_metadata", "additional_kwargs", "chunk_position", "example"}
     | {"tool_call_id", "status", "artifact"}
@@ -46,9 +46,9 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
         chosen = [(entry, True) for entry in (new if stream.valued else _in_order(new))]
         chosen += [] if complete else [(entry, False) for entry in stream.heard if _unsettled(entry)]
     else:
-        own = [entry for entry in stream.heard if not _is_childs(entry)]
-        root = _in_order([entry for entry in own if not entry.namespace] or own)
-        chosen = [(entry, not entry.broken and (complete or entry.whole or entry is not own[-1])) for entry in root]
+        entries = [entry for entry in stream.heard if not _is_childs(entry)]
+        root = _in_order([entry for entry in entries if not entry.namespace] or entries)
+        chosen = [(entry, not entry.broken and (complete or entry.whole or entry is not entries[-1])) for entry in root]
     prompts = [_prompt(entry) for entry in _asked(stream)]
     for entry, whole in chosen:
         message, kind = entry.settle(), entry.message.get("type")
@@ -73,7 +73,7 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
 def _take_for_new(stream: Stream) -> None:
     """Treat a single state as new, since the run has nothing else.
 
-    As the first state it counted as the one from before the run.
+    As the first state it counted as the state from before the run.
     """
     asked = [n for n, entry in enumerate(stream.state) if entry.message.get("type") == "human"]
     for entry in stream.state[asked[-1] + 1 if asked else 0 :]:
@@ -89,16 +89,18 @@ def _asked(stream: Stream) -> list[Entry]:
 
 def _in_order(entries: list[Entry]) -> list[Entry]:
     """Return the entries sorted: parallel tasks write when they are done, but the state has them in task order."""
-    found = list(entries)
+    ordered = list(entries)
     start = 0
-    while start < len(found):
+    while start < len(ordered):
         end = start + 1
-        rank = found[start].rank
-        while end < len(found) and rank is not None and (other := found[end].rank) is not None and other[0] == rank[0]:
+        rank = ordered[start].rank
+        while (
+            end < len(ordered) and rank is not None and (other := ordered[end].rank) is not None and other[0] == rank[0]
+        ):
             end += 1
-        found[start:end] = sorted(found[start:end], key=lambda entry: entry.rank or (0, 0))
+        ordered[start:end] = sorted(ordered[start:end], key=lambda entry: entry.rank or (0, 0))
         start = end
-    return found
+    return ordered
 
 
 def _unsettled(entry: Entry) -> bool:

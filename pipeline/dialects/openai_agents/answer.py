@@ -1,4 +1,4 @@
-"""One call of a model: the parts of one response, from events of the Responses API.
+"""A call of a model: the parts of its response, from events of the Responses API.
 
 Each of these replaces the next: the output of the terminal event, a finished item, the whole of a text or of arguments,
 deltas, which are mainly for live readers. Items are distinguished by their `output_index`; servers that write none, or
@@ -153,10 +153,10 @@ class Answer:
         if slot.parts is not None:
             return
         number = event.get(key)
-        place = (kind, number if isinstance(number, int) else 0)
-        part = slot.live.get(place)
+        position = (kind, number if isinstance(number, int) else 0)
+        part = slot.live.get(position)
         if part is None:
-            part = slot.live[place] = Part({**fields, "content": ""} if fields else _call(slot.item))
+            part = slot.live[position] = Part({**fields, "content": ""} if fields else _call(slot.item))
             self._place()
         if delta is None:
             part.chunks = [whole or ""]
@@ -175,7 +175,7 @@ class Answer:
                 part.done = True
 
     def _by_id(self, item: Fields) -> Slot | None:
-        """Return the newest slot of this item's id, if the id is the item's own."""
+        """Return the newest slot of this item's id, if the id is the item's."""
         identity = item.get("id")
         if identity in (None, "", FAKE_ID):
             return None

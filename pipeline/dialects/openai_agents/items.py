@@ -50,14 +50,14 @@ def is_beside(item: Fields) -> bool:
 
 def sources(item: Fields) -> list[tuple[str, Fields]]:
     """Return citations of a message as (event type, data) of system messages."""
-    found: list[tuple[str, Fields]] = []
+    sources: list[tuple[str, Fields]] = []
     for piece in _objects(item.get("content")) if item["type"] == "message" else ():
         for note in _objects(piece.get("annotations")):
             if isinstance(note.get("url"), str):
-                found.append(("source.url", _named(note["url"], note, url=note["url"])))
+                sources.append(("source.url", _named(note["url"], note, url=note["url"])))
             elif isinstance(note.get("file_id"), str):
-                found.append(("source.document", _named(note["file_id"], note, filename=note.get("filename"))))
-    return found
+                sources.append(("source.document", _named(note["file_id"], note, filename=note.get("filename"))))
+    return sources
 
 
 def with_rest(fields: Fields, source: Fields, *used: str) -> Fields:
@@ -76,33 +76,33 @@ def _named(identity: str, note: Fields, **more: Any) -> Fields:
 def _message(item: Fields) -> list[Fields]:
     content = item.get("content")
     pieces = [{"type": "output_text", "text": content}] if isinstance(content, str) else _objects(content)
-    own = {key: value for key, value in item.items() if key not in ("content", "role", "type")}
-    return [_content(piece, own) for piece in pieces]
+    rest = {key: value for key, value in item.items() if key not in ("content", "role", "type")}
+    return [_content(piece, rest) for piece in pieces]
 
 
-def _content(piece: Fields, own: Fields) -> Fields:
+def _content(piece: Fields, rest: Fields) -> Fields:
     if isinstance(piece.get("text"), str):
-        return with_rest({"part_kind": "text", "content": piece["text"]}, {**piece, **own}, "text", "type")
+        return with_rest({"part_kind": "text", "content": piece["text"]}, {**piece, **rest}, "text", "type")
     if isinstance(piece.get("refusal"), str):
         fields = {"part_kind": "text", "content": piece["refusal"], REFUSAL: True}
-        return with_rest(fields, {**piece, **own}, "refusal", "type")
+        return with_rest(fields, {**piece, **rest}, "refusal", "type")
     return {"part_kind": "custom:openai", "content": piece}
 
 
 def _reasoning(item: Fields) -> list[Fields]:
     summary = [text for text in map(_text, _objects(item.get("summary"))) if text]
     raw = [text for text in map(_text, _objects(item.get("content"))) if text]
-    found: list[Fields] = [{"part_kind": "thinking", "content": text} for text in summary or raw or [""]]
+    parts: list[Fields] = [{"part_kind": "thinking", "content": text} for text in summary or raw or [""]]
     signature, identity = item.get("encrypted_content"), item.get("id")
     if isinstance(signature, str) and signature:
-        found[0]["signature"] = signature
+        parts[0]["signature"] = signature
     if isinstance(identity, str) and identity not in ("", FAKE_ID):
-        for fields in found:
+        for fields in parts:
             fields["thinking_id"] = identity
     rest = {"raw_content": raw} if summary and raw else {}
     used = ("id", "type", "summary", "content", "encrypted_content")
-    found[0] = with_rest(found[0], {**item, **rest}, *used)
-    return found
+    parts[0] = with_rest(parts[0], {**item, **rest}, *used)
+    return parts
 
 
 def _text(piece: Fields) -> str:
@@ -160,11 +160,11 @@ def _hosted(item: Fields) -> list[Fields]:
     fields = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": call_id, "args": args}
     apart = {*used, "id", "type", "status", "result"}
     result = {key: value for key, value in item.items() if key not in apart and value is not None}
-    found = [fields, _return(name, call_id, result, item)]
+    parts = [fields, _return(name, call_id, result, item)]
     image = item.get("result")
     if isinstance(image, str) and image:
-        found.append(_file(image, item.get("output_format")))
-    return found
+        parts.append(_file(image, item.get("output_format")))
+    return parts
 
 
 def _mcp_call(item: Fields) -> list[Fields]:

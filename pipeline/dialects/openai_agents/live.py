@@ -9,7 +9,7 @@ from pipeline.assembly.dialect import Shown
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Return text and thoughts of the model's own events, and the calls that the SDK executes."""
+    """Return text and thoughts of the model's events, and the calls that the SDK executes."""
     match event:
         case {"type": "raw_response_event", "data": data}:
             return shows_of_response(data)

@@ -26,7 +26,7 @@ def is_output(item: Fields, raw: Fields) -> bool:
 
 
 def answer_of(item: Fields, raw: Fields) -> Fields:
-    """Return a run item as tool-return, with the model's view (`output`), not the tool's own value."""
+    """Return a run item as tool-return, with the model's view (`output`), not the tool's value."""
     fields = tool_return(raw)
     name = item.get("tool_name")
     return {**fields, "tool_name": name} if isinstance(name, str) and not fields["tool_name"] else fields
@@ -42,7 +42,7 @@ def tool_return(item: Fields) -> Fields:
         "status": "error" if item.get("status") == "failed" else "success",
         "content": item.get("tools") if item["type"] == SEARCH else item.get("output"),
     }
-    found = with_rest(fields, item, "call_id", "output", "status")
-    if found.get(META) == {"type": "function_call_output"}:
-        del found[META]
-    return found
+    returned = with_rest(fields, item, "call_id", "output", "status")
+    if returned.get(META) == {"type": "function_call_output"}:
+        del returned[META]
+    return returned

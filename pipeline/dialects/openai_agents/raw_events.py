@@ -1,4 +1,4 @@
-"""The model's own events (`raw_response_event`): those of the Responses API, one model call after the other."""
+"""The model's events (`raw_response_event`): those of the Responses API, one model call after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REASONS: Final = {"max_output_tokens": "length", "content_filter": "content_filt
 
 
 def raw(builder: Builder, event: Fields) -> None:
-    """Handle one event of the Responses API."""
+    """Handle an event of the Responses API."""
     memory: Memory = builder.scratch
     data = event["data"]
     kind = data["type"] + ""

@@ -46,8 +46,8 @@ def _is_answered(builder: Builder, call_id: str) -> bool:
     The tool is the server's, and its output is also an item of the run.
     """
     response = builder.last_response()
-    own = [part.fields for part in response.parts] if response is not None else []
-    return any(f["part_kind"] == "builtin-tool-return" and f["tool_call_id"] == call_id for f in own)
+    calls = [part.fields for part in response.parts] if response is not None else []
+    return any(f["part_kind"] == "builtin-tool-return" and f["tool_call_id"] == call_id for f in calls)
 
 
 def _is_of_model(item: Fields, raw: Fields) -> bool:

@@ -1,4 +1,4 @@
-"""The answer to one call: collects the parts of a response from its chunks.
+"""The answer to a call: collects the parts of a response from its chunks.
 
 Strings are appended; null, "" and missing keys change nothing. The wire has no order among the kinds of content, so a
 response has one thought, one text, one refusal, one transcript, then files, then calls.
@@ -27,7 +27,7 @@ LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """One choice of one call. `parts`: by their kinds in ORDER. `finish`: the finish_reason, None until it comes."""
+    """One choice of a call. `parts`: by their kinds in ORDER. `finish`: the finish_reason, None until it comes."""
 
     response: Message
     tool_calls: ToolCalls = field(init=False)
@@ -45,7 +45,7 @@ class Answer:
         self.tool_calls = ToolCalls(self.response)
 
     def add(self, delta: Fields, at: int, *, whole: bool = False) -> None:
-        """Add the delta of one chunk, or a `whole` message."""
+        """Add the delta of a chunk, or a `whole` message."""
         before = len(self.response.parts)
         self._add_thought(delta)
         self._add_content(delta.get("content"))

@@ -43,7 +43,7 @@ OF_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "log
 
 @dataclass(slots=True, eq=False)
 class Choices:
-    """The choices of one call, by their index; 0 is the conversation's."""
+    """The choices of a call, by their index; 0 is the conversation's."""
 
     main: Answer
     others: dict[int, Answer] = field(default_factory=dict)
@@ -171,8 +171,8 @@ def _choices(builder: Builder) -> Choices:
     response = model_calls.open_response(builder)
     if calls.answer is None:
         calls.answer = Choices(Answer(response))
-    found: Choices = calls.answer
-    return found
+    choices: Choices = calls.answer
+    return choices
 
 
 def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> None:
@@ -233,7 +233,7 @@ def _settle(builder: Builder) -> None:
     if answers is None or answers.main.settled:
         return
     response = answers.main.response
-    whole = calls.whole and not model_calls.torn(builder)
+    whole = calls.whole and not builder.torn
     answers.main.settle(whole=whole)
     for call in answers.main.tool_calls.calls if whole else ():
         builder.calls[call.fields["tool_call_id"]] = (response, call)
@@ -249,8 +249,8 @@ def _settle(builder: Builder) -> None:
 def _source(builder: Builder, annotation: Fields) -> None:
     citation = annotation.get("url_citation")
     citation = citation if isinstance(citation, dict) else annotation
-    found = {"source_id": citation.get("url"), "url": citation.get("url"), "title": citation.get("title")}
-    message = builder.system("source.url", {key: value for key, value in found.items() if value is not None})
+    source = {"source_id": citation.get("url"), "url": citation.get("url"), "title": citation.get("title")}
+    message = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
     note(message.fields, {"annotation": annotation})
 
 

@@ -1,7 +1,7 @@
 """Thread document -> messages of Chat Completions: user, assistant, tool.
 
 Turns that came over the wire are restored from `meta:openai_chat`. In other threads, files of the model and sources are
-left out, as an assistant message can't contain them; a provider's own tool calls become calls with results; a thought
+left out, as an assistant message can't contain them; a provider's tool calls become calls with results; a thought
 is left out, unless the server requires its own back. Every call is followed by its result, as servers require: an
 unanswered one is left out, unless the thread ends with it.
 """
@@ -24,11 +24,11 @@ NAMES: Final = Names("role", "assistant", "tool", "tool_call_id", ("tool_calls",
 
 def messages(document: Fields) -> list[Fields]:
     """Return a thread's messages, oldest first; without system prompts, which threads do not contain."""
-    found: list[Fields] = []
+    messages: list[Fields] = []
     for turn in document["turns"]:
         for kind, message in spoken(turn):
-            found += _answered(message) if kind == "answered" else _asked(message.get("parts", ()))
-    return paired(found, NAMES)
+            messages += _answered(message) if kind == "answered" else _asked(message.get("parts", ()))
+    return paired(messages, NAMES)
 
 
 def _asked(parts: Any) -> Iterator[Fields]:
@@ -50,7 +50,7 @@ def _asked(parts: Any) -> Iterator[Fields]:
 
 
 def _answered(response: Fields) -> Iterator[Fields]:
-    """Yield a response as the assistant's message, and the results of the provider's own tools."""
+    """Yield a response as the assistant's message, and the results of the provider's tools."""
     parts = response.get("parts", [])
     texts = [part for part in parts if part.get("part_kind") == "text"]
     text = "".join(part.get("content") or "" for part in texts if not part.get(REFUSAL))

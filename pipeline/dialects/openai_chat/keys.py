@@ -1,6 +1,6 @@
 """The `meta:*` keys of turns that came over Chat Completions: fields of its messages that ThreadProtocol lacks.
 
-META is not part of the canonical hash. Its value is an object, in the wire's own names:
+META is not part of the canonical hash. Its value is an object, in the wire's names:
 
     response    fields of the chunks and of the choice beside those that ThreadProtocol has (system_fingerprint,
                 service_tier, native_finish_reason, logprobs, …), fields of the delta that the protocol does not know,

@@ -21,14 +21,14 @@ def recognises(event: Any) -> bool | None:
 
 def shows(event: Any) -> Sequence[Shown]:
     """Return the text and thoughts as they come, and the calls of tools."""
-    found: list[Shown] = []
+    pieces: list[Shown] = []
     for choice in _choices(event):
         match choice:
             case {"index": int(index)} if index != 0:
                 continue
             case {"delta": dict(delta)} | {"message": dict(delta)}:
-                found += _of_delta(delta)
-    return found
+                pieces += _of_delta(delta)
+    return pieces
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:

@@ -28,13 +28,13 @@ def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
     )
     if "logprobs" in meta:
         choice["logprobs"] = meta["logprobs"]
-    found: Fields = {"id": response.get("provider_response_id") or "chatcmpl-0", "object": "chat.completion"}
-    found |= {"created": 0, "model": response.get("model_name") or ""}
-    found |= {key: value for key, value in meta.items() if key not in CHOICE_KEYS}
-    found["choices"] = [choice, *_others(beside)]
+    body: Fields = {"id": response.get("provider_response_id") or "chatcmpl-0", "object": "chat.completion"}
+    body |= {"created": 0, "model": response.get("model_name") or ""}
+    body |= {key: value for key, value in meta.items() if key not in CHOICE_KEYS}
+    body["choices"] = [choice, *_others(beside)]
     if response.get("usage"):
-        found["usage"] = {COUNTS.get(name, name): value for name, value in response["usage"].items()}
-    return found
+        body["usage"] = {COUNTS.get(name, name): value for name, value in response["usage"].items()}
+    return body
 
 
 def chunks(body: Fields, *, counted: bool) -> Iterator[Fields]:
@@ -73,7 +73,7 @@ def _deltas(message: Fields) -> Iterator[Fields]:
 
 
 def _message(parts: Sequence[Fields], meta: Fields) -> Fields:
-    """Return the parts of one choice as a message."""
+    """Return the parts of a choice as a message."""
     texts = [part for part in parts if part["part_kind"] == "text" and not part.get(REFUSAL)]
     sound = next((part["data"] for part in parts if part["part_kind"] == "custom:audio"), None)
     spoken = texts.pop()["content"] if texts and ("audio" in meta or sound is not None) else None
@@ -120,20 +120,20 @@ def _call(part: Fields) -> Fields:
 
 def _noted(beside: Sequence[Fields]) -> Fields:
     """Return sources, and tools that the server ran, in the form of a message."""
-    found: dict[str, list[Any]] = {"annotations": [], "executed_tools": []}
-    for one in beside:
-        data = one["event_data"]
-        if one["event_type"] == "source.url":
+    noted: dict[str, list[Any]] = {"annotations": [], "executed_tools": []}
+    for message in beside:
+        data = message["event_data"]
+        if message["event_type"] == "source.url":
             cited = {"type": "url_citation", "url_citation": {"url": data.get("url"), "title": data.get("title")}}
-            found["annotations"].append(one.get(META, {}).get("annotation") or cited)
-        elif one["event_type"] == "custom:executed_tools":
-            found["executed_tools"] += data
-    return {key: value for key, value in found.items() if value}
+            noted["annotations"].append(message.get(META, {}).get("annotation") or cited)
+        elif message["event_type"] == "custom:executed_tools":
+            noted["executed_tools"] += data
+    return {key: value for key, value in noted.items() if value}
 
 
 def _others(beside: Sequence[Fields]) -> Iterator[Fields]:
-    for one in beside:
-        if one["event_type"] == "custom:choice":
-            data = one["event_data"]
+    for event in beside:
+        if event["event_type"] == "custom:choice":
+            data = event["event_data"]
             message = _message(data["parts"], {})
             yield {"index": data["index"], "message": message, "finish_reason": data["finish_reason"]}

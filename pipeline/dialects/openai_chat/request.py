@@ -24,8 +24,8 @@ ANSWERS: Final = ("tool", "function")
 
 def items(body: Any) -> list[Fields]:
     """Return the messages of a body."""
-    found = body.get("messages") if isinstance(body, dict) else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    listed = body.get("messages") if isinstance(body, dict) else None
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def parts(message: Fields) -> list[Fields]:
@@ -40,13 +40,13 @@ def parts(message: Fields) -> list[Fields]:
 
 def names(message: Fields) -> dict[str, str]:
     """Return the calls of an assistant message: id -> name."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = (call.get("function") or call.get("custom")) if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(call.get("id"), str):
-            found[call["id"]] = str(function.get("name") or "")
-    return found
+            names[call["id"]] = str(function.get("name") or "")
+    return names
 
 
 def user_prompt(message: Fields) -> Fields:
@@ -102,8 +102,8 @@ def content_at(url: str, media: str) -> Fields:
     head, _, data = url.partition(",")
     if head.startswith("data:"):
         media = head.removeprefix("data:").partition(";")[0] or media
-        found = file_content(url, media)
-        if "data" in found:
+        content = file_content(url, media)
+        if "data" in content:
             return _binary(data, media)
     return {"kind": url_kind(media), "url": url, "media_type": media, "identifier": _identifier(url)}
 

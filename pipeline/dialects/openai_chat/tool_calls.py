@@ -22,7 +22,7 @@ CUSTOM: Final = "meta:custom"  # of a call whose tool takes a text
 
 @dataclass(slots=True, eq=False)
 class ToolCalls:
-    """The calls of one response, in the order in which they began."""
+    """The calls of a response, in the order in which they began."""
 
     response: Message
     calls: list[Part] = field(default_factory=list)
@@ -31,8 +31,8 @@ class ToolCalls:
 
     def add(self, delta: Fields, *, whole: bool) -> None:
         """Add a delta's fragments of calls; in a `whole` message each entry is a call."""
-        found = delta.get("tool_calls")
-        for fragment in found if isinstance(found, list) else ():
+        deltas = delta.get("tool_calls")
+        for fragment in deltas if isinstance(deltas, list) else ():
             if isinstance(fragment, dict):
                 self._add_fragment(fragment, whole=whole)
         function = delta.get(FUNCTION_CALL)

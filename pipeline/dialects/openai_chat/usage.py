@@ -9,14 +9,14 @@ from topics.json_text import Fields
 
 def usage_of(event: Fields) -> Fields | None:
     """Return the usage in a chunk, by the wire's names; None if it has none."""
-    found = event.get("usage")
-    if not (isinstance(found, dict) and found):
+    usage = event.get("usage")
+    if not (isinstance(usage, dict) and usage):
         groq = event.get("x_groq")
-        found = groq.get("usage") if isinstance(groq, dict) else None
-    if not (isinstance(found, dict) and found):
+        usage = groq.get("usage") if isinstance(groq, dict) else None
+    if not (isinstance(usage, dict) and usage):
         return None
-    beside = _thoughts_beside(found)
-    return {**found, "completion_tokens": found["completion_tokens"] + beside} if beside else found
+    beside = _thoughts_beside(usage)
+    return {**usage, "completion_tokens": usage["completion_tokens"] + beside} if beside else usage
 
 
 def _thoughts_beside(usage: Fields) -> int:

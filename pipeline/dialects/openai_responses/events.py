@@ -71,34 +71,38 @@ def done(builder: Builder, event: Fields) -> None:
     _writing(builder, event).finish(event)
 
 
-def _delta(kind: str, place: str) -> Handler:
+def _delta(kind: str, index_key: str) -> Handler:
     def delta(builder: Builder, event: Fields) -> None:
         text = event["delta"]
         if not isinstance(text, str):
             raise Violation(f"{event['type']}: 'delta' is a text, got {text!r:.80}")
-        _writing(builder, event).grow(event, kind, _place(event, place), text, builder.at)
+        _writing(builder, event).grow(event, kind, _place(event, index_key), text, builder.at)
 
     return delta
 
 
-def _deltas(kind: str, place: str) -> Stretch:
+def _deltas(kind: str, index_key: str) -> Stretch:
     def deltas(builder: Builder, events: list[Any], start: int) -> int:
-        """Append consecutive deltas of one piece. Numbers are compared as objects: True is not 1."""
+        """Append consecutive deltas of a piece. Numbers are compared as objects: True is not 1."""
         first, calls = events[start], calls_of(builder)
         output: Output | None = calls.answer
         if output is None or output.settled or calls.whole:
             return start
-        part = output.growing(first, kind, _place(first, place))
+        part = output.growing(first, kind, _place(first, index_key))
         if part is None:
             return start
-        name, item, index, number = (first.get(key) for key in ("type", "item_id", "output_index", place))
+        name, item, index, number = (first.get(key) for key in ("type", "item_id", "output_index", index_key))
         texts = []
         for at in range(start, len(events)):
             event = events[at]
             if event.__class__ is not dict or event.get("type") != name or event.get("item_id") != item:
                 break
             text = event.get("delta")
-            if event.get("output_index") is not index or event.get(place) is not number or text.__class__ is not str:
+            if (
+                event.get("output_index") is not index
+                or event.get(index_key) is not number
+                or text.__class__ is not str
+            ):
                 break
             texts.append(text)
         if texts:
@@ -108,11 +112,11 @@ def _deltas(kind: str, place: str) -> Stretch:
     return deltas
 
 
-def _whole(kind: str, place: str, key: str) -> Handler:
+def _whole(kind: str, index_key: str, key: str) -> Handler:
     def whole(builder: Builder, event: Fields) -> None:
         text = event.get(key)
         if isinstance(text, str):
-            _writing(builder, event).tell(event, kind, _place(event, place), text)
+            _writing(builder, event).tell(event, kind, _place(event, index_key), text)
 
     return whole
 
@@ -154,8 +158,8 @@ def _terminal(builder: Builder, response: Fields, status: str) -> None:
     if output is None:
         return
     _describe(builder, response)
-    found = response.get("output")
-    output.final = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    listed = response.get("output")
+    output.final = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
     if isinstance(response.get("usage"), dict):
         builder.usage(response["usage"], output.response)
     output.response.last_at = builder.at
@@ -180,8 +184,8 @@ def _output(builder: Builder) -> Output | None:
     response = model_calls.open_response(builder)
     if calls.answer is None:
         calls.answer = Output(response)
-    found: Output = calls.answer
-    return found
+    output: Output = calls.answer
+    return output
 
 
 def _writing(builder: Builder, event: Fields) -> Output:
@@ -208,15 +212,15 @@ def _settle(builder: Builder) -> None:
     output: Output | None = calls.answer
     if output is None or output.settled:
         return
-    whole = calls.whole and not model_calls.torn(builder)
+    whole = calls.whole and not builder.torn
     output.settle(whole=whole)
     for part in output.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (output.response, part)
 
 
 def _place(event: Fields, key: str) -> int:
-    place: Any = event.get(key)
-    return place if isinstance(place, int) and not isinstance(place, bool) else 0
+    index: Any = event.get(key)
+    return index if isinstance(index, int) and not isinstance(index, bool) else 0
 
 
 DELTAS: Final = {
@@ -235,12 +239,12 @@ HANDLERS: Final[dict[str, Handler]] = {
     **{f"response.{name}": created for name in ("created", "queued", "in_progress")},
     "response.output_item.added": added,
     "response.output_item.done": done,
-    **{f"response.{name}.delta": _delta(kind, place) for name, (kind, place, _) in DELTAS.items()},
-    **{f"response.{name}.done": _whole(kind, place, key) for name, (kind, place, key) in DELTAS.items()},
+    **{f"response.{name}.delta": _delta(kind, index_key) for name, (kind, index_key, _) in DELTAS.items()},
+    **{f"response.{name}.done": _whole(kind, index_key, key) for name, (kind, index_key, key) in DELTAS.items()},
     **{f"response.{name}": ended for name in ("completed", "incomplete", "failed")},
     "error": error,
     "keepalive": nothing,
 }
 STRETCHES: Final[dict[str | None, Stretch]] = {
-    f"response.{name}.delta": _deltas(kind, place) for name, (kind, place, _) in DELTAS.items()
+    f"response.{name}.delta": _deltas(kind, index_key) for name, (kind, index_key, _) in DELTAS.items()
 }

@@ -1,7 +1,7 @@
 """Thread document -> input items of the Responses API.
 
 Turns that came over the wire are restored from `meta:openai_responses`: reasoning with its encrypted content, the
-server's own tools. In other threads, thoughts, files of the model and sources are left out; other providers' own tool
+server's tools. In other threads, thoughts, files of the model and sources are left out; other providers' own tool
 calls become function calls with results. Each call is followed by its result: an unanswered one is left out, unless the
 thread ends with it.
 """
@@ -37,11 +37,11 @@ TOOLS: Final = {"local_shell_call": "action", "apply_patch_call": "operation", "
 
 def messages(document: Fields) -> list[Fields]:
     """Return a thread's items, oldest first; without instructions, which threads do not contain."""
-    found: list[Fields] = []
+    messages: list[Fields] = []
     for turn in document["turns"]:
         for kind, message in spoken(turn):
-            found += _answered(message.get("parts", [])) if kind == "answered" else _asked(message.get("parts", ()))
-    return list(_apart(_paired(found)))
+            messages += _answered(message.get("parts", [])) if kind == "answered" else _asked(message.get("parts", ()))
+    return list(_apart(_paired(messages)))
 
 
 def _asked(parts: Any) -> Iterator[Fields]:
@@ -61,14 +61,14 @@ def _asked(parts: Any) -> Iterator[Fields]:
 
 def _answered(parts: list[Fields]) -> Iterator[Fields]:
     """Yield the parts of a response as items; the parts of one thought are one item."""
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         kind, meta = part.get("part_kind", ""), part.get(META, {})
         if kind == "text" and part.get("content"):
             yield _message(part, meta)
         elif kind == "thinking" and meta.get("item") is True and part.get("thinking_id"):
-            yield reasoning(part, meta, parts[place + 1 :])
+            yield reasoning(part, meta, parts[index + 1 :])
         elif "item" in meta and isinstance(meta["item"], dict):
-            yield restored(meta["item"], parts[place + 1 :])
+            yield restored(meta["item"], parts[index + 1 :])
         elif kind in CALLS:
             yield call(part, meta)
         elif kind == "builtin-tool-return" and (meta or not _has_item(part, parts)):
@@ -94,7 +94,7 @@ def _message(part: Fields, meta: Fields) -> Fields:
 
 
 def reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
-    """Return the parts of one thought as an item."""
+    """Return the parts of a thought as an item."""
     texts = [part.get("content") or ""]
     for later in behind:
         if later.get("part_kind") != "thinking" or META in later:
@@ -113,7 +113,7 @@ def reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
 
 
 def restored(item: Fields, behind: list[Fields]) -> Fields:
-    """Return an item of the server's own tools; a picture's data is in the file after it."""
+    """Return an item of the server's tools; a picture's data is in the file after it."""
     if item.get("type") != "image_generation_call":
         return item
     files = (later for later in behind[:2] if later.get("part_kind") == "file")
@@ -136,9 +136,9 @@ def call(part: Fields, meta: Fields) -> Fields:
             "name": tool_name(part.get("tool_name")),
             "input": args.get("input") if isinstance(args, dict) else "",
         }
-    found = {"type": "function_call", "call_id": identity["call_id"], "name": tool_name(part.get("tool_name"))}
-    found["arguments"] = args_text(args)
-    return found | {key: meta[key] for key in ("namespace",) if key in meta}
+    call_item = {"type": "function_call", "call_id": identity["call_id"], "name": tool_name(part.get("tool_name"))}
+    call_item["arguments"] = args_text(args)
+    return call_item | {key: meta[key] for key in ("namespace",) if key in meta}
 
 
 def _result(part: Fields) -> Fields:
@@ -169,17 +169,17 @@ def _is_own_block(part: Fields) -> bool:
     return OWN_BLOCKS.get(block["type"]) in block and not (block["type"] == "compaction" and "content" in block)
 
 
-def _paired(found: list[Fields]) -> list[Fields]:
+def _paired(items: list[Fields]) -> list[Fields]:
     """Return calls with their results, and results with their calls; open calls stay only at the thread's end."""
-    answered = {item["call_id"] for item in found if str(item.get("type")).endswith("_output") and "call_id" in item}
-    called = {item["call_id"] for item in found if str(item.get("type")).endswith("_call") and "call_id" in item}
-    asked = [n for n, item in enumerate(found) if item.get("role") == "user" or _is_output(item)]
+    answered = {item["call_id"] for item in items if str(item.get("type")).endswith("_output") and "call_id" in item}
+    called = {item["call_id"] for item in items if str(item.get("type")).endswith("_call") and "call_id" in item}
+    asked = [n for n, item in enumerate(items) if item.get("role") == "user" or _is_output(item)]
     last = asked[-1] if asked else -1
     return [
         item
-        for place, item in enumerate(found)
+        for index, item in enumerate(items)
         if "call_id" not in item
-        or (item["call_id"] in called if _is_output(item) else item["call_id"] in answered or place > last)
+        or (item["call_id"] in called if _is_output(item) else item["call_id"] in answered or index > last)
     ]
 
 

@@ -15,7 +15,7 @@ OF_MESSAGE: Final = frozenset(
     {"id", "type", "role", "status", "content", "phase", "text", "refusal", "annotations", "logprobs"}
 )
 OF_REASONING: Final = frozenset({"id", "type", "status", "summary", "content", "encrypted_content"})
-OWN_TOOLS: Final = {  # the server's own tools: the name of their calls, and the item's fields that are the arguments
+OWN_TOOLS: Final = {  # the server's tools: the name of their calls, and the item's fields that are the arguments
     "web_search_call": ("web_search", ("action",)),
     "file_search_call": ("file_search", ("queries",)),
     "code_interpreter_call": ("code_interpreter", ("code", "container_id")),
@@ -30,8 +30,8 @@ def parts_of(item: Fields) -> list[Fields]:
     if kind in OWN_TOOLS:
         return list(_own_tool(item, kind))
     read = READERS.get(kind)
-    found = list(read(item)) if read is not None and not _is_cut_call(item, kind) else []
-    return found or ([] if read is not None and not _is_cut_call(item, kind) else [_custom(item, kind)])
+    parts = list(read(item)) if read is not None and not _is_cut_call(item, kind) else []
+    return parts or ([] if read is not None and not _is_cut_call(item, kind) else [_custom(item, kind)])
 
 
 def _is_cut_call(item: Fields, kind: str) -> bool:

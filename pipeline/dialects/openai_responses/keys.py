@@ -1,6 +1,6 @@
 """The `meta:*` keys of turns that came over the Responses API: fields of its items that ThreadProtocol lacks.
 
-META is not part of the canonical hash. Its value is an object, in the wire's own names:
+META is not part of the canonical hash. Its value is an object, in the wire's names:
 
     response   status, incomplete_details, service_tier, … of the response
     text       annotations, phase, logprobs

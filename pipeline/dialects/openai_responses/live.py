@@ -53,14 +53,14 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def asks(event: Any) -> bool:
-    """Return True if a call begins here: the event is the publisher's own, not a server's."""
+    """Return True if a call begins here: the event is the publisher's, not a server's."""
     return isinstance(event, dict) and event.get("type") in (model_calls.REQUEST, model_calls.ERROR)
 
 
 def number(event: Any) -> int | None:
     """Return the `sequence_number`, which counts within one call."""
-    found = event.get("sequence_number") if isinstance(event, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    number = event.get("sequence_number") if isinstance(event, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 # `client.responses.retrieve(ID, stream=True, starting_after=NUMBER)`

@@ -1,7 +1,7 @@
-"""The output of one call: its items while they grow, and the final ones.
+"""The output of a call: its items while they grow, and the final ones.
 
 The terminal event's output replaces finished items, these replace the texts of finished parts, and these the deltas. An
-item is found by `output_index`, or without one by its id, or else is the newest one.
+item is found by `output_index`, or without one by its id, or else is the newest.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Item:
                 lists["content"].append({"type": name, "refusal" if kind == "refusal" else "text": text})
             else:
                 item[kind] = text
-        return item | {key: found for key, found in lists.items() if found}
+        return item | {key: items for key, items in lists.items() if items}
 
     def texts(self) -> dict[tuple[str, int], str]:
         """Return the pieces' texts."""
@@ -59,7 +59,7 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Output:
-    """The items of one call in the order in which they began. `final`: the terminal event's output."""
+    """The items of a call in the order in which they began. `final`: the terminal event's output."""
 
     response: Message
     items: list[Item] = field(default_factory=list)
@@ -89,9 +89,9 @@ class Output:
                 self.items.append(known)
         known.done = item
 
-    def grow(self, event: Fields, kind: str, place: int, text: str, at: int) -> None:
+    def grow(self, event: Fields, kind: str, index: int, text: str, at: int) -> None:
         """Add a delta to a piece of an item."""
-        key = (kind, place)
+        key = (kind, index)
         item = self._item(event, kind)
         part = item.grown.get(key)
         if part is None:
@@ -101,14 +101,14 @@ class Output:
                 self.response.first_part_at = at
         part.chunks.append(text)
 
-    def growing(self, event: Fields, kind: str, place: int) -> Part | None:
+    def growing(self, event: Fields, kind: str, index: int) -> Part | None:
         """Return the part that a delta for a piece of an item extends; None if it begins the piece."""
         item = self._found(event)
-        return item.grown.get((kind, place)) if item is not None and _holds(item, kind) else None
+        return item.grown.get((kind, index)) if item is not None and _holds(item, kind) else None
 
-    def tell(self, event: Fields, kind: str, place: int, text: str) -> None:
+    def tell(self, event: Fields, kind: str, index: int, text: str) -> None:
         """Set the whole text of a piece."""
-        self._item(event, kind).finished[kind, place] = text
+        self._item(event, kind).finished[kind, index] = text
 
     def settle(self, *, whole: bool) -> None:
         """Settle the call: convert its items to parts."""
@@ -142,11 +142,11 @@ class Output:
 
     def _item(self, event: Fields, kind: str) -> Item:
         """Return the item that a piece belongs to; if it was never added, it begins here."""
-        found = self._found(event)
-        if found is None or not _holds(found, kind):
-            found = Item(_index(event.get("output_index")), {"type": PIECES[kind][0], "id": event.get("item_id")})
-            self.items.append(found)
-        return found
+        item = self._found(event)
+        if item is None or not _holds(item, kind):
+            item = Item(_index(event.get("output_index")), {"type": PIECES[kind][0], "id": event.get("item_id")})
+            self.items.append(item)
+        return item
 
 
 def _holds(item: Item, kind: str) -> bool:

@@ -14,7 +14,7 @@ from topics.part_kinds import CALLS
 REASONS: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 # Fields that OpenAI's clients expect of every response.
 DEFAULTS: Final[Fields] = {"created_at": 0, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-SERVER_PARTS: Final = ("builtin-tool-return", "file")  # parts that the item of the server's own tool contains already
+SERVER_PARTS: Final = ("builtin-tool-return", "file")  # parts that the item of the server's tool contains already
 # Texts of an item that come in deltas: type -> the name of its events, the key of the text.
 ARGUMENTS: Final = {
     "function_call": ("function_call_arguments", "arguments"),
@@ -31,35 +31,35 @@ BLOCKS: Final = {
 
 def whole(response: Fields, beside: Sequence[Fields]) -> Fields:
     """Return the response. `beside`: the system messages that came with it; it contains none of them."""
-    found: Fields = {"id": response.get("provider_response_id") or "resp_0", "object": "response", **DEFAULTS}
-    found |= {"model": response.get("model_name") or "", "output": list(items(response["parts"]))}
+    body: Fields = {"id": response.get("provider_response_id") or "resp_0", "object": "response", **DEFAULTS}
+    body |= {"model": response.get("model_name") or "", "output": list(items(response["parts"]))}
     reason = REASONS.get(response.get("finish_reason", ""))
-    found["status"] = "completed" if reason is None else "incomplete"
-    found["incomplete_details"] = None if reason is None else {"reason": reason}
-    found |= response.get(META, {})
+    body["status"] = "completed" if reason is None else "incomplete"
+    body["incomplete_details"] = None if reason is None else {"reason": reason}
+    body |= response.get(META, {})
     if response.get("usage"):
-        found["usage"] = response["usage"]
-    return found
+        body["usage"] = response["usage"]
+    return body
 
 
 def items(parts: Sequence[Fields]) -> Iterator[Fields]:
     """Yield the output items of a response's parts."""
-    place = 0
-    while place < len(parts):
-        part, behind = parts[place], parts[place + 1 :]
-        kind, meta, identity = part["part_kind"], part.get(META, {}), {"id": f"item_{place}"}
-        place += 1
+    index = 0
+    while index < len(parts):
+        part, behind = parts[index], parts[index + 1 :]
+        kind, meta, identity = part["part_kind"], part.get(META, {}), {"id": f"item_{index}"}
+        index += 1
         if kind == "text":
             yield {**identity, **_message(part, meta)}
         elif kind == "thinking":
-            more = next((n for n, one in enumerate(behind) if not _goes_on(one)), len(behind))
+            more = next((n for n, other in enumerate(behind) if not _goes_on(other)), len(behind))
             yield {**reasoning(part, meta, list(behind[:more])), **(meta.get("fields") or {})}
-            place += more
+            index += more
         elif isinstance(meta.get("item"), dict):
             yield restored(meta["item"], list(behind))
-            own = part["tool_call_id"]
-            while place < len(parts) and _is_of(parts[place], own):
-                place += 1
+            call_id = part["tool_call_id"]
+            while index < len(parts) and _is_of(parts[index], call_id):
+                index += 1
         elif kind in CALLS:
             yield {**identity, "status": "completed", **meta, **call(part, meta), **_named(part)}
         elif kind == "builtin-tool-return":
@@ -88,12 +88,12 @@ def _item(item: Fields) -> Iterator[Fields]:
     named = {"item_id": item.get("id")}
     name, key = ARGUMENTS.get(str(item.get("type")), ("", ""))
     hollow = {**item, "status": "in_progress"} if "status" in item else dict(item)
-    hollow |= {one: [] for one in ("content", "summary") if isinstance(item.get(one), list)} | (
+    hollow |= {blocks: [] for blocks in ("content", "summary") if isinstance(item.get(blocks), list)} | (
         {key: ""} if key else {}
     )
     yield {"type": "response.output_item.added", "item": hollow}
-    for place in ("summary", "content"):
-        for number, block in enumerate(item.get(place) or () if isinstance(item.get(place), list) else ()):
+    for field in ("summary", "content"):
+        for number, block in enumerate(item.get(field) or () if isinstance(item.get(field), list) else ()):
             yield from _block({**named}, number, block)
     if key:
         text = str(item.get(key) or "")
@@ -103,7 +103,7 @@ def _item(item: Fields) -> Iterator[Fields]:
 
 
 def _block(named: Fields, number: int, block: Fields) -> Iterator[Fields]:
-    """Yield the events of one text of a message or of a thought."""
+    """Yield the events of a text of a message or of a thought."""
     if block.get("type") not in BLOCKS:
         return
     name, key, index = BLOCKS[block["type"]]
@@ -131,8 +131,8 @@ def _message(part: Fields, meta: Fields) -> Fields:
 
 def _named(part: Fields) -> Fields:
     """Return the names of a call as the model wrote them: exports change names that servers refuse."""
-    own = {"call_id": part["tool_call_id"]}
-    return own | ({"name": part["tool_name"]} if part.get(META, {}).get("type", "function_call") in ARGUMENTS else {})
+    named = {"call_id": part["tool_call_id"]}
+    return named | ({"name": part["tool_name"]} if part.get(META, {}).get("type", "function_call") in ARGUMENTS else {})
 
 
 def _goes_on(part: Fields) -> bool:

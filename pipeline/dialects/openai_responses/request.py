@@ -21,10 +21,10 @@ OWN: Final = frozenset(
 
 def items(body: Any) -> list[Fields]:
     """Return the input of a body."""
-    found = body.get("input") if isinstance(body, dict) else None
-    if isinstance(found, str):
-        return [{"role": "user", "content": found}]
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    listed = body.get("input") if isinstance(body, dict) else None
+    if isinstance(listed, str):
+        return [{"role": "user", "content": listed}]
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def is_own(item: Fields) -> bool:
@@ -64,9 +64,9 @@ def continues(body: Any) -> str | None:
     """Return the response, or the conversation, that the server continues."""
     if not isinstance(body, dict):
         return None
-    found = body.get("previous_response_id") or body.get("conversation")
-    found = found.get("id") if isinstance(found, dict) else found
-    return found if isinstance(found, str) else None
+    previous = body.get("previous_response_id") or body.get("conversation")
+    previous = previous.get("id") if isinstance(previous, dict) else previous
+    return previous if isinstance(previous, str) else None
 
 
 def user_prompt(item: Fields) -> Fields:

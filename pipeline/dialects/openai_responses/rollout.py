@@ -49,7 +49,7 @@ NAMES: Final = {"cwd": "cwd", "cli_version": "codex_version", "originator": "ori
 
 
 class Rollout:
-    """The reader of one file. `titles`: of sessions, from Codex's index."""
+    """The reader of a file. `titles`: of sessions, from Codex's index."""
 
     dialect: Final = "openai-responses"
 

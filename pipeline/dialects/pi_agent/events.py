@@ -4,7 +4,7 @@
 |---|---|
 | agent_start … agent_end | one AgentTurn; the messages of agent_end are authoritative; `willRetry` keeps it open |
 | message_start | of an assistant message: begins what message_update shows |
-| message_update | the partial response, if the message breaks off; the first one times the first token |
+| message_update | the partial response, if the message breaks off; the first times the first token |
 | message_end | the whole message: deltas lack signatures, and some providers send none |
 | turn_start, turn_end, tool_execution_* | for display: message_end contains the same |
 | any other | SystemMessage data-app-TYPE |
@@ -91,7 +91,7 @@ def _agent_end(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Keep the event unchanged, at its place between the messages."""
+    """Keep the event unchanged, at its position between the messages."""
     if not isinstance(event["type"], str):
         raise Violation(f"an event's 'type' is a text, got {event['type']!r:.80}")
     rest = {key: value for key, value in event.items() if key != "type"}
@@ -108,7 +108,7 @@ def _end_turn(builder: Builder, received: list[Received], end: str, at: int) -> 
     """Write the turn; return its end: that of the last response if this was cut off, else `end`."""
     times = span(received)
     if times is not None and not (builder.first_at - LIVE_MS <= times[1] <= at + LIVE_MS):
-        # A recorded run is read again, so the times of receipt are meaningless: use the messages' own.
+        # A recorded run is read again, so the times of receipt are meaningless: use the messages' times.
         builder.first_at, at = times
         for item in received:
             item.first_part_at = item.last_at = None

@@ -1,7 +1,7 @@
-"""Thread document -> pi-agent-core messages: user, assistant, toolResult, and the application's own roles.
+"""Thread document -> pi-agent-core messages: user, assistant, toolResult, and the application's roles.
 
 Turns that came from pi are restored from `meta:pi`, field by field. In other threads, files of the model, grants and
-revocations of tools, errors and sources are left out, as pi can't express them; a provider's own tool calls become
+revocations of tools, errors and sources are left out, as pi can't express them; a provider's tool calls become
 calls with results; content by URL becomes a text with the URL.
 """
 
@@ -42,13 +42,13 @@ REDACTED: Final = "redacted_thinking"
 
 def messages(document: Fields) -> list[Fields]:
     """Return a thread's messages, oldest first."""
-    found: list[Fields] = []
+    messages: list[Fields] = []
     for turn in document["turns"]:
         if turn.get("turn_type") == "user":
-            found += _from_parts(turn.get("parts", ()), _ms(turn.get("submitted_at")))
+            messages += _from_parts(turn.get("parts", ()), _ms(turn.get("submitted_at")))
         for message in turn.get("messages", ()):
-            found += _messages_of(message)
-    return [readable(message) for message in found]
+            messages += _messages_of(message)
+    return [readable(message) for message in messages]
 
 
 def _messages_of(message: Fields) -> Iterator[Fields]:
@@ -106,7 +106,7 @@ def _assistant(message: Fields, at: int) -> Fields:
     calls = any(block["type"] == "toolCall" for block in content)
     provider = str(message.get("provider_name") or "")
     meta = message.get("meta:pi") or {}
-    found: Fields = {
+    fields: Fields = {
         "role": "assistant",
         "content": content,
         "api": APIS.get(provider, OTHER_API),
@@ -117,21 +117,21 @@ def _assistant(message: Fields, at: int) -> Fields:
         "timestamp": at,
     }
     if message.get("provider_response_id") is not None:
-        found["responseId"] = message["provider_response_id"]
-    return {**found, **meta}
+        fields["responseId"] = message["provider_response_id"]
+    return {**fields, **meta}
 
 
 def _usage(usage: Fields, *, is_own: bool) -> Fields:
     """Return usage as pi's, whose `input` excludes cached tokens. `is_own`: it came from pi, all of it is kept."""
     counts = {name: _count(usage.get(key)) for key, name in USAGE.items() if key in usage or name != "reasoning"}
     cached = counts["cacheRead"] + counts["cacheWrite"]
-    found = {"input": max(0, _count(usage.get("input_tokens")) - cached), **counts}
+    numbers = {"input": max(0, _count(usage.get("input_tokens")) - cached), **counts}
     if "total_tokens" not in usage:
-        found["totalTokens"] = found["input"] + found["output"] + cached
+        numbers["totalTokens"] = numbers["input"] + numbers["output"] + cached
     cost = usage.get("cost")
-    found["cost"] = cost if isinstance(cost, dict) else {**NO_COST, "total": _count(cost)}
-    own = {key: value for key, value in usage.items() if key not in USAGE and key not in ("input_tokens", "cost")}
-    return {**found, **own} if is_own else found
+    numbers["cost"] = cost if isinstance(cost, dict) else {**NO_COST, "total": _count(cost)}
+    rest = {key: value for key, value in usage.items() if key not in USAGE and key not in ("input_tokens", "cost")}
+    return {**numbers, **rest} if is_own else numbers
 
 
 def _block(part: Fields) -> Fields | None:
@@ -185,7 +185,7 @@ def _piece(piece: Any) -> Fields:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """Return the message with pi's own fields from `meta:pi`.
+    """Return the message with pi's fields from `meta:pi`.
 
     If `bare` is set, its content was a text and becomes one again.
     """

@@ -28,7 +28,7 @@ def _place(message: Fields) -> MessagePlace | None:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Read one exchange into the builder; return how it ended, None if it has no message of the agent."""
+    """Read an exchange into the builder; return how it ended, None if it has no message of the agent."""
     builder.returns_by_call = False
     received = [Received(message) for message in messages]
     end = write(builder, received) or "complete"

@@ -27,7 +27,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def shows_of_message(update: Any) -> Sequence[Shown]:
-    """Return the live text of an event of one message; pi's proxy streams only such events."""
+    """Return the live text of an event of a message; pi's proxy streams only such events."""
     match update:
         case {"type": "text_delta", "delta": str(text)}:
             return [Shown("text", text)]

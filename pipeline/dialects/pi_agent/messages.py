@@ -4,9 +4,9 @@
     assistant   {role, content: (text | thinking | toolCall)[], api, provider, model, usage, stopReason, timestamp, …}
     toolResult  {role, toolCallId, toolName, content: (text | image)[], details?, isError, timestamp, …}
     system      {role, content, toolsAdded?, toolsRemoved?, timestamp}
-    any other   an application's own message
+    any other   an application's message
 
-Fields that ThreadProtocol lacks are kept in `meta:pi` of the part or message, under pi's own names, so that
+Fields that ThreadProtocol lacks are kept in `meta:pi` of the part or message, under pi's names, so that
 `pipeline.dialects.pi_agent.export` restores the messages. Timestamps are epoch ms.
 """
 
@@ -101,16 +101,16 @@ def is_answer(result: Fields, response: Message) -> bool:
 
 
 def time_of(message: Fields) -> int | None:
-    """Return a message's own timestamp, epoch ms; pi writes 0 if there is none."""
+    """Return a message's timestamp, epoch ms; pi writes 0 if there is none."""
     return epoch_ms(message.get("timestamp")) or None
 
 
 def span(received: Iterable[Received]) -> tuple[int, int] | None:
     """Return (the first message's time, the latest end of any), epoch ms; None if no message has a time."""
-    found = [(at, item.message.get("durationMs")) for item in received if (at := time_of(item.message)) is not None]
-    if not found:
+    spans = [(at, item.message.get("durationMs")) for item in received if (at := time_of(item.message)) is not None]
+    if not spans:
         return None
-    return found[0][0], max(at + (int(duration) if _is_number(duration) else 0) for at, duration in found)
+    return spans[0][0], max(at + (int(duration) if _is_number(duration) else 0) for at, duration in spans)
 
 
 # ---- messages
@@ -174,9 +174,9 @@ def usage(message: Fields) -> Fields:
     """Return pi's usage, whose `input` excludes cached tokens, as ThreadProtocol's, with pi's cost and cache split."""
     if not isinstance(message.get("usage"), dict):
         return {}
-    found: Fields = message["usage"]
-    named: Fields = {USAGE.get(key, key): value for key, value in found.items() if key != "input"}
-    counts = [found.get(key) for key in ("input", "cacheRead", "cacheWrite")]
+    usage: Fields = message["usage"]
+    named: Fields = {USAGE.get(key, key): value for key, value in usage.items() if key != "input"}
+    counts = [usage.get(key) for key in ("input", "cacheRead", "cacheWrite")]
     return {"input_tokens": sum(count for count in counts if _is_number(count)), **named}
 
 

@@ -5,7 +5,7 @@
     toolCall  {id, name, arguments, thoughtSignature?}
     image     {data, mimeType}
 
-Fields that ThreadProtocol lacks are kept under `meta:pi`, by pi's own names.
+Fields that ThreadProtocol lacks are kept under `meta:pi`, by pi's names.
 """
 
 from __future__ import annotations
@@ -109,15 +109,17 @@ def user_prompt(message: Fields) -> Fields:
 
 def tool_return(message: Fields) -> Fields:
     """Return a toolResult message as tool-return part."""
-    name, found = _string(message.get("toolName")), content(message.get("content"))
+    name, contents = _string(message.get("toolName")), content(message.get("content"))
     part: Fields = {
         "part_kind": "tool-return",
         "tool_name": name,
         "tool_call_id": _string(message.get("toolCallId")),
         "status": "error" if message.get("isError") else "success",
-        "content": found,
+        "content": contents,
     }
-    opening = found if isinstance(found, str) else next((piece for piece in found if isinstance(piece, str)), "")
+    opening = (
+        contents if isinstance(contents, str) else next((piece for piece in contents if isinstance(piece, str)), "")
+    )
     if part["status"] == "error" and opening.startswith(f'Validation failed for tool "{name}":'):
         part["status"] = "validation_error"
     known = {"role", "toolCallId", "toolName", "content", "isError"}

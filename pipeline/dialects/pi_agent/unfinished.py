@@ -14,7 +14,7 @@ from pipeline.turns.text import join
 from topics.json_text import Fields
 
 KINDS: Final = {"text": "text", "thinking": "thinking", "toolcall": "toolCall"}  # kinds in events -> kinds of blocks
-JOIN_AFTER: Final = 256  # deltas of one block from which on they are joined
+JOIN_AFTER: Final = 256  # deltas of a block from which on they are joined
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class Growing:
     built: dict[int, Block] = field(default_factory=dict)
 
     def take(self, event: Fields) -> None:
-        """Apply one message_update; a malformed one is ignored."""
+        """Apply a message_update, unless it is malformed."""
         if event.get("message").__class__ is dict:
             self.snapshot = event["message"]
             return
@@ -56,13 +56,13 @@ class Growing:
             block.ended = True
 
     def blocks(self) -> list[Block]:
-        """Return the blocks in order; of a snapshot, the last one is unfinished."""
+        """Return the blocks in order; of a snapshot, the last is unfinished."""
         if self.snapshot is None:
             return [block for _, block in sorted(self.built.items())]
-        found = [Block(fields) for fields in blocks(self.snapshot.get("content"))]
-        for block in found[:-1]:
+        parsed = [Block(fields) for fields in blocks(self.snapshot.get("content"))]
+        for block in parsed[:-1]:
             block.ended = True
-        return found
+        return parsed
 
 
 def show(builder: Builder, shown: Iterable[Block], first_part_at: int | None) -> None:

@@ -28,7 +28,7 @@ class Body:
 
 
 def new_messages(body: Fields) -> list[Received]:
-    """Return the messages of a request body after the assistant's last one."""
+    """Return the messages of a request body after the assistant's last."""
     tail: list[Received] = []
     for message in repeated(body).messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):

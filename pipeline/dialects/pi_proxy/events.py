@@ -33,7 +33,7 @@ CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the c
 
 
 def begin(builder: Builder) -> None:
-    """Read the request body: model, provider, and the messages after the assistant's last one."""
+    """Read the request body: model, provider, and the messages after the assistant's last."""
     builder.returns_by_call = False
     body = builder.context.request if isinstance(builder.context.request, dict) else {}
     model = body.get("model")

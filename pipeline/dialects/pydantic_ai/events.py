@@ -4,7 +4,7 @@
 |---|---|
 | part_start | a part of a new response, a further part of it, or (index known) the replacement of one |
 | part_delta | extends the part; those of calls also after its premature end |
-| part_end | the part's current content; the end of the last one (no `next_part_kind`) ends the response |
+| part_end | the part's current content; the end of the last (no `next_part_kind`) ends the response |
 | function_tool_call, output_tool_call | the call, whole; no more parts come |
 | function_tool_result, output_tool_result | its result, in the order in which calls began, and the tool's prompt |
 | final_result | which call is the answer; not the end: tools may still run |

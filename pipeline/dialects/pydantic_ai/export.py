@@ -52,7 +52,7 @@ def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
         if kind == "system":
             continue
         if kind == "response":
-            if not message.get(META, {}).get("cut"):  # Pydantic AI's own histories end before it
+            if not message.get(META, {}).get("cut"):  # Pydantic AI's histories end before it
                 out.append(_response(message))
         elif first and before is not None and PROMPT_AT in message:
             _merge(out[-1], message)
@@ -91,7 +91,7 @@ def _finish_reason(reason: Any) -> Any:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """Return the message with the SDK's own fields from EXACT; null removes a field."""
+    """Return the message with the SDK's fields from EXACT; null removes a field."""
     whole = {**message, **source.get(EXACT, {})}
     return {key: value for key, value in whole.items() if value is not None}
 
@@ -100,8 +100,8 @@ def _merge(prompts: Fields, message: Fields) -> None:
     """Put a first request's other parts around the user's prompts, as the SDK had them in one request."""
     rest = _request(message)
     parts = list(rest["parts"])
-    for place, part in zip(message[PROMPT_AT], prompts["parts"], strict=False):
-        parts.insert(place, part)
+    for index, part in zip(message[PROMPT_AT], prompts["parts"], strict=False):
+        parts.insert(index, part)
     prompts.clear()
     prompts.update({**rest, "parts": parts})
 

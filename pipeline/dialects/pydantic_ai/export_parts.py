@@ -52,7 +52,7 @@ def request_part(part: Fields, at: str | None) -> list[Fields]:
     if kind in OWN_REQUEST_KINDS:
         return [_own(part)]
     convert = REQUEST_PARTS.get(kind)
-    return [_timed(found, at) for found in convert(part)] if convert else []
+    return [_timed(fields, at) for fields in convert(part)] if convert else []
 
 
 def response_part(part: Fields, at: str | None) -> list[Fields]:
@@ -61,8 +61,8 @@ def response_part(part: Fields, at: str | None) -> list[Fields]:
     if kind in OWN_RESPONSE_KINDS:
         return [_own(part)]
     convert = RESPONSE_PARTS.get(kind)
-    found = convert(part) if convert else []
-    return [_timed(each, at) for each in found] if kind == "builtin-tool-return" else found
+    converted = convert(part) if convert else []
+    return [_timed(each, at) for each in converted] if kind == "builtin-tool-return" else converted
 
 
 def usage(counts: Any, *, own: bool) -> Fields | None:
@@ -125,10 +125,10 @@ def _text(part: Fields) -> list[Fields]:
 
 
 def _thinking(part: Fields) -> list[Fields]:
-    found = {**_chosen(part), "content": part.get("content") or ""}
+    fields = {**_chosen(part), "content": part.get("content") or ""}
     if part.get("thinking_id") is not None:
-        found["id"] = part["thinking_id"]
-    return [found]
+        fields["id"] = part["thinking_id"]
+    return [fields]
 
 
 def _call(part: Fields) -> list[Fields]:
@@ -136,13 +136,13 @@ def _call(part: Fields) -> list[Fields]:
 
 
 def _return(part: Fields) -> list[Fields]:
-    found = {**_chosen(part), "content": _returned(part)}
+    fields = {**_chosen(part), "content": _returned(part)}
     status = part.get("status", "success")
-    if "outcome" not in found and status != "success":
-        found["outcome"] = "retried" if status == "validation_error" else "failed"
+    if "outcome" not in fields and status != "success":
+        fields["outcome"] = "retried" if status == "validation_error" else "failed"
         if status == "validation_error":
-            found["retry"] = {"cause": "validation_error"}
-    return [found]
+            fields["retry"] = {"cause": "validation_error"}
+    return [fields]
 
 
 def _native_return(part: Fields) -> list[Fields]:
@@ -178,7 +178,7 @@ def _error_details(item: Any) -> Fields:
 def _prompt(part: Fields) -> list[Fields]:
     content = part.get("content", "")
     if isinstance(content, list):
-        content = [found for item in content for found in _user_content(item)]
+        content = [piece for item in content for piece in _user_content(item)]
     return [{**_chosen(part), "content": content}]
 
 
@@ -196,8 +196,8 @@ def _user_content(item: Any) -> list[Any]:
         return [item]
     if not isinstance(item, dict) or item.get("kind") not in CONTENT_KINDS:
         return []
-    own = {key: value for key, value in item.items() if not key.startswith("meta:")}
-    return [_binary(own)] if own["kind"] == "binary" else [own]
+    fields = {key: value for key, value in item.items() if not key.startswith("meta:")}
+    return [_binary(fields)] if fields["kind"] == "binary" else [fields]
 
 
 def _binary(content: Fields) -> Fields:

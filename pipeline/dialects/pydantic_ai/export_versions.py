@@ -58,7 +58,10 @@ def as_of(version: str, messages: list[Fields]) -> list[Fields]:
 
 def _message(message: Fields, release: Version) -> Fields:
     kinds = REQUEST_KINDS if message["kind"] == "request" else RESPONSE_KINDS
-    older = {**message, "parts": [found for part in message["parts"] for found in _part(part, kinds, release)]}
+    older = {
+        **message,
+        "parts": [older_part for part in message["parts"] for older_part in _part(part, kinds, release)],
+    }
     if older.get("state") == "suspended" and release < SUSPENDED:
         older["state"] = "incomplete"
     return older
@@ -77,7 +80,7 @@ def _part(part: Fields, kinds: dict[str, Version], release: Version) -> list[Fie
     if older.get("tool_kind") not in CORE_TOOL_KINDS and release < FREE_TOOL_KINDS:
         older.pop("tool_kind", None)
     if kind == "user-prompt" and isinstance(older.get("content"), list):
-        older["content"] = [found for item in older["content"] for found in _content(item, release)]
+        older["content"] = [older_item for item in older["content"] for older_item in _content(item, release)]
     return [older]
 
 

@@ -36,7 +36,7 @@ def _begins(request: Fields, before: Fields) -> bool:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Read one exchange like a run's result; return its end: `aborted` if its last response is unfinished."""
+    """Read an exchange like a run's result; return its end: `aborted` if its last response is unfinished."""
     builder.returns_by_call = False  # results keep the SDK's order
     replace(builder, [message(raw) for raw in messages])
     last = messages[-1]

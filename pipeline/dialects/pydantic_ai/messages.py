@@ -1,6 +1,6 @@
 """Conversion of Pydantic AI's messages as JSON (ModelMessagesTypeAdapter, 1.20 to 2.68) to parts and messages.
 
-Parts keep Pydantic's own names for fields that ThreadProtocol lacks (`outcome`, `retry`, `timestamp`,
+Parts keep Pydantic's names for fields that ThreadProtocol lacks (`outcome`, `retry`, `timestamp`,
 `provider_details`); kinds that it lacks are kept unchanged. A message's fields beside its parts are not part of the
 conversation: they are stored under EXACT, which is not hashed, so that the export can restore them exactly.
 """
@@ -26,7 +26,7 @@ TO_STANDARD_BASE64: Final = str.maketrans("-_", "+/")
 
 
 class Converted(NamedTuple):
-    """One message. `fields`: ThreadProtocol's own of a response; `exact`: for EXACT; `at`: epoch ms.
+    """One message. `fields`: ThreadProtocol's of a response; `exact`: for EXACT; `at`: epoch ms.
 
     `at` is None if neither the message nor a part of it has a time.
     """
@@ -62,15 +62,15 @@ def message(raw: Fields) -> Converted:
 
 
 def _time(raw: Fields) -> int | None:
-    own = epoch_ms(raw.get("timestamp"))
-    if own is not None:
-        return own
+    stated = epoch_ms(raw.get("timestamp"))
+    if stated is not None:
+        return stated
     times = [at for item in raw["parts"] if (at := epoch_ms(item.get("timestamp"))) is not None]
     return max(times) if times else None
 
 
 def usage(raw: Any) -> Fields | None:
-    """Return the counts of RequestUsage or RunUsage by their own names, without zeros, plus `thinking_tokens`."""
+    """Return the counts of RequestUsage or RunUsage by their names, without zeros, plus `thinking_tokens`."""
     if not isinstance(raw, dict):
         return None
     counts = {key: value for key, value in raw.items() if value not in (None, 0, {}, "")}
@@ -167,7 +167,7 @@ def arguments(raw: Any) -> Fields:
     """Return a call's arguments, text or data, as {"args": data} and how they were written.
 
     Text that is not JSON (or JSON of a mere string, which would pass for text) becomes {"INVALID_JSON": text}, as in
-    Pydantic AI's own Vercel adapter.
+    Pydantic AI's Vercel adapter.
     """
     if raw is None or raw == "":
         return {"args": {}, ARGS: "none" if raw is None else "empty"}

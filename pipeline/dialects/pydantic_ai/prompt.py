@@ -57,8 +57,8 @@ def repeated(body: Any) -> History:
     """Return the conversation that a request repeats."""
     if not isinstance(body, dict):
         return History([_message(raw) for raw in body] if isinstance(body, list) else ())
-    found = body.get("messages", body.get("message_history"))
-    messages = [_message(raw) for raw in found] if isinstance(found, list) else []
+    raws = body.get("messages", body.get("message_history"))
+    messages = [_message(raw) for raw in raws] if isinstance(raws, list) else []
     prompt = body.get("user_prompt", body.get("prompt"))
     if isinstance(prompt, str | list):
         messages.append({"role": "user", "content": prompt})

@@ -34,21 +34,21 @@ def part_start(builder: Builder, event: Fields) -> None:
         builder.open_response()
         builder.scratch.pop(STEP, None)
         builder.scratch.pop(FINAL, None)
-    found = builder.open_text.get(key)
-    if found is None:
-        found = builder.add_part(fields)
-        _place(builder, found, int(key))
-    _fill(found, raw, fields)
-    found.done = raw["part_kind"] not in STREAMED
-    builder.open_text[key] = found
-    builder.scratch[LAST] = found
+    target = builder.open_text.get(key)
+    if target is None:
+        target = builder.add_part(fields)
+        _place(builder, target, int(key))
+    _fill(target, raw, fields)
+    target.done = raw["part_kind"] not in STREAMED
+    builder.open_text[key] = target
+    builder.scratch[LAST] = target
 
 
 def part_delta(builder: Builder, event: Fields) -> None:
     """Extend an open part."""
-    found, delta = builder.open_text[str(event["index"])], event["delta"]
-    DELTAS[delta["part_delta_kind"]](found, delta)
-    fields = found.fields
+    part, delta = builder.open_text[str(event["index"])], event["delta"]
+    DELTAS[delta["part_delta_kind"]](part, delta)
+    fields = part.fields
     if delta.get("provider_name") is not None:
         fields["provider_name"] = delta["provider_name"]
     if delta.get("provider_details") is not None:
@@ -56,11 +56,11 @@ def part_delta(builder: Builder, event: Fields) -> None:
 
 
 def part_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive plain deltas of one text or thinking at once (a Stretch); return the index after them."""
+    """Append consecutive plain deltas of a text or thinking at once (a Stretch); return the index after them."""
     deltas = []
     try:
         index, kind = events[start]["index"], events[start]["delta"]["part_delta_kind"]
-        found = builder.open_text[str(index)]
+        part = builder.open_text[str(index)]
         if type(index) is not int or kind not in TEXTUAL:
             return start
         for event in map(events.__getitem__, range(start, len(events))) if start else events:
@@ -82,19 +82,21 @@ def part_deltas(builder: Builder, events: list[Any], start: int) -> int:
     except (KeyError, TypeError, AttributeError):  # another kind of event; its handler raises any error
         pass
     if deltas:
-        found.chunks.append("".join(deltas))
-        found.fields.pop(EMPTY, None)
+        part.chunks.append("".join(deltas))
+        part.fields.pop(EMPTY, None)
     return start + len(deltas)
 
 
 def part_end(builder: Builder, event: Fields) -> None:
     """Replace the part by the event's. The end of the last part ends the response."""
     raw = event["part"]
-    found = builder.open_text[str(event["index"])]
-    if raw["part_kind"] == found.fields["part_kind"] and raw.get("tool_call_id") == found.fields.get("tool_call_id"):
-        _fill(found, raw, part(raw))
+    target = builder.open_text[str(event["index"])]
+    if raw["part_kind"] == target.fields["part_kind"] and raw.get("tool_call_id") == target.fields.get("tool_call_id"):
+        _fill(target, raw, part(raw))
     # Arguments that are not JSON yet may continue: they are parsed once the response is over.
-    found.done = not (found.chunks and isinstance(found.fields.get("args"), dict) and INVALID in found.fields["args"])
+    target.done = not (
+        target.chunks and isinstance(target.fields.get("args"), dict) and INVALID in target.fields["args"]
+    )
     if event.get("next_part_kind") is None:
         close(builder)
 
@@ -108,7 +110,7 @@ def _fill(target: Part, raw: Fields, fields: Fields) -> None:
 
 
 def _place(builder: Builder, added: Part, index: int) -> None:
-    """Move a new part to the place of its index: a call whose name came late begins after later parts."""
+    """Move a new part to the position of its index: a call whose name came late begins after later parts."""
     before = sum(1 for key in builder.open_text if int(key) < index)
     response = builder.current_response()
     if before < len(response.parts) - 1:
@@ -161,17 +163,17 @@ DELTAS: Final[dict[str, Callable[[Part, Fields], None]]] = {
 def close(builder: Builder) -> None:
     """End the response: parse arguments that came as text."""
     settle(builder)
-    for found in builder.open_text.values():
-        found.done = found.done or found.fields["part_kind"] in CALLS
+    for target in builder.open_text.values():
+        target.done = target.done or target.fields["part_kind"] in CALLS
     builder.close_response()
 
 
 def settle(builder: Builder) -> None:
     """Parse the arguments of open calls."""
-    for found in builder.open_text.values():
-        if found.fields["part_kind"] in CALLS and found.chunks:
-            known = {k: v for k, v in found.fields.items() if k not in ("args", ARGS, ARGS_TEXT)}
-            found.fields = part({**known, "args": "".join(found.chunks)})
+    for target in builder.open_text.values():
+        if target.fields["part_kind"] in CALLS and target.chunks:
+            known = {k: v for k, v in target.fields.items() if k not in ("args", ARGS, ARGS_TEXT)}
+            target.fields = part({**known, "args": "".join(target.chunks)})
 
 
 def abandon(builder: Builder) -> None:

@@ -1,6 +1,6 @@
-"""`agent_run_result`: the run's own messages, which replace those built from its events.
+"""`agent_run_result`: the run's messages, which replace those built from its events.
 
-The result contains the whole history; the run's own messages begin at its `new_message_index` (1.x: `_state` and
+The result contains the whole history; the run's messages begin at its `new_message_index` (1.x: `_state` and
 `_new_message_index`). The user's prompts of the first request become the user turn and are not repeated in the agent
 turn; if that request contains more than these, PROMPT_AT keeps their positions.
 """
@@ -38,8 +38,8 @@ def new_messages(history: list[Fields], result: Fields, state: Fields) -> list[F
     if type(index) is int and 0 <= index <= len(history):
         return history[index:]
     run_id = result.get("run_id") or state.get("run_id")
-    own = [number for number, raw in enumerate(history) if run_id is not None and raw.get("run_id") == run_id]
-    return history[own[0] :] if own else history
+    numbers = [number for number, raw in enumerate(history) if run_id is not None and raw.get("run_id") == run_id]
+    return history[numbers[0] :] if numbers else history
 
 
 def replace(builder: Builder, new: list[Converted]) -> None:
@@ -50,11 +50,11 @@ def replace(builder: Builder, new: list[Converted]) -> None:
     builder.calls, builder.orphans, builder.user_turns = {}, {}, []
     builder.messages = list(beside.get(0, ()))
     at, number = None, 0
-    for place, converted in enumerate(new):
+    for index, converted in enumerate(new):
         at = converted.at if converted.at is not None else at if at is not None else builder.first_at
-        if place == 0:
+        if index == 0:
             builder.began_at = builder.first_at = at
-        rest = split_prompts(builder, converted, at) if place == 0 else converted
+        rest = split_prompts(builder, converted, at) if index == 0 else converted
         if rest is None:
             continue
         added = add_message(builder, rest, at)
@@ -70,14 +70,14 @@ def replace(builder: Builder, new: list[Converted]) -> None:
 
 def _beside(builder: Builder) -> dict[int, list[Message]]:
     """Return system messages by the number of responses before them."""
-    found: dict[int, list[Message]] = {}
+    beside: dict[int, list[Message]] = {}
     responses = 0
     for old in builder.messages:
         if old.kind == "response":
             responses += 1
         elif old.kind == "system":
-            found.setdefault(responses, []).append(old)
-    return found
+            beside.setdefault(responses, []).append(old)
+    return beside
 
 
 def split_prompts(builder: Builder, first: Converted, at: int) -> Converted | None:

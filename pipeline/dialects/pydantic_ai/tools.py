@@ -40,8 +40,8 @@ def function_called(builder: Builder, event: Fields) -> None:
     if response is None:  # a call of an earlier run
         builder.scratch.setdefault(RESUMED, []).append(call_id)
     elif made := calls_of(response, call_id):
-        found = made[min(step.count(call_id), len(made) - 1)]
-        found.fields, found.done = fields, True
+        call = made[min(step.count(call_id), len(made) - 1)]
+        call.fields, call.done = fields, True
     elif not builder.lossy:
         response.parts.append(Part(fields, done=True))
     step.append(call_id)
@@ -64,7 +64,7 @@ def returned(builder: Builder, event: Fields) -> None:
         raise Violation(f"result of {call_id!r}, which the response before it did not call")
     close(builder)
     request = answering(builder)
-    known = [found for found in request.parts if found.fields.get("tool_call_id") == call_id]
+    known = [part for part in request.parts if part.fields.get("tool_call_id") == call_id]
     if known and len(known) >= len(made):
         known[-1].fields = fields
         return
@@ -78,18 +78,18 @@ def returned(builder: Builder, event: Fields) -> None:
 def calls_of(response: Message, call_id: str) -> list[Part]:
     """Return the calls with this id in this response: mostly one."""
     return [
-        found
-        for found in response.parts
-        if found.fields.get("tool_call_id") == call_id and found.fields["part_kind"] == "tool-call"
+        part
+        for part in response.parts
+        if part.fields.get("tool_call_id") == call_id and part.fields["part_kind"] == "tool-call"
     ]
 
 
 def answering(builder: Builder) -> Message:
-    """Return the request after the newest response, or the one with which the run starts."""
+    """Return the request after the newest response, or the request with which the run starts."""
     if builder.last_response() is None:
-        for found in builder.messages:
-            if found.kind == "request":
-                return found
+        for message in builder.messages:
+            if message.kind == "request":
+                return message
     return builder.request_after(None)
 
 
@@ -98,7 +98,7 @@ def in_order(builder: Builder, response: Message | None, request: Message) -> No
     ids: list[str] = builder.scratch.get(RESUMED, [])
     outputs: set[str] = set()
     if response is not None:
-        calls = [found.fields for found in response.parts if found.fields["part_kind"] == "tool-call"]
+        calls = [part.fields for part in response.parts if part.fields["part_kind"] == "tool-call"]
         ids = [call["tool_call_id"] for call in calls]
         names = builder.scratch.get(OUTPUTS, ())
         outputs = {call["tool_call_id"] for call in calls if call["tool_name"] in names}
@@ -110,12 +110,12 @@ def in_order(builder: Builder, response: Message | None, request: Message) -> No
         ids = [next(begun, call_id) if call_id in executed else call_id for call_id in ids]
     rank = {call_id: (call_id not in outputs, number) for number, call_id in enumerate(ids)}
 
-    def place(found: Part) -> tuple[int, tuple[bool, int]]:
-        fields = found.fields
+    def order(part: Part) -> tuple[int, tuple[bool, int]]:
+        fields = part.fields
         group = 0 if "tool_call_id" in fields else 1 if OF_CALL in fields else 2
         return group, rank.get(str(fields.get("tool_call_id", fields.get(OF_CALL))), (True, len(rank)))
 
-    request.parts.sort(key=place)
+    request.parts.sort(key=order)
 
 
 def add_implied(builder: Builder) -> None:
@@ -128,9 +128,9 @@ def add_implied(builder: Builder) -> None:
     if response is None or not final_calls:
         return
     request = builder.request_after(response)
-    answers = {found.fields.get("tool_call_id"): found.fields.get("content") for found in request.parts}
+    answers = {part.fields.get("tool_call_id"): part.fields.get("content") for part in request.parts}
     step: list[str] = builder.scratch.get(STEP, [])
-    calls = [found.fields for found in response.parts if found.fields["part_kind"] == "tool-call" and found.done]
+    calls = [part.fields for part in response.parts if part.fields["part_kind"] == "tool-call" and part.done]
     silent = [call for call in calls if call["tool_call_id"] not in answers and call["tool_call_id"] not in step]
     taken = None
     if PROCESSED not in answers.values():

@@ -101,7 +101,7 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _object(event: Fields, key: str) -> Fields:
-    """Return the event's object: under its own key, or its fields beside `type`."""
+    """Return the event's object: under its key, or its fields beside `type`."""
     given = event.get(key)
     if given is None:
         return {name: value for name, value in event.items() if name != "type"}
@@ -123,11 +123,11 @@ def _document(*, turns: list[Any] | None = None, agents: Fields | None = None, *
     return upgrade({**frame, **facts, "agents": known, "turns": turns or []})
 
 
-def _refuse(document: Fields, place: str, name: str) -> None:
-    """Raise Violation if the document breaks a rule, with the path in the event: `name` instead of `place`."""
-    wrong = [found for found in check(document) if found.severity == "error" and found.rule not in ACROSS_TURNS]
+def _refuse(document: Fields, replaced: str, name: str) -> None:
+    """Raise Violation if the document breaks a rule, with the path in the event: `name` instead of `replaced`."""
+    wrong = [finding for finding in check(document) if finding.severity == "error" and finding.rule not in ACROSS_TURNS]
     if wrong:
-        path = wrong[0].path.replace(place, name, 1)
+        path = wrong[0].path.replace(replaced, name, 1)
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise Violation(f"{path}: {wrong[0].message}{more}")
 

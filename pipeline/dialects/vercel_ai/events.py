@@ -28,7 +28,7 @@
 | error | SystemMessage `error`; interrupted, unless the stream goes on to a good `finish` |
 | any other | SystemMessage data-app-TYPE |
 
-Source: the AI SDK's "Stream Protocols" page, and its own reader (processUIMessageStream).
+Source: the AI SDK's "Stream Protocols" page, and its reader (processUIMessageStream).
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def message_metadata(builder: Builder, event: Event) -> None:
     if new is None:
         return
     note(builder.notes, {"metadata": merged(builder.notes.get(META, {}).get("metadata"), new)})
-    own = new.get("pydantic_ai") if isinstance(new, dict) else None
-    at = epoch_ms(own.get("timestamp")) if isinstance(own, dict) else None
+    pydantic_ai = new.get("pydantic_ai") if isinstance(new, dict) else None
+    at = epoch_ms(pydantic_ai.get("timestamp")) if isinstance(pydantic_ai, dict) else None
     response = builder.last_response()
     if at is not None and response is not None and builder.first_at <= at <= builder.at:
         response.at = at

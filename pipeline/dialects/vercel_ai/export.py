@@ -1,7 +1,7 @@
 """Thread document -> UI messages of the AI SDK, which `useChat` takes as initial messages.
 
 A user turn becomes user messages, an agent turn one assistant message, each response in it a step. Turns that came over
-the UI message stream are restored as in the SDK; those of other wires get the SDK's own form where it has one.
+the UI message stream are restored as in the SDK; those of other wires get the SDK's form where it has one.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def _message(role: str, message_id: Any, metadata: Any) -> Fields:
 
 
 def _user_messages(turn: Fields) -> list[Fields]:
-    """Return one message for each prompt, with the SDK's own id if the thread has it."""
-    found: list[Fields] = []
+    """Return one message for each prompt, with the SDK's id if the thread has it."""
+    messages: list[Fields] = []
     for number, part in enumerate(turn.get("parts", ())):
         meta = part.get(META, {})
         fallback = f"{turn.get('meta:turn_id', 'user')}{f'-{number}' if number else ''}"
         message = _message("user", meta.get("id") or fallback, meta.get("metadata"))
         message["parts"] = user_parts(part)
-        found.append(message)
-    return found
+        messages.append(message)
+    return messages
 
 
 def _add_turn(out: list[Fields], turn: Fields, calls: dict[str, Fields]) -> None:
@@ -60,10 +60,10 @@ def _add_turn(out: list[Fields], turn: Fields, calls: dict[str, Fields]) -> None
         message = _message("assistant", message_id, meta.get("metadata"))
         out.append(message)
     items = turn.get("messages", [])
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         kind = item.get("message_type")
         if kind == "response":
-            behind = takewhile(lambda later: later.get("message_type") != "response", items[place + 1 :])
+            behind = takewhile(lambda later: later.get("message_type") != "response", items[index + 1 :])
             sides = [later for later in behind if PLACE in later]
             _add_response(message["parts"], item, sides, calls)
         elif kind == "system" and PLACE not in item:
@@ -79,13 +79,13 @@ def _add_response(parts: list[Fields], response: Fields, sides: list[Fields], ca
     if response.get(META, {}).get("step", True):
         parts.append({"type": "step-start"})
     own_parts = response.get("parts", [])
-    for place in range(len(own_parts) + 1):
+    for index in range(len(own_parts) + 1):
         for side in sides:
-            if min(side[PLACE], len(own_parts)) == place:
+            if min(side[PLACE], len(own_parts)) == index:
                 parts.extend(side_part(side))
-        if place == len(own_parts):
+        if index == len(own_parts):
             break
-        part = own_parts[place]
+        part = own_parts[index]
         kind = part.get("part_kind", "")
         if kind in RESULTS:
             _answer(parts, part, calls)

@@ -19,8 +19,8 @@ def response_part(part: Fields) -> list[Fields]:
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind in ("text", "thinking"):
         name = "text" if kind == "text" else "reasoning"
-        found = {"type": name, "text": part.get("content") or "", "state": "done", **_provider(part)}
-        return [{**found, **{key: meta[key] for key in ("id", "citations") if key in meta}}]
+        fields = {"type": name, "text": part.get("content") or "", "state": "done", **_provider(part)}
+        return [{**fields, **{key: meta[key] for key in ("id", "citations") if key in meta}}]
     if kind == "file":
         return [{**file, "type": meta.get("type", "file"), **_provider(part)} for file in _file(part)]
     if kind.startswith("custom:"):
@@ -33,32 +33,32 @@ def call_part(part: Fields) -> Fields:
     """Return a tool call without a result as its UI part."""
     meta = part.get(META, {})
     name = part.get("tool_name", "")
-    found: Fields = {"type": "dynamic-tool", "toolName": name} if meta.get("dynamic") else {"type": f"tool-{name}"}
-    found |= {"toolCallId": part["tool_call_id"], "state": "input-available"}
+    fields: Fields = {"type": "dynamic-tool", "toolName": name} if meta.get("dynamic") else {"type": f"tool-{name}"}
+    fields |= {"toolCallId": part["tool_call_id"], "state": "input-available"}
     given = meta["input"][0] if "input" in meta else part.get("args")
     if given is not None:
-        found["rawInput" if meta.get("rawInput") and not meta.get("dynamic") else "input"] = given
-    found |= {key: meta[key] for key in OF_CALL if key in meta}
-    if "callProviderMetadata" not in found and _provider(part):
-        found["callProviderMetadata"] = _provider(part)["providerMetadata"]
+        fields["rawInput" if meta.get("rawInput") and not meta.get("dynamic") else "input"] = given
+    fields |= {key: meta[key] for key in OF_CALL if key in meta}
+    if "callProviderMetadata" not in fields and _provider(part):
+        fields["callProviderMetadata"] = _provider(part)["providerMetadata"]
     if part["part_kind"] == "builtin-tool-call":
-        found["providerExecuted"] = True
+        fields["providerExecuted"] = True
     elif "providerExecuted" in meta:
-        found["providerExecuted"] = meta["providerExecuted"]
-    if "approval" in found:
-        found["state"] = "approval-responded" if "approved" in found["approval"] else "approval-requested"
+        fields["providerExecuted"] = meta["providerExecuted"]
+    if "approval" in fields:
+        fields["state"] = "approval-responded" if "approved" in fields["approval"] else "approval-requested"
     if "preliminary" in meta:
-        found |= {"state": "output-available", "output": meta["preliminary"][0], "preliminary": True}
-    return found
+        fields |= {"state": "output-available", "output": meta["preliminary"][0], "preliminary": True}
+    return fields
 
 
 def result_fields(part: Fields) -> Fields:
     """Return the fields that a tool-return, builtin-tool-return or retry-prompt adds to the UI part of its call."""
     metadata = part.get(META, {}).get("providerMetadata")
-    found: Fields = {} if metadata is None else {"resultProviderMetadata": metadata}
+    fields: Fields = {} if metadata is None else {"resultProviderMetadata": metadata}
     outcome = part.get("outcome", "success")
     if outcome == "denied":
-        return {**found, "state": "output-denied"}
+        return {**fields, "state": "output-denied"}
     if "content" not in part and "content_ref" in part:
         content: Any = {"content_ref": part["content_ref"]}
     else:
@@ -66,8 +66,8 @@ def result_fields(part: Fields) -> Fields:
     failed = part["part_kind"] == "retry-prompt" or part.get("status", "success") != "success" or outcome != "success"
     if failed:
         text = content if isinstance(content, str) else orjson.dumps(content).decode()
-        return {**found, "state": "output-error", "errorText": text}
-    return {**found, "state": "output-available", "output": content}
+        return {**fields, "state": "output-error", "errorText": text}
+    return {**fields, "state": "output-available", "output": content}
 
 
 def side_part(message: Fields) -> list[Fields]:
@@ -93,14 +93,14 @@ def user_parts(part: Fields) -> list[Fields]:
     """Return a part of a user turn as parts of a user message."""
     content, meta = part.get("content", ""), part.get(META, {})
     names = meta.get("filenames", {})
-    found: list[Fields] = []
+    parts: list[Fields] = []
     if part.get("part_kind") == "file":
-        found = _file(part)
+        parts = _file(part)
     elif part.get("part_kind") in ("user-prompt", "text"):
-        for place, item in enumerate(content if isinstance(content, list) else [content]):
-            name = {"filename": names[str(place)]} if str(place) in names else {}
-            found.extend(ui_part | name for ui_part in _user_part(item))
-    return [*found, *meta.get("parts", [])]
+        for index, item in enumerate(content if isinstance(content, list) else [content]):
+            name = {"filename": names[str(index)]} if str(index) in names else {}
+            parts.extend(ui_part | name for ui_part in _user_part(item))
+    return [*parts, *meta.get("parts", [])]
 
 
 def _user_part(item: Any) -> list[Fields]:
@@ -130,10 +130,10 @@ def _file(part: Fields) -> list[Fields]:
 
 
 def _provider(part: Fields) -> Fields:
-    """Return {"providerMetadata": …} as it came, or as Pydantic AI's own adapter writes it for its parts; or {}."""
+    """Return {"providerMetadata": …} as it came, or as Pydantic AI's adapter writes it for its parts; or {}."""
     if META in part or "part_kind" not in part:
         metadata = part.get(META, {}).get("providerMetadata")
         return {} if metadata is None else {"providerMetadata": metadata}
     named = {**part, "id": part.get("thinking_id", part.get("id"))}
-    own = {key: named[key] for key in OF_PYDANTIC if named.get(key) is not None}
-    return {"providerMetadata": {"pydantic_ai": own}} if own else {}
+    provider = {key: named[key] for key in OF_PYDANTIC if named.get(key) is not None}
+    return {"providerMetadata": {"pydantic_ai": provider}} if provider else {}

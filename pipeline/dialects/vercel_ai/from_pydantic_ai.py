@@ -46,15 +46,15 @@ def enqueued_messages(builder: Builder, event: Event) -> None:
 def settle(builder: Builder) -> None:
     """Apply rules 1, 2, 4 and 5 of this module to the turn that is over."""
     metadata = builder.notes.get(META, {}).get("metadata")
-    own = isinstance(metadata, dict) and "pydantic_ai" in metadata
+    ours = isinstance(metadata, dict) and "pydantic_ai" in metadata
     ranks = {id(part): rank for rank, part in enumerate(stream_of(builder).whole)}
     responses = [message for message in builder.messages if message.kind == "response"]
     for message in responses:
         _order_results(builder, message, ranks)
-        for part in message.parts if own else ():
+        for part in message.parts if ours else ():
             if noted(part, "inputError"):
                 note(part.fields, {"rawInput": True})
-    if own:
+    if ours:
         builder.messages = _cut(builder.messages)
 
 

@@ -33,7 +33,7 @@ def split(messages: Messages) -> list[Messages]:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """Read one exchange; return its end (`disconnected` if a part was streaming), None if it has no answer."""
+    """Read an exchange; return its end (`disconnected` if a part was streaming), None if it has no answer."""
     begin(builder)
     last = messages[-1]
     add_user_turn(builder, [message for message in messages if message["role"] == "user"])
@@ -54,11 +54,11 @@ def time(messages: Messages) -> int | None:
     """Return epoch ms from the first message or its metadata (`createdAt`, or Pydantic AI's); the SDK keeps no time."""
     metadata = messages[0].get("metadata")
     fields = metadata if isinstance(metadata, dict) else {}
-    own = fields.get("pydantic_ai")
+    pydantic_ai = fields.get("pydantic_ai")
     times = (
         messages[0].get("createdAt"),
         fields.get("createdAt"),
-        own.get("timestamp") if isinstance(own, dict) else None,
+        pydantic_ai.get("timestamp") if isinstance(pydantic_ai, dict) else None,
     )
     return next((at for at in map(epoch_ms, times) if at is not None), None)
 
@@ -68,7 +68,7 @@ def _apply(builder: Builder, event: Fields) -> None:
 
 
 def _as_it_is(builder: Builder, part: Fields, key: str) -> None:
-    """Add a part that the wire carries whole, under its own type."""
+    """Add a part that the wire carries whole, under its type."""
     _apply(builder, part)
 
 

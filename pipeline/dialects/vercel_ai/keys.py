@@ -12,7 +12,7 @@ own names:
     return           providerMetadata; call (the UI part of the call, where an earlier run made it)
     file             providerMetadata, type (reasoning-file), url (where its content doesn't give it back)
     custom           providerMetadata
-    user prompt      id, metadata, filenames (by place in the content), parts (those that are no text and no file),
+    user prompt      id, metadata, filenames (by index in the content), parts (those that are no text and no file),
                      steering (all parts of a steering-message), enqueued (true: a data part holds it, too)
     system message   fields of the event beside its type and data; of a source: providerMetadata
 """

@@ -46,7 +46,7 @@ class Chat:
 
 
 class Conversations:
-    """The reader of all sessions of a database, or of one in files. Each of them is a chain."""
+    """The reader of all sessions of a database, or of a session in files. Each of them is a chain."""
 
     dialect: Final = "vercel-ai"
 
@@ -62,7 +62,7 @@ class Conversations:
         chat = self._chats.setdefault(name, Chat(name))
         chat.at = max(chat.at, message["time"]["created"])
         if line.get("earlier") is not None:
-            chat.runs = {own: run for own, run in chat.runs.items() if own in line["earlier"]}
+            chat.runs = {run_id: run for run_id, run in chat.runs.items() if run_id in line["earlier"]}
         if "parts" in line:
             words = [word for part in line["parts"] if (word := _word(part)) is not None]
             if words or not chat.open:
@@ -73,7 +73,9 @@ class Conversations:
                 yield from self._begin(chat, session, message, [])
             chat.well = "part" not in line and "completed" in message["time"]
             over = message["time"].get("completed") or chat.at
-            events = list(_events(line["part"], chat.at)) if "part" in line else [(one, over) for one in _end(message)]
+            events = (
+                list(_events(line["part"], chat.at)) if "part" in line else [(last, over) for last in _end(message)]
+            )
         for event, at in events:
             chat.at = max(chat.at, at)
             if not chat.copied:
@@ -147,12 +149,12 @@ def _events(part: Fields, at: int) -> Iterator[tuple[Fields, int]]:
 def _call(part: Fields, state: Fields, at: int) -> Iterator[tuple[Fields, int]]:
     """Yield a call whose input is whole, and its result."""
     call, time, metadata = {"toolCallId": part["callID"] + ""}, state.get("time") or {}, part.get("metadata") or {}
-    own = {key: value for key, value in metadata.items() if key != "providerExecuted"}
+    rest = {key: value for key, value in metadata.items() if key != "providerExecuted"}
     more = {"providerExecuted": True} if metadata.get("providerExecuted") else {}
     if state["status"] == "pending":
         return
     made = {"type": "tool-input-available", **call, "toolName": part["tool"] + "", "input": state["input"], **more}
-    yield {**made, **({"providerMetadata": own} if own else {})}, time.get("start") or at
+    yield {**made, **({"providerMetadata": rest} if rest else {})}, time.get("start") or at
     end = time.get("end") or at
     if state["status"] == "error":
         yield {"type": "tool-output-error", **call, "errorText": str(state["error"]), **more}, end

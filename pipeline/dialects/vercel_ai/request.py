@@ -51,7 +51,7 @@ def _regenerates(body: Any) -> bool:
 
 
 def _last_words(messages: list[Fields]) -> list[Fields]:
-    """Return the user's messages after the assistant's last one."""
+    """Return the user's messages after the assistant's last."""
     last_words: list[Fields] = []
     for message in reversed(messages):
         if message.get("role") != "user":

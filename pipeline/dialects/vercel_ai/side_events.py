@@ -29,7 +29,7 @@ def file(builder: Builder, event: Event) -> None:
 
 
 def custom(builder: Builder, event: Event) -> None:
-    """Add a provider's own kind of content."""
+    """Add a provider's kind of content."""
     fields: Fields = {"part_kind": f"custom:{text_of(event, 'kind')}"}
     note(fields, {"providerMetadata": event.get("providerMetadata")})
     builder.add_part(fields)

@@ -31,7 +31,7 @@ class Early:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """The state of one run's stream, beside its builder. All but `earlier` and `opening` belongs to its newest turn."""
+    """The state of a run's stream, beside its builder. All but `earlier` and `opening` belongs to its newest turn."""
 
     message_id: str | None = None
     step: Message | None = None  # the response that the newest start-step opened
@@ -98,18 +98,20 @@ def provider_fields(metadata: Any) -> Fields:
     """Return the fields id, signature, provider_name and provider_details of a part; {} without provider metadata."""
     if not isinstance(metadata, dict) or not metadata:
         return {}
-    provider, own = next(iter(metadata.items()))
+    provider, pydantic_ai = next(iter(metadata.items()))
     if isinstance(metadata.get("pydantic_ai"), dict):
-        own = metadata["pydantic_ai"]
-        return {key: own[key] for key, kind in PYDANTIC_FIELDS.items() if isinstance(own.get(key), kind)}
-    if not isinstance(own, dict):
+        pydantic_ai = metadata["pydantic_ai"]
+        return {
+            key: pydantic_ai[key] for key, kind in PYDANTIC_FIELDS.items() if isinstance(pydantic_ai.get(key), kind)
+        }
+    if not isinstance(pydantic_ai, dict):
         return {}
-    found: Fields = {}
-    if isinstance(own.get("itemId"), str):
-        found["id"] = own["itemId"]
-    elif "redactedData" in own:
-        found["id"] = "redacted_thinking"
-    signature = next((own[key] for key in SIGNATURES if isinstance(own.get(key), str)), None)
+    fields: Fields = {}
+    if isinstance(pydantic_ai.get("itemId"), str):
+        fields["id"] = pydantic_ai["itemId"]
+    elif "redactedData" in pydantic_ai:
+        fields["id"] = "redacted_thinking"
+    signature = next((pydantic_ai[key] for key in SIGNATURES if isinstance(pydantic_ai.get(key), str)), None)
     if signature is not None:
-        found["signature"] = signature
-    return {**found, "provider_name": provider} if found else {}
+        fields["signature"] = signature
+    return {**fields, "provider_name": provider} if fields else {}

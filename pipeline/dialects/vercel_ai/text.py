@@ -30,7 +30,7 @@ def text_delta(builder: Builder, event: Event) -> None:
 
 
 def text_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive plain deltas of one text at once (a Stretch); return the index after them."""
+    """Append consecutive plain deltas of a text at once (a Stretch); return the index after them."""
     return _plain_deltas("text-delta", builder.open_text, events, start)
 
 
@@ -61,7 +61,7 @@ def reasoning_delta(builder: Builder, event: Event) -> None:
 
 
 def reasoning_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive plain deltas of one thinking part at once (a Stretch); return the index after them."""
+    """Append consecutive plain deltas of a thinking part at once (a Stretch); return the index after them."""
     return _plain_deltas("reasoning-delta", builder.open_thinking, events, start)
 
 

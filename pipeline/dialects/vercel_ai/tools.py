@@ -180,7 +180,7 @@ def _begin_again(builder: Builder, call: Part) -> None:
         forget(call.fields, "preliminary")
         for answer in _answers(message, call):
             if answer in message.parts:
-                answer.done = False  # it keeps its place: side messages count the parts before them
+                answer.done = False  # it keeps its position: side messages count the parts before them
             elif message.request is not None:
                 message.request.parts.remove(answer)
 
@@ -214,8 +214,8 @@ def _answers(message: Message, call: Part) -> list[Part]:
     """Return the results of a call, in the response itself or in the request after it; empty without any."""
     call_id = call.fields["tool_call_id"]
     places = [message.parts, message.request.parts if message.request is not None else []]
-    own = (part for parts in places for part in parts if part.fields.get("tool_call_id") == call_id)
-    return [part for part in own if part.done and part is not call]
+    answers = (part for parts in places for part in parts if part.fields.get("tool_call_id") == call_id)
+    return [part for part in answers if part.done and part is not call]
 
 
 def _answer(builder: Builder, event: Event, fields: Fields) -> None:

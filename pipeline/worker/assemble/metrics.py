@@ -33,7 +33,7 @@ class AssemblyMetrics:
 
     def count(self, number: int, core: Partition, out: Out) -> None:
         """Count the results of a batch, or of the passing of time; mostly there are none."""
-        counts, core.counts = core.counts, Counts()
+        counts = core.take_counts()
         if counts != NOTHING:
             self._add(counts)
         for record in out.turns:

@@ -27,7 +27,6 @@ from pipeline.assembly import parked_runs
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.results import Out
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
@@ -298,7 +297,7 @@ class AssembleWork:
             wave.append(self.results.state(number, name, value))
         floor = held.core.floor() if held.floor is None else held.floor
         held.due.update({parked.run: Due(parked, floor) for parked in out.parked})
-        held.core.out = Out()  # only now, as all its results have been taken over
+        held.core.take_out()  # only now, as all its results have been taken over
         self.counts.count(number, held.core, out)
         if self.redaction is not None:
             self.counts.redacted(self.redaction)

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from pipeline.kafka.reading import bounds_of, offsets_at, read, reader
 from pipeline.turns.event_coverage import lacks_beginning
@@ -193,7 +192,7 @@ class Replay:
 
     def _taken(self) -> list[TurnRecord]:
         """Return the finished turns, without runs that ended before the range or lack their beginning."""
-        out, self.core.out = self.core.out, Out()
+        out = self.core.take_out()
         for oversized in out.oversized:
             out.add(self.core.finishing.cut_off(oversized, []))
         self.seen.refused += sum(refused.record.offset >= self.span.begin for refused in out.dead)

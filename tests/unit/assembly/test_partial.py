@@ -106,7 +106,7 @@ def test_its_large_values_may_be_kept_elsewhere(builder: Builder) -> None:
     builder.tool_return("one", content="large", status="success")
     turn = turn_of(builder, "disconnected")
     (piece,) = pieces(turn)
-    assert piece.place == ("meta:partial", "messages", 1, "parts", 0)
+    assert piece.path == ("meta:partial", "messages", 1, "parts", 0)
     assert piece.data == b"large"
     assert resolved(turn, {}) == turn
 
