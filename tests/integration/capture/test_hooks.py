@@ -226,7 +226,7 @@ def test_a_signal_reaches_the_program(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 9
+    assert process.wait(PATIENCE) == 9
     process.communicate()
 
 
