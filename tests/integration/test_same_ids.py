@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -19,8 +20,10 @@ import pytest
 from pydantic import SecretStr
 
 from pipeline.__main__ import cli
+from pipeline.gateway.app import create_app
 from pipeline.settings import Settings
 from tests.support.commands import turnmill
+from tests.support.endpoints import endless
 from tests.support.gateways import Running, Tokens, client, running, sse, talk
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess
@@ -192,7 +195,10 @@ def filled(path: str, thread: str) -> str:
     return path
 
 
-ENDLESS = {"/v1/control"}  # what is known already comes at once, and then what is new
+@cache
+def never_ending() -> set[str]:
+    """Paths whose streams give at once what is known already, and then what is new."""
+    return endless(create_app(Settings()).openapi(), followed=False)
 
 
 async def answer_of(http: httpx.AsyncClient, method: str, path: str, query: dict[str, Any]) -> tuple[int, str]:
@@ -202,7 +208,7 @@ async def answer_of(http: httpx.AsyncClient, method: str, path: str, query: dict
     asked = {"follow": "false", "group_by": "agent,model,thread", "by": "agent", **query}
     async with http.stream(method.upper(), path, params=asked, content=content) as answer:
         with suppress(TimeoutError):
-            async with asyncio.timeout(1 if path in ENDLESS else 10):
+            async with asyncio.timeout(1 if path in never_ending() else 10):
                 async for chunk in answer.aiter_text():
                     text += chunk
         return answer.status_code, text.replace("<mark>", "").replace("</mark>", "")

@@ -29,6 +29,23 @@ def operations(document: Mapping[str, Any]) -> Iterator[Operation]:
                 yield Operation(method, path.format_map(_Anything()), needs, "tenant" in named)
 
 
+def endless(document: Mapping[str, Any], *, followed: bool = True) -> set[str]:
+    """Return the paths of streams that don't end. `followed`: also of those that `?follow=false` ends."""
+    found = set()
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            streams = "text/event-stream" in operation["responses"].get("200", {}).get("content", ())
+            named = {one["name"] for one in operation.get("parameters", ())}
+            if streams and (followed or "follow" not in named):
+                found.add(path)
+    return found
+
+
+def takes_json(operation: Mapping[str, Any]) -> bool:
+    """Return True if an operation refuses a body that is no JSON."""
+    return "application/json" in operation.get("requestBody", {}).get("content", ())
+
+
 class _Anything(dict[str, str]):
     def __missing__(self, name: str) -> str:
         return "1"

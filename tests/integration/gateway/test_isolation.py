@@ -14,6 +14,7 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.requests import digest
 from tests.support.assembled import assembled
+from tests.support.endpoints import takes_json
 from tests.support.gateways import Running, Tokens, client, replayed, sse, talk
 from tests.support.turn_records import make_record
 from turnmill.identity import thread_uuid
@@ -52,8 +53,8 @@ async def secret(gateway_settings: Settings, guarded: Running, tokens: Tokens) -
     return thread_id
 
 
-def requests_of(document: dict[str, Any], thread_id: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Method, path and query of each operation, with everything that is asked for filled in."""
+def requests_of(document: dict[str, Any], thread_id: str) -> list[tuple[str, str, dict[str, Any], bool]]:
+    """Method, path, query, and whether it takes JSON, of each operation, with all that is asked for filled in."""
     found = []
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -69,7 +70,7 @@ def requests_of(document: dict[str, Any], thread_id: str) -> list[tuple[str, str
                     query[parameter["name"]] = (
                         WORD if parameter["name"] == "q" else schema["enum"][-1] if "enum" in schema else "1"
                     )
-            found.append((method, path, query))
+            found.append((method, path, query, takes_json(operation)))
     return sorted(found, key=lambda request: request[0] == "post")  # last: a tenant may use the id for its own thread
 
 
@@ -91,15 +92,14 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
         place = (await replayed(http, secret))[2].id
     async with client(guarded.url, tokens.globex) as http:
         for ids in (secret, SECRET):
-            for method, path, query in requests_of(document, ids):
+            for method, path, query, json in requests_of(document, ids):
                 status, text = await tried(http, method, path, query)
                 assert status < 500, (method, path, text)
                 echoed = text.replace(ids, "") if ids == SECRET else text
                 assert SECRET not in echoed, (method, path, text[:2000])
                 if ids == secret and f"/{secret}" in path:
                     # Without a body that it takes; whose thread it is about: test_feedback.py, test_control.py
-                    bodies = method == "post" and path.endswith(("/feedback", "/steer", "/stop", f"/answers/{ids}"))
-                    expected = 200 if path.endswith(("/stream", "/answers")) else 422 if bodies else 404
+                    expected = 200 if path.endswith(("/stream", "/answers")) else 422 if json else 404
                     assert status == expected, (method, path, status, text)
         asked = f"/v1/requests/{digest({'system': SECRET})}"
         assert (await http.get(asked)).status_code == 404
