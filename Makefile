@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled same-bytes test-all release wheel weigh bytecode setup tools clean
+.PHONY: help demo test pytest durations coverage test-sdks test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled same-bytes test-all release wheel weigh bytecode setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -36,9 +36,15 @@ help:  ## Show this list
 demo: setup  ## From nothing to stored threads: a broker, a worker, and some hundreds of recorded runs
 	@$(RUN) turnmill demo $(ARGS)
 
-test: setup  ## All checks: lint, then every test, with a real Kafka and a real Postgres (ARGS=tests/unit for a part)
-	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,bytecode)
-	@$(RUN) pytest -n $(JOBS) $(ARGS)
+test: setup  ## All checks: every test, and lint beside them, with a real Kafka and a real Postgres (ARGS=tests/unit for a part)
+	@exec $(RUN) python -m tests.beside .cache/lint.log $(MAKE) --no-print-directory lint -- \
+	  $(MAKE) --no-print-directory pytest
+
+pytest: setup $(if $(ARGS),,bytecode)
+	@exec $(RUN) pytest -n $(JOBS) $(ARGS)
+
+durations: setup  ## All tests, without lint; how long they took goes into tests/durations.json, which orders the next run
+	@$(RUN) pytest -n 6 --store-durations
 
 # Else each process that runs tests compiles all of them first. What is wrong with one, the tests themselves say.
 bytecode: setup

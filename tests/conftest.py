@@ -12,24 +12,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from pipeline.devbroker.local import Cluster
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from tests.support import durations, topic_pool
 from tests.support.places import CACHE, ROOT
 from tests.support.servers import SharedServers, kafka, postgres, shared_kafka
+from tests.support.topic_pool import PARTITIONS
 from turnmill.settings import PREFIX
 
 EXISTING_POSTGRES = os.environ.get("TURNMILL_TEST_POSTGRES")
-PARTITIONS = 4  # of the topics of a test: the broker makes and deletes hundreds of topics in a session
 SHARED = pytest.StashKey[SharedServers]()
 UNTRACKED = pytest.StashKey[set[str]]()  # before the first test
+MEASURED = pytest.StashKey[list[tuple[str, float]]]()  # seconds of each part of each test, where they are kept
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    says = "rewrite tests/durations.json, by which the longest tests are dealt out first"
+    parser.addoption("--store-durations", action="store_true", help=says)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.store_durations and addresses(config) is None:
+        config.stash[MEASURED] = []
+        config.pluginmanager.register(Stopwatch(config.stash[MEASURED]))
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         del os.environ[name]
     # A slow machine is no failure. The examples are the same each time, so that a change is judged by what it changed;
@@ -43,6 +52,18 @@ def pytest_configure() -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     hypothesis_settings.load_profile("ours")
+
+
+class Stopwatch:
+    """Notes how long each part of each test takes."""
+
+    def __init__(self, measured: list[tuple[str, float]]) -> None:
+        self._measured = measured
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        from tests.support.distribution import scope
+
+        self._measured.append((scope(report.nodeid), report.duration))
 
 
 def pytest_unconfigure() -> None:
@@ -67,6 +88,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if addresses(session.config) is None and (left := untracked() - session.config.stash[UNTRACKED]):
         session.config.get_terminal_writer().line(f"\nleft in the checkout: {', '.join(sorted(left))}", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if measured := session.config.stash.get(MEASURED, None):
+        durations.write(measured)
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist's
@@ -106,7 +129,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if addresses(config) is not None:
         from tests.support.distribution import place
 
-        items.sort(key=lambda item: place(item.nodeid))
+        known = durations.read()
+        items.sort(key=lambda item: place(item.nodeid, known))
 
 
 @pytest.fixture(scope="session")
@@ -134,22 +158,28 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture
 async def settings(broker: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Settings]:
     """Settings of one test: the session's broker, topics and a home of its own, free ports. Its topics go with it."""
-    prefix = f"{re.sub('[^A-Za-z0-9]+', '-', request.node.name)[:40]}-{uuid.uuid4().hex[:8]}"
+    pool = topics_of(request.config)
+    ready = pool and "applied_settings" in request.fixturenames and topic_pool.taken(pool)
+    prefix = ready or f"{re.sub('[^A-Za-z0-9]+', '-', request.node.name)[:40]}-{uuid.uuid4().hex[:8]}"
     # One process and few partitions: a test that starts a worker pays for no more of them, unless it asks for it.
     few = {"processes": 1, "partitions": PARTITIONS}
     yield Settings(home=tmp_path, cache=CACHE, brokers=broker.bootstrap, topic_prefix=prefix, port=0, **few)
-    client = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    await client.start()
-    try:
-        mine = [name for name in await client.list_topics() if name.startswith(f"{prefix}.")]
-        if mine:
-            await client.delete_topics(mine)
-    finally:
-        await client.close()
+    if pool:
+        topic_pool.give_back(pool, prefix)
+    else:
+        await topic_pool.delete(Settings(brokers=broker.bootstrap), [prefix])
 
 
 @pytest.fixture
-async def applied_settings(settings: Settings) -> Settings:
+async def applied_settings(settings: Settings, request: pytest.FixtureRequest) -> Settings:
     """Settings of one test whose topics exist, with PARTITIONS partitions each."""
-    await apply_topics(settings)
+    pool = topics_of(request.config)
+    if pool is None or not topic_pool.is_taken(pool, settings.topic_prefix):
+        await apply_topics(settings)
     return settings
+
+
+def topics_of(config: pytest.Config) -> Path | None:
+    """Return the folder of the pool of topics, in a worker process; else None."""
+    shared = addresses(config)
+    return Path(shared["topics"]) if shared else None

@@ -18,8 +18,10 @@ from turnmill.errors import BrokerError
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """With as many partitions as topics usually have."""
-    return settings.model_copy(update={"partitions": Settings().partitions})
+    """With as many partitions as topics usually have, for which no topics are ready."""
+    return settings.model_copy(
+        update={"partitions": Settings().partitions, "topic_prefix": f"{settings.topic_prefix}.many"}
+    )
 
 
 async def test_apply_creates_the_catalog_and_then_changes_nothing(settings: Settings) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.admin import CreateAclsRequest
+from aiokafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
 
 from pipeline.devbroker import local
 from pipeline.devbroker.ports import free_ports
@@ -24,31 +25,33 @@ from turnmill.errors import BrokerError
 from turnmill.kafka import group_reader
 from turnmill.kafka.group_reader import GroupReader
 
-TOPIC, LITERAL, READ, DESCRIBE, DENY, ALLOW = 2, 3, 3, 8, 2, 3  # as Kafka numbers them
+TOPIC, LITERAL, READ, DESCRIBE, DENY, ALLOW, ANY = 2, 3, 3, 8, 2, 3, 1  # as Kafka numbers them
 GUARDED: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
 
 
-async def rule(settings: Settings, topic: str, operation: int, permission: int) -> None:
-    """Let all logins do something with a topic, or not; with a first rule nobody may do anything else."""
+async def rule(settings: Settings, topic: str, permissions: Mapping[int, int]) -> None:
+    """Let all logins do something with a topic, or not, by operation, and nothing else; it is in force on return.
+
+    The broker confirms a rule before it obeys it: asked for its rules, it answers with those that it obeys.
+    """
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.broker_list)
     await admin.start()
-    try:
-        made = CreateAclsRequest(TOPIC, topic, LITERAL, "User:*", "*", operation, permission)
-        answer = await admin._send_request(made)
-        assert [code for code, _ in answer.creation_responses] == [0], answer
-    finally:
-        await admin.close()
 
+    async def in_force() -> bool:
+        answer = await admin._send_request(DescribeAclsRequest(TOPIC, topic, LITERAL, None, None, ANY, ANY))
+        assert answer.error_code == 0, answer
+        found = [rules for *_, rules in answer.resources]
+        return {rule[2:] for rules in found for rule in rules} == {*permissions.items()}
 
-async def seen(settings: Settings, topic: str) -> bool:
-    """Return True if the broker tells logins of the topic."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.broker_list)
-    await admin.start()
     try:
-        return [found["error_code"] for found in await admin.describe_topics([topic])] == [0]
+        for operation, permission in permissions.items():
+            made = CreateAclsRequest(TOPIC, topic, LITERAL, "User:*", "*", operation, permission)
+            answer = await admin._send_request(made)
+            assert [code for code, _ in answer.creation_responses] == [0], answer
+        await until(in_force)
     finally:
         await admin.close()
 
@@ -60,15 +63,9 @@ async def test_it_publishes_and_says_so_once(
     settings = Settings(home=tmp_path, cache=CACHE, brokers=f"127.0.0.1:{free_ports(1)[0]}", partitions=1)
     topic = CONTROL.full_name(settings.topic_prefix)
 
-    async def applied() -> bool:
-        return await seen(settings, topic) is visible
-
     with local.running(settings, extra=GUARDED):
         await apply_topics(settings)
-        await rule(settings, topic, READ, DENY)
-        if visible:
-            await rule(settings, topic, DESCRIBE, ALLOW)
-        await until(applied)
+        await rule(settings, topic, {READ: DENY, DESCRIBE: ALLOW} if visible else {READ: DENY})
         with caplog.at_level(logging.WARNING):
             async with Publisher(settings) as publisher:
                 for number in range(2):

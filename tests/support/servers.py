@@ -21,6 +21,7 @@ from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from tests.support.places import CACHE
+from tests.support.topic_pool import TopicPool
 
 POSTGRES_TRIES = 12  # the package gives each try 10 seconds
 
@@ -90,7 +91,11 @@ class SharedServers:
         if not self._addresses:
             cluster = self._running.enter_context(kafka(self._folder))
             url = self._postgres or self._running.enter_context(postgres())
-            self._addresses = {"kafka_home": str(self._folder), "kafka": cluster.bootstrap, "postgres": url}
+            topics = self._folder / "topics"
+            pool = TopicPool(Settings(home=self._folder, cache=CACHE, brokers=cluster.bootstrap), topics)
+            self._running.callback(pool.stop)
+            places = {"kafka_home": str(self._folder), "topics": str(topics)}
+            self._addresses = {**places, "kafka": cluster.bootstrap, "postgres": url}
         return self._addresses
 
     def stop(self) -> None:

@@ -226,7 +226,7 @@ def test_a_signal_reaches_the_program(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 9
+    assert process.wait(PATIENCE) == 9
     process.communicate()
 
 
@@ -239,6 +239,18 @@ def ended(process: subprocess.Popen[str], by: signal.Signals) -> int:
     return process.returncode
 
 
+@pytest.fixture
+def hang_ups() -> Iterator[None]:
+    """They end the programs of a test, also where all tests run under `nohup`, which lets programs ignore them.
+
+    A program ignores what the process ignores that starts it, and has the default of what that one handles.
+    """
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
 def test_what_was_said_is_published_before_a_signal_ends_the_program(
     by: signal.Signals, address: str, tmp_path: Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from pipeline.stores.database.store import ThreadStore
 from tests.integration.gateway.budgets.test_stops import endless
 from tests.support.gateways import Tokens, client, running
 from tests.support.upstream import Answering, Asked, Upstream, chat_answer, playing
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess
 from turnmill import ClientSettings, Publisher, RunStopped
 from turnmill.ending import ended
@@ -122,7 +122,25 @@ async def state(http: httpx.AsyncClient, given: httpx.Response) -> tuple[str, st
     return found["state"], found["reason"]
 
 
-async def test_a_budget_asks_before_more_is_used(spoken: tuple[Gateways, Upstream, Publisher]) -> None:
+def together(count: int) -> Callable[[Publisher, bytes, bytes], Awaitable[None]]:
+    """Return a `Publisher.put` in which an answer waits until there are so many: none of them knows of another."""
+    put, all_are_here = Publisher.put, asyncio.Event()
+    answers: list[bytes] = []
+
+    async def put_together(publisher: Publisher, key: bytes, value: bytes) -> None:
+        if b'"answer_id"' in value:
+            answers.append(value)
+            if len(answers) == count:
+                all_are_here.set()
+            await asyncio.wait_for(all_are_here.wait(), PATIENCE)
+        await put(publisher, key, value)
+
+    return put_together
+
+
+async def test_a_budget_asks_before_more_is_used(
+    spoken: tuple[Gateways, Upstream, Publisher], monkeypatch: pytest.MonkeyPatch
+) -> None:
     start, upstream, publisher = spoken
     async with start() as one, start() as other:
         runs = {agent: asyncio.create_task(goes_on(publisher, agent)) for agent in AGENTS}
@@ -144,7 +162,9 @@ async def test_a_budget_asks_before_more_is_used(spoken: tuple[Gateways, Upstrea
         assert (await one.get("/v1/budgets/check", params={"agent": "yes"})).json()["allowed"]
 
         both = [answer(http, "no", questions["budget:no"], value=False) for http in (one, other)]
-        first, second = await asyncio.gather(*both)
+        with monkeypatch.context() as patch:
+            patch.setattr(Publisher, "put", together(2))
+            first, second = await asyncio.gather(*both)
         refused = await held["no"]
         assert (refused.status_code, refused.json()["budgets"]) == (429, ["no"])
         with pytest.raises(RunStopped) as raised:

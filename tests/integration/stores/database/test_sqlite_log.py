@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from itertools import pairwise
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 import pytest
@@ -14,6 +15,7 @@ from pipeline.stores.database import engine
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.turns import write_turns
+from tests.support.waiting import PATIENCE
 
 LIMIT: Final = 400_000
 
@@ -62,7 +64,17 @@ async def test_a_reader_that_stays_holds_nobody_up(database: Path, record: Any) 
     assert await stored(database) == 500
 
 
-async def test_behind_a_writer_in_the_way_the_next_transaction_empties_it(database: Path, record: Any) -> None:
+async def test_behind_a_writer_in_the_way_the_next_transaction_empties_it(
+    database: Path, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = Event()
+    keep_small = engine.WriteAheadLog.keep_small
+
+    def keep_small_and_say_so(log: engine.WriteAheadLog, connection: Any) -> None:
+        keep_small(log, connection)
+        tried.set()
+
+    monkeypatch.setattr(engine.WriteAheadLog, "keep_small", keep_small_and_say_so)
     async with await ThreadStore.open(f"sqlite:///{database}") as store:
         number = 0
         while log_bytes(database) < LIMIT:
@@ -70,8 +82,9 @@ async def test_behind_a_writer_in_the_way_the_next_transaction_empties_it(databa
             number += 1
         other = sqlite3.connect(database, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
+        tried.clear()
         writing = asyncio.create_task(write_turns(store, batch(record, "beside")))
-        await asyncio.sleep(3 * engine.EMPTY_MS / 1000)
+        assert await asyncio.to_thread(tried.wait, PATIENCE)
         other.execute("COMMIT")
         other.close()
         await writing

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.waiting import PATIENCE
 from topics import turn_record
 from turnmill.errors import InvalidRecord
 from turnmill.limits import LEVELS, OWN_LEVELS
@@ -86,16 +87,16 @@ def test_room_of_many_threads_is_given_back() -> None:
                 raise RecursionError
             if first:
                 first_is_in.set()
-                second_is_in.wait(5)
+                second_is_in.wait(PATIENCE)
             else:
                 second_is_in.set()
-                first_is_out.wait(5)
+                first_is_out.wait(PATIENCE)
 
         with_room(call)
 
     first, second = (threading.Thread(target=once, kwargs={"first": one}) for one in (True, False))
     first.start()
-    first_is_in.wait(5)
+    first_is_in.wait(PATIENCE)
     second.start()
     first.join()
     assert sys.getrecursionlimit() > usual
