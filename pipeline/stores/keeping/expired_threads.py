@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.audit import about, audit
 from pipeline.policies.retention import Retention
+from pipeline.stores.books import BOOKS
 from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text, thread_of
 from pipeline.stores.database.schema import expiry_state, threads, turns
@@ -25,8 +26,7 @@ from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.rows import FACTS
-from pipeline.stores.threads.write import delete_turns, lock
-from pipeline.stores.usage import sums as usage_sums
+from pipeline.stores.threads.write import EXPIRED, delete_turns, lock
 from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
@@ -137,13 +137,12 @@ async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retent
     rows = await lock(connection, wanted)  # waits for a writer that is adding a turn, or a caller that holds it
     gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
     for one in gone:
-        await usage_sums.keep_expired(connection, one.key)
         # Logged before the transaction ends: if the process died in between, the deletion would have no line.
         what = "expired thread %s, %d turns, the last of %s"
         audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
         before = retention.begin(one.key.tenant, now) or 0
         await remember(connection, [Remnant(one.key, before, one.first, one.last, now)])
-    await delete_turns(connection, [one.key for one in gone], "expired")
+    await delete_turns(connection, [one.key for one in gone], EXPIRED, BOOKS)
     await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.keys import UsageNames
 from pipeline.stores.database.schema import usage_names
 from pipeline.stores.database.schema import usage_sums as usage_sums_table
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore, to_the_end
-from pipeline.stores.database.unused_names import forget_names
+from pipeline.stores.threads.write import EXPIRED
 from pipeline.stores.usage import sums as usage_sums
-from pipeline.stores.usage.sums import Compared
+from pipeline.stores.usage.sums import Compared, forget_names
 from pipeline.stores.usage.tallies import SPANS, WEEK, SumKey
 from pipeline.turns.column_text import column_text
+from topics.thread_key import ThreadKey
 
 
 async def keep_sums(store: ThreadStore, *, wanted: bool) -> None:
@@ -76,6 +79,12 @@ async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
                 if repair:
                     await usage_sums.correct(connection, differ)
     return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)
+
+
+async def keep_expired(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
+    """Keep the usage of threads that are about to expire as sums; `reason`: why they are deleted."""
+    for key in keys if reason == EXPIRED else ():
+        await usage_sums.keep_expired(connection, key)
 
 
 async def forget_sums(store: ThreadStore, tenant: str) -> None:
