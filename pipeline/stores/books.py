@@ -51,6 +51,11 @@ def _rows_of(column: Column[Any], condition: Callable[[str], ColumnElement[bool]
     return count
 
 
+def _tenants(column: Column[Any]) -> Count:
+    """Return a count of rows with the tenant's name in this column, "" for none."""
+    return _rows_of(column, lambda tenant: column == (column_text(tenant) or ""))
+
+
 def _owned(column: Column[Any], owner: Callable[[Any], str | None]) -> Count:
     """Return a count of rows in a small table, in Python: a tenant's name in JSON may be one that SQL can't compare."""
 
@@ -82,7 +87,7 @@ BOOKS: Final = (
                 NOW,
                 ("turn_id", "run_id", "digest", "external_id", "title", "prompt", "asked", "record"),
             ),
-        ),
+        )
     ),
     Book(
         (TablePlace("links", FOLLOWS, NOW, ("source", "target", "relation")),), calls=link_calls, replaced=delete_links
@@ -144,9 +149,7 @@ BOOKS: Final = (
                 "with the last request that has it",
                 NOW,
                 ("digest", "tenant", "value"),
-                left=_rows_of(
-                    s.request_values.c.id, lambda tenant: s.request_values.c.tenant == (column_text(tenant) or "")
-                ),
+                left=_tenants(s.request_values.c.tenant),
             ),
         ),
         calls=request_calls,
@@ -155,14 +158,7 @@ BOOKS: Final = (
         unused=forget_requests,
     ),
     Book(
-        (
-            TablePlace(
-                "turn_words",
-                f"{FOLLOWS}; SQLite's index of words by a trigger",
-                NOW,
-                ("tenant", "words"),
-            ),
-        ),
+        (TablePlace("turn_words", f"{FOLLOWS}; SQLite's index of words by a trigger", NOW, ("tenant", "words")),),
         calls=word_calls,
         replaced=forget_words,
     ),
@@ -227,7 +223,7 @@ BOOKS: Final = (
                 "with its thread; `tenants erase` deletes a tenant's",
                 "nothing; of a thread that was never stored, until its tenant is erased",
                 ("thread_key", "id", "tenant", "name", "record"),
-                left=_rows_of(s.feedback.c.id, lambda tenant: s.feedback.c.tenant == (column_text(tenant) or "")),
+                left=_tenants(s.feedback.c.tenant),
             ),
         ),
         deleted=delete_feedback,
@@ -296,9 +292,7 @@ BOOKS: Final = (
                 "numbers by tenant, at most a month",
                 ("tenant",),
                 ("scope",),
-                left=_rows_of(
-                    s.deleted_usage.c.used, lambda tenant: s.deleted_usage.c.tenant == (column_text(tenant) or "")
-                ),
+                left=_tenants(s.deleted_usage.c.tenant),
             ),
         ),
         forget_tenant=forget_deleted_usage,

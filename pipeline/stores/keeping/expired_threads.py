@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Select, case, func, or_, select, update
@@ -20,7 +21,7 @@ from pipeline.stores.books import BOOKS
 from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text, thread_of
 from pipeline.stores.database.schema import expiry_state, threads, turns
-from pipeline.stores.database.store import ThreadStore, to_the_end
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
 from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.list_statements import of_tenant
@@ -124,12 +125,7 @@ async def expire(store: ThreadStore, keys: Iterable[ThreadKey], retention: Reten
 
     A thread that got a turn meanwhile stays. The sums of usage keep their usage.
     """
-
-    async def transaction() -> list[Ripe]:
-        async with store.writing() as connection:
-            return await _expire(connection, keys, retention, now)
-
-    return await to_the_end(transaction())
+    return await store.completed(partial(_expire, keys=keys, retention=retention, now=now))
 
 
 async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:

@@ -7,6 +7,7 @@ A turn whose words are written is marked as `searched`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from sqlalchemy import delete, select, update
@@ -15,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.stores.database.engine import search_choice
 from pipeline.stores.database.schema import UNSEARCHED, turn_words, turns
 from pipeline.stores.database.sending import Call, send
-from pipeline.stores.database.store import ThreadStore, to_the_end
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.rows import search_words, tsvector
 from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import record_of, record_rows
@@ -79,12 +80,7 @@ async def index_some(store: ThreadStore, most: int = INDEXED_BATCH) -> int:
 
     Several processes may call it.
     """
-
-    async def transaction() -> int:
-        async with store.writing() as connection:
-            return await index_words(connection, most)
-
-    return await to_the_end(transaction())
+    return await store.completed(partial(index_words, most=most))
 
 
 async def index_words(connection: AsyncConnection, most: int) -> int:

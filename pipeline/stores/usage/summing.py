@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, select
@@ -12,7 +13,7 @@ from pipeline.stores.database.keys import UsageNames
 from pipeline.stores.database.schema import usage_names
 from pipeline.stores.database.schema import usage_sums as usage_sums_table
 from pipeline.stores.database.sending import certain
-from pipeline.stores.database.store import ThreadStore, to_the_end
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.write import EXPIRED
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.stores.usage.sums import Compared, forget_names
@@ -26,12 +27,7 @@ async def keep_sums(store: ThreadStore, *, wanted: bool) -> None:
     async with store.reading() as connection:
         if await usage_sums.kept(connection) == wanted:
             return
-
-    async def transaction() -> None:
-        async with store.writing() as connection:
-            await usage_sums.keep(connection, wanted=wanted)
-
-    await to_the_end(transaction())
+    await store.completed(partial(usage_sums.keep, wanted=wanted))
 
 
 async def sum_up(store: ThreadStore) -> bool:
@@ -43,18 +39,17 @@ async def sum_up(store: ThreadStore) -> bool:
     async with store.reading() as connection:
         if not await usage_sums.unfinished(connection):
             return False
+    return await store.completed(_sum_up)
 
-    async def transaction() -> bool:
-        async with store.writing() as connection:
-            if not await usage_sums.alone(connection):
-                return False
-            await certain(connection)
-            taken = await usage_sums.take_up(connection)
-            if taken == usage_sums.CHANGES_BATCH:
-                return True
-            return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
 
-    return await to_the_end(transaction())
+async def _sum_up(connection: AsyncConnection) -> bool:
+    if not await usage_sums.alone(connection):
+        return False
+    await certain(connection)
+    taken = await usage_sums.take_up(connection)
+    if taken == usage_sums.CHANGES_BATCH:
+        return True
+    return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
 
 
 async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:

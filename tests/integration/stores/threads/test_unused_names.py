@@ -145,7 +145,7 @@ async def test_a_deletion_waits_for_a_writer_and_leaves_the_names(
     await keep_sums(store, wanted=sums)
     await write_turns(store, [record("gone", agent_id="both")])
     batch = {0: record_rows(record("new", agent_id="both"))}
-    await beside(store, partial(write, batch=batch), delete_thread(store, key("gone")))
+    await beside(store, partial(write, batch=batch, books=BOOKS), delete_thread(store, key("gone")))
     await sum_all_up(store)
     assert await names(store) == ({"both"}, {("model-1", "both")})
 
