@@ -7,6 +7,7 @@ from functools import partial
 from itertools import repeat
 
 from pipeline.policies.retention import Retention
+from pipeline.stores.books import BOOKS
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.rows import record_rows
 from pipeline.stores.threads.summaries import WriteResult
@@ -33,7 +34,7 @@ async def write_turns(
     if not records:
         return WriteResult()
     batch = dict(enumerate(map(record_rows, records, values or repeat(None), repeat(store.prices))))
-    return await store.written(partial(write, batch=batch, retention=retention, now=now))
+    return await store.written(partial(write, batch=batch, books=BOOKS, retention=retention, now=now))
 
 
 async def compare_turns(

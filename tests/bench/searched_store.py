@@ -15,7 +15,8 @@ from pipeline.stores.database.engine import create_engine
 from pipeline.stores.database.sending import of_rows, send
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.database.turn_ids import new_ids
-from pipeline.stores.search.write import kinds_of, words_calls
+from pipeline.stores.search.write import word_calls
+from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import RecordRows, record_rows
 from pipeline.stores.threads.statements import put_turns
 from pipeline.stores.threads.write import lock
@@ -143,7 +144,7 @@ async def _add(connection: AsyncConnection, added: list[RecordRows]) -> None:
     dialect = connection.dialect.name
     threads = await lock(connection, {rows.thread for rows in added})
     ids = await new_ids(connection, [rows.turn["started_at"] for rows in added])
-    placed = list(zip(ids, added, strict=True))
-    turns = [{"id": id_, "thread": threads[rows.thread].id, "searched": True, **rows.turn} for id_, rows in placed]
-    words = words_calls(dialect, placed, kinds_of(connection))
+    placed = [PlacedTurn(id_, threads[rows.thread].id, rows) for id_, rows in zip(ids, added, strict=True)]
+    turns = [{"id": id_, "thread": thread, "searched": True, **rows.turn} for id_, thread, rows in placed]
+    words = await word_calls(connection, placed)
     await send(connection, [of_rows(dialect, put_turns(dialect), turns), *words])

@@ -26,8 +26,7 @@ from pipeline.stores.archive import lake_merge, lake_rows, lake_upkeep, segments
 from pipeline.stores.archive import records as archive_records
 from pipeline.stores.archive.lake_offsets import Source
 from pipeline.stores.archive.lake_place import LakeLocation, TableState
-from pipeline.stores.archive.lake_read import of_tenant, of_threads, on_days
-from pipeline.stores.archive.lake_standing import TurnRanks
+from pipeline.stores.archive.lake_read import of_tenant, of_threads, on_days, standing
 from pipeline.stores.archive.lake_table import Committed, LakeTable
 from pipeline.stores.archive.lake_upkeep import Compacted, Expired
 from pipeline.stores.archive.records import Entry, Erased, Held, Removed, Written, never
@@ -214,3 +213,21 @@ def _failures(root: str) -> Iterator[None]:
 
 def _line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+class TurnRanks:
+    """The ranks by which a batch's usage rows are merged; taken from `turns`, since a turn may have no usage row."""
+
+    def __init__(self, turns: LakeTable, batch: lake_rows.Batch, merged: Committed) -> None:
+        self.turns = turns
+        self.batch = batch
+        self.snapshot = merged.snapshot
+        self.known = merged.best
+
+    def ranks(self) -> Mapping[lake_merge.Key, lake_merge.Rank]:
+        """Return the ranks in the table of turns; read again if another commit came since."""
+        table = self.turns.load()
+        if self.snapshot is None or table.metadata.current_snapshot_id != self.snapshot:
+            self.known = standing(table, self.batch.days, self.batch.ranks)
+            self.snapshot = table.metadata.current_snapshot_id
+        return self.known

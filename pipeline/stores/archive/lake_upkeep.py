@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 
 from pipeline.stores.archive import lake_files, lake_merge
 from pipeline.stores.archive.lake_commit import ERASED
-from pipeline.stores.archive.lake_doubles import doubles, with_lower
-from pipeline.stores.archive.lake_read import on_days, tasks
+from pipeline.stores.archive.lake_merge import Key, Rank
+from pipeline.stores.archive.lake_read import ROWS, on_days, read, tasks
 from pipeline.stores.archive.lake_schema import MAX_COMMITS
 from pipeline.stores.archive.lake_table import LakeTable, groups
 from pipeline.stores.database.errors import StoreError
@@ -32,6 +34,7 @@ SIZE_BITS: Final = 5  # bits by which the sizes of such files may differ
 RECENT: Final = 3600.0  # seconds for which a query may read an old snapshot, and a new file may await its commit
 FOREIGN: Final = 72 * 3600.0  # seconds in which another engine may still commit a file that it has written
 OWN_FILE: Final = re.compile(r"[0-9a-f]{32}\.parquet|.*\.(?:avro|metadata\.json)")
+HASHES_BATCH: Final = 8_000_000  # rows whose hashes are compared in one pass
 MAX_SNAPSHOTS: Final = 200  # that the role keeps; when there are twice as many, it removes the rest together
 
 
@@ -192,3 +195,39 @@ def _metadata(table: Table) -> set[str]:
     statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
     logged = (entry.metadata_file for entry in table.metadata.metadata_log)
     return {table.metadata_location, *logged, *(one.statistics_path for one in statistics)}
+
+
+def doubles(table: Table) -> dict[Key, Rank]:
+    """Return the best rank of each turn that has rows of several ranks.
+
+    All rows of a turn's record are in one file, so these are turns with rows in several files.
+    """
+    some = tasks(table)
+    twice = _twice(table, some)
+    if not twice:
+        return {}
+    found = []
+    for task in some:
+        rows = read(table, [task], ROWS)
+        found.append(rows.filter(pa.array([hash(one) in twice for one in rows["turn_id"].to_pylist()], pa.bool_())))
+    return lake_merge.doubles(pa.concat_tables(found))
+
+
+def with_lower(table: Table, best: Mapping[Key, Rank]) -> Iterator[FileScanTask]:
+    """Yield the files with rows that rank lower than the best of their turn."""
+    return (task for task in tasks(table) if lake_merge.has_lower(read(table, [task], ROWS), best))
+
+
+def _twice(table: Table, some: list[FileScanTask]) -> set[int]:
+    """Return hashes of the turn ids that are in several files; also a few hashes of other ids."""
+    passes = 1 + sum(task.file.record_count for task in some) // HASHES_BATCH
+    found: set[int] = set()
+    for number in range(passes):
+        hashes = []
+        for task in some:
+            ids = read(table, [task], ["turn_id"])["turn_id"].unique().to_pylist()
+            mine = {each for one in ids if (each := hash(one)) % passes == number}
+            hashes.append(pa.array(mine, pa.int64()))
+        counts = pc.value_counts(pa.chunked_array(hashes, pa.int64()))
+        found.update(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
+    return found

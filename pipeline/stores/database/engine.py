@@ -11,7 +11,7 @@ from typing import Any, Final
 import asyncpg
 import sqlalchemy
 from sqlalchemy import URL, Connection, Engine, QueuePool, event
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.failures import store_error
@@ -169,3 +169,8 @@ def _postgres(url: str, command_seconds: float | None) -> AsyncEngine:
         pool_size=5,
         max_overflow=5,
     )
+
+
+def search_choice(connection: AsyncConnection) -> str:
+    """Return the search setting under which a transaction writes turns."""
+    return str(connection.sync_connection.get_execution_options().get(SEARCH, "on"))  # type: ignore[union-attr]  # open

@@ -36,7 +36,6 @@ TOKENS = ("input_tokens", "output_tokens", "thinking_tokens", "cache_read_tokens
 ESTIMATED = ("estimated_tokens", "estimated_nano_usd")
 COUNTED = ("requests", "turns", "interrupted", "errors", *TOKENS, "cost_nano_usd", *ESTIMATED)
 SUMMED = (*COUNTED, "unpriced")  # the columns of a sum
-WEEK = 7 * 24 * 3_600_000  # ms, the longest span of a sum: every sum is also part of the one of its week
 CHANGED = ("at", "names", *COUNTED, "ttft_ms", "duration_ms")
 
 # Compared byte by byte: the same order as in Python and SQLite, whatever the database's locale.

@@ -134,6 +134,15 @@ class ThreadStore:
 
         return await to_the_end(transaction())
 
+    async def completed(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
+        """Run `work` in a transaction that ends even when the caller is cancelled; return what it returns."""
+
+        async def transaction() -> T:
+            async with self.writing() as connection:
+                return await work(connection)
+
+        return await to_the_end(transaction())
+
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """Open a transaction; it is committed unless an error is raised."""

@@ -11,6 +11,7 @@ from pipeline.observability.audit import FAILED, about, audit
 from pipeline.policies.budgets import Budget
 from pipeline.settings import Settings
 from pipeline.stores.archive.configured import archives_of
+from pipeline.stores.books import BOOKS
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import HeldThread
 from pipeline.stores.database.store import ThreadStore
@@ -19,7 +20,7 @@ from pipeline.stores.threads import list_statements, statements
 from pipeline.stores.threads.documents import summaries_of
 from pipeline.stores.threads.holds import held_of, held_thread
 from pipeline.stores.threads.reading import erased_among
-from pipeline.stores.threads.write import add_mark, delete_turns, lives_by, lock
+from pipeline.stores.threads.write import DELETED, add_mark, delete_turns, lives_by, lock
 from pipeline.stores.usage import deleted as deleted_usage
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
@@ -114,7 +115,7 @@ async def delete_thread(store: ThreadStore, key: ThreadKey, budgets: Iterable[Bu
         locked = await lock(connection, [key])  # waits for a writer that is adding the thread
         found = await connection.scalar(statements.has_turns(key))
         await deleted_usage.note(connection, key, budgets, now_ms())
-        await delete_turns(connection, [key], "deleted")
+        await delete_turns(connection, [key], DELETED, BOOKS)
         await connection.execute(statements.delete_empty([locked[key].id]))
         await connection.execute(statements.delete_expired(key))
         return found is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Select, case, func, or_, select, update
@@ -16,17 +17,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.audit import about, audit
 from pipeline.policies.retention import Retention
+from pipeline.stores.books import BOOKS
 from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text, thread_of
 from pipeline.stores.database.schema import expiry_state, threads, turns
-from pipeline.stores.database.store import ThreadStore, to_the_end
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
 from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.rows import FACTS
-from pipeline.stores.threads.write import delete_turns, lock
-from pipeline.stores.usage import sums as usage_sums
+from pipeline.stores.threads.write import EXPIRED, delete_turns, lock
 from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
@@ -124,12 +125,7 @@ async def expire(store: ThreadStore, keys: Iterable[ThreadKey], retention: Reten
 
     A thread that got a turn meanwhile stays. The sums of usage keep their usage.
     """
-
-    async def transaction() -> list[Ripe]:
-        async with store.writing() as connection:
-            return await _expire(connection, keys, retention, now)
-
-    return await to_the_end(transaction())
+    return await store.completed(partial(_expire, keys=keys, retention=retention, now=now))
 
 
 async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
@@ -137,13 +133,12 @@ async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retent
     rows = await lock(connection, wanted)  # waits for a writer that is adding a turn, or a caller that holds it
     gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
     for one in gone:
-        await usage_sums.keep_expired(connection, one.key)
         # Logged before the transaction ends: if the process died in between, the deletion would have no line.
         what = "expired thread %s, %d turns, the last of %s"
         audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
         before = retention.begin(one.key.tenant, now) or 0
         await remember(connection, [Remnant(one.key, before, one.first, one.last, now)])
-    await delete_turns(connection, [one.key for one in gone], "expired")
+    await delete_turns(connection, [one.key for one in gone], EXPIRED, BOOKS)
     await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone
 

@@ -12,11 +12,9 @@ from sqlalchemy import tuple_ as row_of
 
 from pipeline.observability.audit import FAILED, audit, of
 from pipeline.settings import Settings
-from pipeline.stores.accounts.audit import forget_audit
-from pipeline.stores.accounts.tokens import revoke_tokens
-from pipeline.stores.accounts.views import forget_views
 from pipeline.stores.archive.audit import AuditArchive
 from pipeline.stores.archive.configured import archives_of
+from pipeline.stores.books import BOOKS
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import expired, threads
@@ -25,14 +23,9 @@ from pipeline.stores.keeping.erasure import Erased, erase_all
 from pipeline.stores.keeping.holding import held_threads
 from pipeline.stores.keeping.places import rows_left
 from pipeline.stores.keeping.scrubbing import scrub
-from pipeline.stores.outbound.deliveries import drop_webhooks
-from pipeline.stores.outbound.notices import forget_notices
-from pipeline.stores.threads.feedback import forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.threads.statements import NAME
-from pipeline.stores.usage.deleted import forget_deleted_usage
-from pipeline.stores.usage.summing import forget_sums
 from topics.thread_key import ThreadKey
 
 VALUES, ARCHIVE, AUDIT = "large values", "objects of the archive", "objects of the archive's audit log"
@@ -94,16 +87,11 @@ async def _erase(
             await erase_some()
     if some:
         await erase_some()
-    await drop_webhooks(store, tenant)
-    await revoke_tokens(store, tenant)
-    await forget_feedback(store, tenant)
-    await forget_notices(store, tenant)
-    await forget_audit(store, tenant)
+    for book in BOOKS:
+        if book.forget_tenant is not None:
+            await book.forget_tenant(store, tenant)
     if (audited := AuditArchive.of(settings)) is not None:
         await audited.forget(tenant)
-    await forget_views(store, tenant)
-    await forget_sums(store, tenant)
-    await forget_deleted_usage(store, tenant)
     await scrub(store)
     return held
 

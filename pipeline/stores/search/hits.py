@@ -9,17 +9,15 @@ newest turns are scanned first, and these indexes are used only if few of them m
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import Result, Row, Select, func, select, true
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.database.cursors import decode_cursor, encode_cursor
 from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import thread_of, turn_text
 from pipeline.stores.database.store import ThreadStore
@@ -117,14 +115,16 @@ class PageStart:
 
 async def find_turns(store: ThreadStore, query: SearchQuery) -> SearchPage:
     """Return a page of turns that match. Raises CallerError for a bad cursor, and if the search takes too long."""
-    place: PageStart | None = _decoded(query.cursor)
+    place: PageStart | None = PageStart()
+    if query.cursor is not None:
+        place = PageStart(*decode_cursor(query.cursor, "search", (END, CANDIDATES)))
     found: list[Hit] = []
     async with store.reading() as connection:
         for _ in range(WINDOWS):
             if place is None or found:
                 break
             found, place = await _window(connection, query, place)
-    return SearchPage(tuple(found), None if place is None else _encoded(place))
+    return SearchPage(tuple(found), None if place is None else encode_cursor(place.before, place.skip))
 
 
 async def callers(connection: AsyncConnection, tool: str, tenant: str | None) -> list[int]:
@@ -272,19 +272,3 @@ async def _interrupted(connection: AsyncConnection, query: Select[Any]) -> Resul
         await driver.interrupt()
         await asyncio.wait({task})
         raise
-
-
-def _encoded(place: PageStart) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([place.before, place.skip])).decode().rstrip("=")
-
-
-def _decoded(cursor: str | None) -> PageStart:
-    if cursor is None:
-        return PageStart()
-    try:
-        before, skip = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError, TypeError):
-        before = skip = None
-    if type(before) is not int or type(skip) is not int or not (0 <= before <= END and 0 <= skip <= CANDIDATES):
-        raise CallerError("the cursor is not one that this search gave: start again without one")
-    return PageStart(before, skip)

@@ -6,18 +6,20 @@ A turn whose words are written is marked as `searched`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.engine import SEARCH
+from pipeline.stores.database.engine import search_choice
 from pipeline.stores.database.schema import UNSEARCHED, turn_words, turns
 from pipeline.stores.database.sending import Call, send
-from pipeline.stores.database.store import ThreadStore, to_the_end
+from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.rows import search_words, tsvector
-from pipeline.stores.threads.rows import RecordRows, record_of, record_rows
+from pipeline.stores.threads.book import PlacedTurn
+from pipeline.stores.threads.rows import record_of, record_rows
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import KINDS, Kind
 from topics import json_text
@@ -26,7 +28,10 @@ CHOICES: Final[dict[str, tuple[Kind, ...]]] = {"on": KINDS[:1], "all": KINDS, "o
 
 INDEXED_BATCH: Final = 100  # turns whose words are written in one transaction
 UNSEARCHED_TURNS: Final = (
-    select(turns.c.id, turns.c.record).where(UNSEARCHED).order_by(turns.c.id.desc()).with_for_update(skip_locked=True)
+    select(turns.c.id, turns.c.thread, turns.c.record)
+    .where(UNSEARCHED)
+    .order_by(turns.c.id.desc())
+    .with_for_update(skip_locked=True)
 )
 SEARCHED_TURNS: Final = select(turn_words.c.id).order_by(turn_words.c.id)
 _ADD: Final = (  # one statement for all rows: half the work of one per row
@@ -43,16 +48,17 @@ _INDEX_SQLITE: Final = (
 
 def kinds_of(connection: AsyncConnection) -> tuple[Kind, ...]:
     """Return the kinds of text that the words of a turn are taken from."""
-    return CHOICES[connection.sync_connection.get_execution_options().get(SEARCH, "on")]  # type: ignore[union-attr]  # open
+    return CHOICES[search_choice(connection)]
 
 
-def words_calls(dialect: str, records: Sequence[tuple[int, RecordRows]], kinds: Sequence[Kind]) -> list[Call]:
-    """Return the calls that add the words of these turns, by their ids; executed after those that add the turns.
+async def word_calls(connection: AsyncConnection, turns: Sequence[PlacedTurn], _: object = None) -> list[Call]:
+    """Return the calls that add the words of these turns; executed after those that add the turns.
 
     On SQLite no trigger adds new rows to the index: FTS5 writes what it has gathered at each row of a trigger, which
     costs three times as much as all rows of a transaction at once.
     """
-    found = [(id_, rows, words) for id_, rows in records if kinds and (words := search_words(rows, kinds))]
+    kinds, dialect = kinds_of(connection), connection.dialect.name
+    found = [(id_, rows, words) for id_, _, rows in turns if kinds and (words := search_words(rows, kinds))]
     if not found:
         return []
     ids = [id_ for id_, _, _ in found]
@@ -64,9 +70,9 @@ def words_calls(dialect: str, records: Sequence[tuple[int, RecordRows]], kinds: 
     return [Call(_ADD_SQLITE, values, many=True), Call(_INDEX_SQLITE, (json_text.dumps(ids),))]
 
 
-async def forget_words(connection: AsyncConnection, ids: Sequence[int]) -> None:
+async def forget_words(connection: AsyncConnection, ids: Iterable[int]) -> None:
     """Delete the words of these turns."""
-    await connection.execute(delete(turn_words).where(turn_words.c.id.in_(ids)))
+    await connection.execute(delete(turn_words).where(turn_words.c.id.in_(sorted(ids))))
 
 
 async def index_some(store: ThreadStore, most: int = INDEXED_BATCH) -> int:
@@ -74,12 +80,7 @@ async def index_some(store: ThreadStore, most: int = INDEXED_BATCH) -> int:
 
     Several processes may call it.
     """
-
-    async def transaction() -> int:
-        async with store.writing() as connection:
-            return await index_words(connection, most)
-
-    return await to_the_end(transaction())
+    return await store.completed(partial(index_words, most=most))
 
 
 async def index_words(connection: AsyncConnection, most: int) -> int:
@@ -87,8 +88,7 @@ async def index_words(connection: AsyncConnection, most: int) -> int:
 
     If search is off, delete the words of some turns instead.
     """
-    kinds, dialect = kinds_of(connection), connection.dialect.name
-    if not kinds:
+    if not kinds_of(connection):
         ids = list(await connection.scalars(SEARCHED_TURNS.limit(most)))
         if ids:
             await forget_words(connection, ids)
@@ -96,8 +96,8 @@ async def index_words(connection: AsyncConnection, most: int) -> int:
         return len(ids)
     found = (await connection.execute(UNSEARCHED_TURNS.limit(most))).all()
     if found:
-        ids = [id_ for id_, _ in found]
+        ids = [id_ for id_, _, _ in found]
         await connection.execute(update(turns).where(turns.c.id.in_(ids)).values(searched=True))
-        records = [(id_, record_rows(record_of(record), record.encode())) for id_, record in found]
-        await send(connection, words_calls(dialect, records, kinds))
+        placed = [PlacedTurn(id_, thread, record_rows(record_of(text), text.encode())) for id_, thread, text in found]
+        await send(connection, await word_calls(connection, placed))
     return len(found)

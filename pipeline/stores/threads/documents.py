@@ -34,11 +34,6 @@ async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> dict[
     return {row.id: _summary(row, names[row.id]) for row in rows}
 
 
-async def summary_of(connection: AsyncConnection, key: ThreadKey) -> ThreadSummary | None:
-    """Return a thread's line of the list; None if the thread is not stored."""
-    return next(iter((await summaries_of(connection, list_statements.line(key))).values()), None)
-
-
 def status_text(status: int | None) -> str | None:
     """Return the status of a turn as records have it."""
     return None if status is None else "complete" if status == COMPLETE else "interrupted"
@@ -73,13 +68,6 @@ async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -
     records, targets = await asyncio.to_thread(_records_by_thread, texts, keys)
     erased = await erased_of(connection, targets)
     return await asyncio.to_thread(_documents, records, erased)
-
-
-async def records_of(connection: AsyncConnection, key: ThreadKey) -> list[TurnRecord]:
-    """Return the turn records of a thread, oldest first, without the bodies of their requests."""
-    await certain(connection)
-    texts = list(await connection.scalars(statements.records([key])))
-    return [record for record in map(record_of, texts) if record["thread_id"] == key.thread_id]
 
 
 def _records_by_thread(
@@ -117,8 +105,3 @@ def _shown(records: Iterable[TurnRecord], erased: set[ThreadKey]) -> list[TurnRe
         without_links(record, {key.thread_id for key in erased if key.tenant == key_of(record).tenant})
         for record in records
     ]
-
-
-async def keys_in(connection: AsyncConnection, query: Select[Any]) -> list[ThreadKey]:
-    """Return the threads whose names `query` selects (`statements.NAME`)."""
-    return [thread_of(row) for row in await connection.execute(query)]

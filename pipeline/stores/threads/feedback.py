@@ -78,7 +78,7 @@ async def forget_feedback(store: ThreadStore, tenant: str) -> None:
         await connection.execute(delete(feedback).where(feedback.c.tenant == (column_text(tenant) or "")))
 
 
-async def delete_feedback(connection: AsyncConnection, keys: Iterable[ThreadKey]) -> None:
+async def delete_feedback(connection: AsyncConnection, keys: Iterable[ThreadKey], _: str) -> None:
     """Delete the feedback on threads."""
     for some in portions(sorted(map(key_text, keys))):
         await connection.execute(delete(feedback).where(feedback.c.thread_key.in_(some)))

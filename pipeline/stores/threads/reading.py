@@ -10,8 +10,9 @@ from pipeline.stores.database.keys import id_and_tenant, thread_of
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import list_statements, statements
-from pipeline.stores.threads.documents import documents_of, keys_in, records_of, summaries_of, summary_of
+from pipeline.stores.threads.documents import documents_of, summaries_of
 from pipeline.stores.threads.list_statements import ALL, ListQuery
+from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.summaries import Counts, ThreadSummary
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
@@ -35,7 +36,9 @@ async def read_thread(store: ThreadStore, key: ThreadKey) -> dict[str, Any] | No
 async def read_records(store: ThreadStore, key: ThreadKey) -> list[TurnRecord]:
     """Return the turn records of a thread, oldest first, without the bodies of their requests."""
     async with store.reading() as connection:
-        return await records_of(connection, key)
+        await certain(connection)
+        texts = list(await connection.scalars(statements.records([key])))
+    return [record for record in map(record_of, texts) if record["thread_id"] == key.thread_id]
 
 
 async def spawned_threads(store: ThreadStore, key: ThreadKey, limit: int = 100) -> tuple[ThreadSummary, ...]:
@@ -47,7 +50,8 @@ async def spawned_threads(store: ThreadStore, key: ThreadKey, limit: int = 100) 
 async def thread_summary(store: ThreadStore, key: ThreadKey) -> ThreadSummary | None:
     """Return the thread's line of the list of threads; None if it is not stored."""
     async with store.reading() as connection:
-        return await summary_of(connection, key)
+        lines = await summaries_of(connection, list_statements.line(key))
+    return next(iter(lines.values()), None)
 
 
 async def thread_keys(store: ThreadStore) -> AsyncIterator[ThreadKey]:
@@ -100,10 +104,11 @@ async def find_threads(store: ThreadStore, conversation_id: str, tenant: str | N
             key = ThreadKey.of(thread_id, tenant)
             if await connection.scalar(statements.has_turns(key)):
                 return (key,)
-            return tuple(await keys_in(connection, list_statements.declaring(conversation_id, tenant)))[:1]
+            rows = await connection.execute(list_statements.declaring(conversation_id, tenant))
+            return tuple(map(thread_of, rows))[:1]
         found: dict[str | None, ThreadKey] = {}
         for query in (list_statements.having_id(thread_id), list_statements.declaring(conversation_id, None)):
-            for key in await keys_in(connection, query):
+            for key in map(thread_of, await connection.execute(query)):
                 found.setdefault(key.tenant, key)
     return tuple(found.values())
 

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import select
+from sqlalchemy import Select, exists, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.keys import id_and_tenant
-from pipeline.stores.database.names import DIGEST_BYTES, INSERT, numbers_of
-from pipeline.stores.database.schema import request_members, request_values, requests
-from pipeline.stores.database.sending import of_rows, portions, send
+from pipeline.stores.database.names import DIGEST_BYTES, INSERT, forget_unused, numbers_of
+from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests, turns
+from pipeline.stores.database.sending import Call, of_rows, portions, send
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.threads.rows import RecordRows, Row
+from pipeline.stores.threads.book import PlacedTurn
+from pipeline.stores.threads.rows import Row
+from pipeline.stores.threads.statements import ADD, delete_children, number_of
 from pipeline.turns.column_text import column_text
 from topics import json_text
 from topics.json_text import Fields
+from topics.thread_key import ThreadKey
 
 HASH: Final = re.compile("[0-9a-f]{64}")
+ASKED: Final = exists().where(turn_requests.c.request == requests.c.id)
+HAD: Final = exists().where(request_members.c.value == request_values.c.id)
 SEPARATE_BYTES: Final = 512  # from which on a member is stored separately
 
 
@@ -99,21 +104,22 @@ async def _large(connection: AsyncConnection, ids: Iterable[int]) -> dict[int, F
     return found
 
 
-async def request_rows(connection: AsyncConnection, placed: Iterable[tuple[int, RecordRows]]) -> list[Row]:
-    """Return the rows of `turn_requests` of these turns, by their integers; missing bodies are stored.
+async def request_calls(connection: AsyncConnection, placed: Iterable[PlacedTurn], _: object = None) -> list[Call]:
+    """Return the call that adds the rows of `turn_requests` of these turns; missing bodies are stored.
 
-    Existing ones are locked until the transaction ends: see `pipeline.stores.threads.unused_names`.
+    Existing ones are locked until the transaction ends: see `pipeline.stores.database.names`.
     """
     named: dict[tuple[str, str], _Body] = {}  # by tenant and hash: most turns of a batch refer to the same few
     uses: list[tuple[int, tuple[str, str]]] = []
-    for id_, rows in placed:
-        tenant = id_and_tenant(rows.thread)[1]
-        for name, body in rows.requests.items():
+    for turn in placed:
+        for name, body in turn.rows.requests.items():
             if HASH.fullmatch(name) and isinstance(body, dict):
-                key = tenant, name
+                key = id_and_tenant(turn.rows.thread)[1], name
                 if key not in named:
-                    named[key] = _Body(tenant, name, body)
-                uses.append((id_, key))
+                    named[key] = _Body(*key, body)
+                uses.append((turn.id, key))
+    if not uses:
+        return []
     bodies = {body.digest: body for body in named.values()}
     new: dict[bytes, _Body] = {}
 
@@ -123,8 +129,39 @@ async def request_rows(connection: AsyncConnection, placed: Iterable[tuple[int, 
 
     known = await numbers_of(connection, requests, bodies, row)
     await _add_members(connection, {known[digest]: body for digest, body in new.items()})
-    ids = {key: known[body.digest] for key, body in named.items()}
-    return [{"turn": id_, "request": ids[key]} for id_, key in uses]
+    rows = [{"turn": id_, "request": known[named[key].digest]} for id_, key in uses]
+    return [of_rows(connection.dialect.name, ADD[turn_requests], rows)]
+
+
+async def delete_requests(connection: AsyncConnection, replaced: Mapping[int, int]) -> set[int]:
+    """Delete what turns that are replaced refer to; return these requests."""
+    ids = sorted(replaced)
+    asked = set(await connection.scalars(_requests_of(ids)))
+    await connection.execute(delete_children(turn_requests, ids))
+    return asked
+
+
+async def requests_in(connection: AsyncConnection, keys: Iterable[ThreadKey], _: str) -> set[int]:
+    """Return the requests that the turns of threads refer to."""
+    asked = set[int]()
+    for key in keys:
+        mine = select(turns.c.id).where(turns.c.thread == number_of(key))
+        asked.update(await connection.scalars(_requests_of(mine)))
+    return asked
+
+
+async def forget_requests(connection: AsyncConnection, ids: Iterable[int]) -> None:
+    """Delete those of these requests that no turn refers to any more, with values that no other request has."""
+    wanted, values = sorted(set(ids)), set[int]()
+    for some in portions(wanted):
+        of_them = select(request_members.c.value).where(request_members.c.request.in_(some)).distinct()
+        values.update(await connection.scalars(of_them))
+    await forget_unused(connection, requests, wanted, (ASKED,))
+    await forget_unused(connection, request_values, values, (HAD,))
+
+
+def _requests_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
+    return select(turn_requests.c.request).where(turn_requests.c.turn.in_(ids)).distinct()
 
 
 async def _add_members(connection: AsyncConnection, new: Mapping[int, _Body]) -> None:

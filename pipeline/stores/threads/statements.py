@@ -166,26 +166,6 @@ def delete_turns(key: ThreadKey) -> Delete:
     return delete(turns).where(turns.c.thread == number_of(key))
 
 
-def names_in(key: ThreadKey) -> Select[Any]:
-    """Return a query of the names in this thread's usage."""
-    return names_of(select(turns.c.id).where(turns.c.thread == number_of(key)))
-
-
-def names_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
-    """Return a query of the names in the usage of these turns."""
-    return select(usage.c.names).where(usage.c.turn.in_(ids)).distinct()
-
-
-def requests_in(key: ThreadKey) -> Select[Any]:
-    """Return a query of the requests that this thread's turns refer to."""
-    return requests_of(select(turns.c.id).where(turns.c.thread == number_of(key)))
-
-
-def requests_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
-    """Return a query of the requests that these turns refer to."""
-    return select(turn_requests.c.request).where(turn_requests.c.turn.in_(ids)).distinct()
-
-
 def delete_agents(key: ThreadKey) -> ReturningDelete[Any]:
     """Return a DELETE of the agents of this thread, which returns them."""
     return delete(thread_agents).where(thread_agents.c.thread == number_of(key)).returning(thread_agents.c.agent)

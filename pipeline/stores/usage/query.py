@@ -12,11 +12,14 @@ from typing import Any, Final
 
 from sqlalchemy import (
     CTE,
+    BigInteger,
     ColumnElement,
     Select,
     and_,
     case,
     func,
+    literal,
+    null,
     select,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -31,7 +34,6 @@ from pipeline.stores.usage import plan as usage_plan
 from pipeline.stores.usage import sums as usage_sums
 from pipeline.stores.usage import sums_query as usage_sums_query
 from pipeline.stores.usage.feedback import with_feedback
-from pipeline.stores.usage.groups import bucket_of, with_other
 from pipeline.stores.usage.report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.stores.usage.time_buckets import edges as bucket_edges
 from pipeline.turns.column_text import column_text
@@ -117,7 +119,7 @@ def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
     """
     kept = _kept(query, edges)
     names = [f"group_{number}" for number in range(len(query.group_by))]
-    placed = with_other(kept, names, query) if names else kept
+    placed = _with_other(kept, names, query) if names else kept
     keys = [name for name in ("bucket", "other", *names) if name in placed.c]
     ranked = _ranked(placed, keys)
     found = [ranked.c[key] for key in keys]
@@ -187,7 +189,7 @@ def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
     sums = [usage.c[name] for name in (*COUNTED, *TIMES)]
     unpriced = case((NO_PRICE, 1), else_=0).label("unpriced")
     groups = [GROUPS[name].label(f"group_{number}") for number, name in enumerate(query.group_by)]
-    bucket = [bucket_of(usage.c.at, edges).label("bucket")] if edges else []
+    bucket = [_bucket_of(usage.c.at, edges).label("bucket")] if edges else []
     source = usage.join(usage_names, usage.c.names == usage_names.c.id)
     if "thread" in query.group_by:
         source = source.join(threads, usage.c.thread == threads.c.id)
@@ -210,3 +212,34 @@ def _percentile(ranked: CTE, name: str, percent: int) -> ColumnElement[Any]:
     nearest = (ranked.c[f"{name}_count"] * percent + 99) // 100
     at_its_place = and_(ranked.c[name].is_not(None), ranked.c[f"{name}_place"] == nearest)
     return func.max(case((at_its_place, ranked.c[name]))).label(f"{name}_p{percent}")
+
+
+def _bucket_of(at: ColumnElement[Any], edges: Sequence[int]) -> ColumnElement[Any]:
+    """Return the last edge that is not after `at`, as a search tree: a thousand edges cost ten comparisons."""
+    if len(edges) == 1:
+        return literal(edges[0], BigInteger)
+    middle = len(edges) // 2
+    below, above = _bucket_of(at, edges[:middle]), _bucket_of(at, edges[middle:])
+    return case((at < literal(edges[middle], BigInteger), below), else_=above)
+
+
+def _with_other(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
+    """Return the rows with a column `other`: 1, and no names, for groups that are not among the greatest `limit`."""
+    groups = [kept.c[name] for name in names]
+    order = func.coalesce(BoundedSum(kept.c["cost_nano_usd" if query.order == "cost_usd" else query.order]), 0)
+    places = [part for group in groups for part in (group.is_(None), group)]
+    named = select(*groups, literal(1).label("named")).group_by(*groups).order_by(order.desc(), *places)
+    top = named.limit(query.limit).cte("top")
+    same = [
+        and_(func.coalesce(kept.c[name], "") == func.coalesce(top.c[name], ""), _null(kept, name) == _null(top, name))
+        for name in names
+    ]
+    is_named = top.c.named.is_not(None)
+    rest = [column for column in kept.c if column.name not in names]
+    own = [case((is_named, kept.c[name]), else_=null()).label(name) for name in names]
+    other = case((is_named, 0), else_=1).label("other")
+    return select(other, *own, *rest).select_from(kept.outerjoin(top, and_(*same))).cte("placed")
+
+
+def _null(table: CTE, name: str) -> ColumnElement[int]:
+    return case((table.c[name].is_(None), 1), else_=0)

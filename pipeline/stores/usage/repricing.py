@@ -17,7 +17,8 @@ from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
 from pipeline.stores.threads.rows import record_of
-from pipeline.stores.threads.write import lock, price_sources_of
+from pipeline.stores.threads.write import lock
+from pipeline.stores.usage.beside import price_sources_of
 
 BATCH_SIZE: Final = 200  # rows of a transaction
 PLACE: Final = (usage.c.at, usage.c.turn, usage.c.position)  # the order in which rows are read, by the index of `at`

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.keys import UsageNames
 from pipeline.stores.database.schema import usage_names
 from pipeline.stores.database.schema import usage_sums as usage_sums_table
 from pipeline.stores.database.sending import certain
-from pipeline.stores.database.store import ThreadStore, to_the_end
-from pipeline.stores.database.unused_names import forget_names
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.write import EXPIRED
 from pipeline.stores.usage import sums as usage_sums
-from pipeline.stores.usage.sums import Compared
+from pipeline.stores.usage.sums import Compared, forget_names
 from pipeline.stores.usage.tallies import SPANS, WEEK, SumKey
 from pipeline.turns.column_text import column_text
+from topics.thread_key import ThreadKey
 
 
 async def keep_sums(store: ThreadStore, *, wanted: bool) -> None:
@@ -23,12 +27,7 @@ async def keep_sums(store: ThreadStore, *, wanted: bool) -> None:
     async with store.reading() as connection:
         if await usage_sums.kept(connection) == wanted:
             return
-
-    async def transaction() -> None:
-        async with store.writing() as connection:
-            await usage_sums.keep(connection, wanted=wanted)
-
-    await to_the_end(transaction())
+    await store.completed(partial(usage_sums.keep, wanted=wanted))
 
 
 async def sum_up(store: ThreadStore) -> bool:
@@ -40,18 +39,17 @@ async def sum_up(store: ThreadStore) -> bool:
     async with store.reading() as connection:
         if not await usage_sums.unfinished(connection):
             return False
+    return await store.completed(_sum_up)
 
-    async def transaction() -> bool:
-        async with store.writing() as connection:
-            if not await usage_sums.alone(connection):
-                return False
-            await certain(connection)
-            taken = await usage_sums.take_up(connection)
-            if taken == usage_sums.CHANGES_BATCH:
-                return True
-            return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
 
-    return await to_the_end(transaction())
+async def _sum_up(connection: AsyncConnection) -> bool:
+    if not await usage_sums.alone(connection):
+        return False
+    await certain(connection)
+    taken = await usage_sums.take_up(connection)
+    if taken == usage_sums.CHANGES_BATCH:
+        return True
+    return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
 
 
 async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
@@ -76,6 +74,12 @@ async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
                 if repair:
                     await usage_sums.correct(connection, differ)
     return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)
+
+
+async def keep_expired(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
+    """Keep the usage of threads that are about to expire as sums; `reason`: why they are deleted."""
+    for key in keys if reason == EXPIRED else ():
+        await usage_sums.keep_expired(connection, key)
 
 
 async def forget_sums(store: ThreadStore, tenant: str) -> None:

@@ -15,16 +15,29 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, cast
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, literal, or_, select, text, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    union_all,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.keys import UsageNames
-from pipeline.stores.database.names import INSERT
+from pipeline.stores.database.names import INSERT, forget_unused
 from pipeline.stores.database.one_of import row_one_of
 from pipeline.stores.database.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
 from pipeline.stores.database.sending import of_rows, portions, send
-from pipeline.stores.database.unused_names import forget_names
 from pipeline.stores.threads.statements import number_of
 from pipeline.stores.usage.tallies import (
     QUARTER,
@@ -45,6 +58,11 @@ CHANGES_BATCH: Final = 10_000
 ROWS_BATCH: Final = 20_000  # from which one transaction builds sums
 PLACE: Final = tuple(usage_sums.c[name] for name in SumKey._fields)
 VALUES: Final = tuple(usage_sums.c[name] for name in TALLIED)
+NAMED: Final = (  # the rows that use a name; every sum is also part of the one of its week
+    exists().where(usage.c.names == usage_names.c.id),
+    exists().where(usage_sums.c.span == WEEK, usage_sums.c.names == usage_names.c.id),
+    exists().where(usage_changes.c.names == usage_names.c.id),
+)
 ALL: Final = 0  # `since`, if the sums include every row
 NONE: Final = 2**62  # `since`, if they include none
 
@@ -256,3 +274,8 @@ async def _forget(connection: AsyncConnection) -> None:
     await connection.execute(delete(usage_sums).where(~usage_sums.c.expired))
     await connection.execute(update(usage_state).values(since=None))
     await forget_names(connection, await connection.scalars(select(usage_names.c.id)))
+
+
+async def forget_names(connection: AsyncConnection, ids: Iterable[int]) -> None:
+    """Delete those of these names of `usage_names` that no usage, no sum and no change refers to any more."""
+    await forget_unused(connection, usage_names, ids, NAMED)

@@ -11,14 +11,14 @@ from sqlalchemy import CTE, BigInteger, ColumnElement, Select, Text, and_, case,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.bounded_sum import MAX_INTEGER, BoundedSum
-from pipeline.stores.database.schema import COUNTED, SUMMED, WEEK, usage, usage_changes
+from pipeline.stores.database.schema import COUNTED, SUMMED, usage, usage_changes
 from pipeline.stores.usage.histogram import Histogram, added, of_times, possible, text_of
 from pipeline.stores.usage.time_buckets import HOUR, MINUTE
 
 QUARTER: Final = 15 * MINUTE
 DAY: Final = 24 * HOUR
-# Each begins where one of the span before it begins; all in UTC. A week begins on Thursday, as 1970 did.
-SPANS: Final = (QUARTER, HOUR, DAY, WEEK)
+WEEK: Final = 7 * DAY  # begins on Thursday, as 1970 did
+SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where one of the span before it begins; all in UTC
 TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
 TALLIED: Final = (*SUMMED, *TIMES)  # the columns of a tally
 COLUMNS: Final = ("names", *COUNTED, *TIMES.values())

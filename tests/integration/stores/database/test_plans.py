@@ -23,7 +23,8 @@ from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import Event
 from pipeline.stores.accounts.audit import AuditQuery, audit_between, audit_from, audit_page, expire_audit
 from pipeline.stores.accounts.views import views_of
-from pipeline.stores.database import schema, unused_names
+from pipeline.stores.database import schema
+from pipeline.stores.database.names import forget_unused
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, mark_erased, sub_agents
 from pipeline.stores.keeping.expired_threads import RoundPosition, expire, next_ripe
@@ -35,6 +36,7 @@ from pipeline.stores.search import threads as stored_threads
 from pipeline.stores.search.hits import SearchQuery, find_turns
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.search.write import index_some
+from pipeline.stores.threads import requests
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import (
@@ -135,8 +137,8 @@ OF_TENANT: Final = {"tenant": ("t7",)}
 
 async def forget(store: ThreadStore) -> None:
     async with store.writing() as connection:
-        await unused_names.forget_requests(connection, [1001, 1002])
-        await unused_names._forget(connection, schema.request_values, [1001])
+        await requests.forget_requests(connection, [1001, 1002])
+        await forget_unused(connection, schema.request_values, [1001], (requests.HAD,))
 
 
 def sub_agent(run: str) -> Record:

@@ -29,7 +29,7 @@ from turnmill.identity import thread_uuid
 
 OPEN = """
 import asyncio, sys
-from pipeline.stores.threads.store import ThreadStore
+from pipeline.stores.database.store import ThreadStore
 async def main():
     async with await ThreadStore.open(sys.argv[1], migrate=True) as store:
         print(await store.revision())

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from pipeline.policies.retention import DAY_MS, Retention
+from pipeline.stores.books import BOOKS
 from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests, turns
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
@@ -124,7 +125,7 @@ async def test_a_deletion_waits_for_a_writer_that_uses_the_same(store: ThreadSto
     await write_turns(store, [asking(record, body(), chat="gone")])
     async with store.writing() as connection:
         rows = record_rows(asking(record, body(), chat="kept"))
-        await write(connection, {0: rows})
+        await write(connection, {0: rows}, BOOKS)
         deletion = asyncio.create_task(delete_thread(store, key("gone")))
         await blocked(store, deletion)
     await deletion

@@ -12,13 +12,14 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.retention import DAY_MS, Retention
+from pipeline.stores.books import BOOKS
 from pipeline.stores.database.schema import agents, usage_names
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, mark_erased
 from pipeline.stores.keeping.expired_threads import expire
 from pipeline.stores.threads.reading import thread_summary
 from pipeline.stores.threads.rows import record_rows
-from pipeline.stores.threads.write import delete_turns, lock, write
+from pipeline.stores.threads.write import DELETED, delete_turns, lock, write
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.summing import forget_sums, keep_sums, sum_up
 from tests.integration.stores.conftest import blocked
@@ -115,7 +116,7 @@ async def beside(store: ThreadStore, first: Any, second: Awaitable[Any]) -> Any:
 
 async def deleted(connection: AsyncConnection) -> None:
     await lock(connection, [key("gone")])
-    await delete_turns(connection, [key("gone")], "deleted")
+    await delete_turns(connection, [key("gone")], DELETED, BOOKS)
 
 
 on_postgres = pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
@@ -144,7 +145,7 @@ async def test_a_deletion_waits_for_a_writer_and_leaves_the_names(
     await keep_sums(store, wanted=sums)
     await write_turns(store, [record("gone", agent_id="both")])
     batch = {0: record_rows(record("new", agent_id="both"))}
-    await beside(store, partial(write, batch=batch), delete_thread(store, key("gone")))
+    await beside(store, partial(write, batch=batch, books=BOOKS), delete_thread(store, key("gone")))
     await sum_all_up(store)
     assert await names(store) == ({"both"}, {("model-1", "both")})
 

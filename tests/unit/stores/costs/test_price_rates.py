@@ -13,7 +13,7 @@ from genai_prices.types import ModelPrice, StartDateConstraint, TieredPrices, Ti
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.stores.costs import price_rates, prices
+from pipeline.stores.costs import prices
 from pipeline.stores.costs.prices import PRICED, cost_nano_usd
 from pipeline.turns.tokens import NANO
 
@@ -105,10 +105,10 @@ def test_a_model_is_looked_up_once_and_so_is_one_that_is_not_known(monkeypatch: 
 def test_a_price_is_asked_a_few_times_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     (price,) = [model.prices for provider, model in MODELS if (provider.id, model.id) == ("openai", "gpt-5")]
     assert isinstance(price, ModelPrice)
-    price_rates._known.pop(id(price), None)
+    prices._known.pop(id(price), None)
     asked: list[Any] = []
-    right = price_rates._asked
-    monkeypatch.setattr(price_rates, "_asked", lambda price, counts: asked.append(counts) or right(price, counts))
+    right = prices._asked
+    monkeypatch.setattr(prices, "_asked", lambda price, counts: asked.append(counts) or right(price, counts))
     for n in range(50):
-        price_rates.total_price(price, {"input_tokens": 100 + n, "output_tokens": n})
+        prices.total_price(price, {"input_tokens": 100 + n, "output_tokens": n})
     assert len(asked) == 9
