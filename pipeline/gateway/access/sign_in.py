@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from joserfc.errors import JoseError
 from pydantic import BaseModel
 
-from pipeline.gateway.access.auditing import begun
+from pipeline.gateway.access.audit import begun
 from pipeline.gateway.access.json_web_tokens import ALGORITHMS, LEEWAY, JwtVerifier
 from pipeline.gateway.access.people import People
 from pipeline.gateway.access.security import Admission, Reader
