@@ -69,8 +69,8 @@ class Gateway:
 
     def service(self, kind: type[Kind]) -> Kind:
         """Return the service of this class. Raises KeyError if its part doesn't exist here."""
-        service: Any = self._services[kind]
-        return service  # type: ignore[no-any-return]  # `add` keeps each under its own class
+        service: Kind = self._services[kind]  # type: ignore[assignment]  # `add` keeps each under its own class
+        return service
 
     async def store(self) -> ThreadStore:
         """Return the thread store. Raises StoreError."""

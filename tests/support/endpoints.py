@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 from fastapi.routing import APIRoute
 
-from pipeline.gateway.access.people import PROOF
+from pipeline.gateway.access.authenticator import PROOF
 from pipeline.gateway.route_facts import FACTS, RouteFacts
 from pipeline.gateway.serving.parts import PARTS
 from pipeline.gateway.state import Gateway

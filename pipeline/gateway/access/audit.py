@@ -1,18 +1,23 @@
-"""The audit log over HTTP: who changed or exported something."""
+"""The audit log over HTTP, and its entries of refused requests and of exports; routes write those of changes.
+
+Both are logged once a minute for the same caller and place, and only if the store keeps entries.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from pipeline.gateway.access.security import Admin, TheAdmission
+from pipeline.gateway.access.security import Admin, Admission, TheAdmission, admission_of
 from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.state import TheGateway
+from pipeline.observability.audit import REFUSED, Actor, acting, audit, of
 from pipeline.stores.accounts.audit import AuditQuery, audit_page
+from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 
 MAX_PAGE: Final = 500
@@ -64,3 +69,33 @@ async def read_audit(
         raise Problem("bad-cursor", str(error)) from None
     response.headers.update(PRIVATE)
     return Page(records=[Recorded(**asdict(one)) for one in found], next=more)
+
+
+def refused(request: Request) -> None:
+    """Log a refused request. One without credentials is not logged: each page load begins with such a request."""
+    admission = admission_of(request)
+    actor, people = acting.get(), admission.authenticator.people
+    named = "authorization" in request.headers or (people is not None and people.cookie in request.cookies)
+    if admission.trail is None or (actor is None and not named):
+        return
+    actor = actor or begun(admission, request)
+    what = f"{request.method} {getattr(request.scope.get('route'), 'path', request.url.path)}"
+    if admission.trail.is_new(now_ms(), ("line", actor, what)):
+        audit.warning(
+            "%s refused, to %r at %s", what, actor.name, actor.address, extra=of("refused", what, actor.tenant, REFUSED)
+        )
+
+
+def begun(admission: Admission, request: Request, name: str = "", token: str = "", tenant: str | None = None) -> Actor:
+    """Set and return the actor of this request, where no token identifies one."""
+    keep = None if admission.trail is None else admission.trail.keep
+    actor = Actor(name, token, request.client.host if request.client else "", tenant, keep)
+    acting.set(actor)
+    return actor
+
+
+def read_out(admission: Admission, action: str, subject: str, tenant: str | None) -> None:
+    """Log that the caller exported data from the gateway."""
+    actor = acting.get()
+    if admission.trail is not None and actor is not None and admission.trail.is_new(now_ms(), (actor, action, subject)):
+        audit.info("%s of %r, by %r", action, subject, actor.name, extra=of(action, subject, tenant))

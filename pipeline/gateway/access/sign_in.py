@@ -22,9 +22,9 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from joserfc.errors import JoseError
 from pydantic import BaseModel
 
-from pipeline.gateway.access.auditing import begun
+from pipeline.gateway.access.audit import begun
+from pipeline.gateway.access.authenticator import People
 from pipeline.gateway.access.json_web_tokens import ALGORITHMS, LEEWAY, JwtVerifier
-from pipeline.gateway.access.people import People
 from pipeline.gateway.access.security import Admission, Reader
 from pipeline.gateway.access.token_table import hashed, made_token, new_secret
 from pipeline.gateway.problems import Problem

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
-from pipeline.gateway.access.auditing import read_out
+from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented

@@ -68,23 +68,10 @@ class _NotFollowed:
     dialect: Final = ""
     stop: Final = None
 
-    def answered(self, status: int, headers: Mapping[str, str], /) -> None:
+    def answered(self, *_: object) -> None:
         """Nothing."""
 
-    def data(self, chunk: bytes, /) -> None:
-        """Nothing."""
-
-    def finished(self) -> None:
-        """Nothing."""
-
-    def failed(self, error: str, /) -> None:
-        """Nothing."""
-
-    def cancelled(self) -> None:
-        """Nothing."""
-
-    def stopped(self) -> None:
-        """Nothing."""
+    data = finished = failed = cancelled = stopped = answered
 
 
 NOT_FOLLOWED: Final = _NotFollowed()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.assembly.format import WrongOption
 from pipeline.dialects import FORMATS
-from pipeline.gateway.access.auditing import read_out
+from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Admin, Reader, TheAdmission
 from pipeline.gateway.parameters import JSON, PRIVATE, Moment, Tenant, ThreadId
 from pipeline.gateway.problems import Problem, documented

@@ -5,27 +5,30 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel
 
-from pipeline.gateway.access.auditing import read_out
+from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Reader, TheAdmission
-from pipeline.gateway.parameters import JSON, PRIVATE
+from pipeline.gateway.parameters import JSON, PRIVATE, Tenant, ThreadId
 from pipeline.gateway.problems import documented
 from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import TheGateway
+from pipeline.stores.threads.summaries import TurnUsage
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import BUCKETS, GROUPS, ORDERS, UsageQuery
+from pipeline.stores.usage.turns import turn_usage
 from topics import json_text
 from turnmill.clock import now_ms
 
 CSV: Final = "text/csv"
 
-router = APIRouter(prefix="/v1/usage", tags=["usage"])
+router = APIRouter(tags=["usage"])
 
 Values = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length=100)]
 
 
 @router.get(
-    "",
+    "/v1/usage",
     summary="Tokens, cost, turns, errors and times",
     response_class=Response,
     responses={
@@ -79,3 +82,25 @@ async def read_usage(
         headers = {**PRIVATE, "Content-Disposition": 'attachment; filename="usage.csv"'}
         return Response(report.csv(), headers=headers, media_type=f"{CSV}; charset=utf-8")
     return Response(json_text.dumps(report.document()), headers=PRIVATE, media_type=JSON)
+
+
+class ThreadUsage(BaseModel):
+    """`turns`: usage by `meta:turn_id`, of the turns that used anything."""
+
+    thread_id: str
+    turns: dict[str, TurnUsage]
+
+
+@router.get(
+    "/v1/threads/{thread_id}/usage",
+    summary="Tokens and cost of each turn",
+    responses=documented("unknown-thread", "conflict", "forbidden"),
+)
+@facts("own")
+async def thread_usage(
+    gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
+) -> ThreadUsage:
+    """Return the usage of the stored turns; `cost_usd` is null where no price is known."""
+    found = await gateway.find(thread_id, principal.bounded(tenant))
+    turns = await turn_usage(await gateway.store(), found)
+    return ThreadUsage(thread_id=found.thread_id, turns=turns)

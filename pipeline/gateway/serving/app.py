@@ -1,24 +1,102 @@
-"""The gateway as an ASGI app: the routes of its parts, middleware and error handlers."""
+"""The gateway as an ASGI app: the routes of its parts; around them admission, headers, metrics, answers to failures."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from uuid import uuid4
 
 from fastapi import FastAPI
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.gateway import problems
-from pipeline.gateway.access.auditing import refused
+from pipeline.gateway.access.audit import refused
+from pipeline.gateway.access.limits import AT_END
 from pipeline.gateway.access.security import Admission
 from pipeline.gateway.intake.facts import HEADERS
-from pipeline.gateway.serving.headers import Guard
+from pipeline.gateway.problems import Problem
 from pipeline.gateway.serving.parts import PARTS, named
 from pipeline.gateway.state import Gateway
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+
+log = logging.getLogger(__name__)
+
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+# Defaults; routes that serve pages set their own Content-Security-Policy.
+STRICT: Final = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """The outermost layer of the app."""
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, header_bytes: int, guard: Callable[[Mapping[str, str]], None]
+    ) -> None:
+        """`guard` takes a request's headers, and raises Problem for one that is refused on every path."""
+        self._app = app
+        self._guard = guard
+        self._metrics = metrics
+        self._header_bytes = header_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 0
+
+        async def strict(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in STRICT.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            size = len(scope["raw_path"]) + len(scope["query_string"])
+            size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+            if size > self._header_bytes:
+                detail = f"the request line and headers have {size:,} bytes, and may have {self._header_bytes:,}"
+                problem = Problem("headers-too-large", detail, headers={"Connection": "close"})
+                await problem.response()(scope, receive, strict)
+                return
+            self._guard(Headers(scope=scope))
+            await self._app(scope, receive, strict)
+        except Problem as problem:
+            await problem.response()(scope, receive, strict)
+        except Exception:  # the answer to any unexpected error has a reference that is also in the log
+            reference = uuid4().hex[:12]
+            log.exception("fault %s: %s %s", reference, scope["method"], scope["path"])
+            if status:
+                raise
+            await Problem("internal", f"see the gateway's log for {reference}").response()(scope, receive, strict)
+        finally:
+            for done in scope.get(AT_END, ()):
+                done()
+            route = getattr(scope.get("route"), "path", "none")
+            method = scope["method"] if scope["method"] in METHODS else m.OTHER
+            self._metrics.add(m.REQUESTS, method=method, route=route, status=str(status))
+            self._metrics.observe(m.REQUEST_SECONDS, time.perf_counter() - began, route=route)
 
 
 class App(FastAPI):

@@ -115,7 +115,7 @@ PARTS: Final = (
     Part(
         "live figures",
         services=("dashboard.tail:FiguresTail",),
-        routers=("dashboard.turn_usage", "dashboard.live_figures"),
+        routers=("dashboard.live_figures",),
         listeners=("dashboard.tail:FiguresTail",),
         unshared={
             "dashboard.intake": "a forgotten turn that comes again is counted twice in figures",

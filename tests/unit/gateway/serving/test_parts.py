@@ -8,13 +8,17 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
+import httpx
 import pytest
+from fastapi import APIRouter
 
+from pipeline.gateway.access.security import Reader
+from pipeline.gateway.route_facts import FACTS, facts
 from pipeline.gateway.serving.app import create_app
-from pipeline.gateway.serving.parts import PACKAGE, PARTS, named
-from pipeline.gateway.state import Gateway, Service
+from pipeline.gateway.serving.parts import PACKAGE, PARTS, Part, named
+from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.policies.pools import POOLS
 from pipeline.settings import Settings
 
@@ -158,3 +162,44 @@ def test_budgets_that_stop_runs_need_control(tmp_path: Path) -> None:
     budgets = '[{"name": "day", "tokens": 10, "per": "day", "enforce": "stop"}]'
     with pytest.raises(Exception, match="TURNMILL_CONTROL must allow"):
         create_app(Settings(home=tmp_path, budgets=budgets, control=False))
+
+
+class Toys(Service):
+    """How many toys were asked for."""
+
+    count = 0
+    started = closed = False
+
+    def start(self) -> None:
+        self.started = True
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+router = APIRouter()
+
+
+@router.get("/v1/toys", summary="Toys")
+@facts(strangers=200)
+async def list_toys(toys: Annotated[Toys, provided(Toys)], _: Reader) -> int:
+    toys.count += 1
+    return toys.count
+
+
+async def test_a_new_part_is_a_module_and_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, f"{PACKAGE}.toys", sys.modules[__name__])
+    row = Part("toys", services=("toys:Toys",), routers=("toys",))
+    monkeypatch.setattr("pipeline.gateway.serving.app.PARTS", (*PARTS, row))
+    app = create_app(Settings(home=tmp_path))
+    toys: Toys = app.state.gateway.service(Toys)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as http,
+    ):
+        assert toys.started
+        assert [(await http.get("/v1/toys")).json() for _ in range(2)] == [1, 2]
+    assert toys.closed
+    assert app.openapi()["paths"]["/v1/toys"]["get"]["summary"] == "Toys"
+    assert FACTS[list_toys].strangers == 200
