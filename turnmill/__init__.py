@@ -43,7 +43,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "SyncPublisher": "turnmill.publish.synchronous",
     "SyncRun": "turnmill.publish.synchronous",
     "SyncTurns": "turnmill.consume.synchronous",
-    "Turn": "turnmill.consume.turn",
+    "Turn": "turnmill.consume.turns",
     "TurnmillError": "turnmill.errors",
     "Turns": "turnmill.consume.turns",
     "ag_ui_events": "turnmill.integrations.ag_ui",
@@ -74,8 +74,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from turnmill.consume.notice import Notice as Notice
     from turnmill.consume.synchronous import SyncNotices as SyncNotices
     from turnmill.consume.synchronous import SyncTurns as SyncTurns
-    from turnmill.consume.turn import Turn as Turn
     from turnmill.consume.turns import Notices as Notices
+    from turnmill.consume.turns import Turn as Turn
     from turnmill.consume.turns import Turns as Turns
     from turnmill.control.answer_forms import resumption as resumption
     from turnmill.control.answer_reader import answers as answers

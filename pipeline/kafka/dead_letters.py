@@ -18,7 +18,7 @@ from turnmill.errors import InvalidRecord
 from turnmill.limits import RECORD_BYTES
 from turnmill.wire import traceparent
 from turnmill.wire.envelope import loads
-from turnmill.wire.log_ids import log_ids
+from turnmill.wire.traceparent import log_ids
 
 LINES: Final = 20
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from topics.json_text import Fields
 from turnmill.wire import deep_json
-from turnmill.wire.large_numbers import parse_float
+from turnmill.wire.deep_json import parse_float
 from turnmill.wire.nesting import text_too_deep
 
 

@@ -24,7 +24,7 @@ from turnmill.publish import gateway_producer, sending, spooling
 from turnmill.publish.counts import Counts
 from turnmill.publish.delivery import Delivery
 from turnmill.publish.gateway_producer import GatewayProducer
-from turnmill.publish.producer import Producer
+from turnmill.publish.sending import Producer
 from turnmill.publish.spool import Spool
 
 FAULTS = st.lists(st.sampled_from(["", "late", "lost", "unheard", "no broker", "stuck"]), max_size=30)

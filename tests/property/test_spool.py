@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from turnmill.publish import spool as spool_module
 from turnmill.publish.spool import Spool, SpoolFull
-from turnmill.publish.spool_frames import Damage, Frame, encode, scan
-from turnmill.publish.spool_segment import RecordEnd
+from turnmill.publish.spool_segment import Damage, Frame, RecordEnd, encode, scan
 
 Record = tuple[bytes, bytes]
 RECORDS = st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=40)), min_size=1, max_size=8)

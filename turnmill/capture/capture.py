@@ -30,12 +30,12 @@ from turnmill.capture.shared_facts import headers
 from turnmill.capture.stop import Stop
 from turnmill.clock import now_ms
 from turnmill.control.record import Command
-from turnmill.current_span import current
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.publish.publisher import Publisher
 from turnmill.publish.run import PublishedRun
 from turnmill.wire.registry import WIRES
+from turnmill.wire.traceparent import current
 
 if TYPE_CHECKING:  # only loaded if calls can be stopped
     from turnmill.control.receiver import Control

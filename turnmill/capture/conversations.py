@@ -14,14 +14,17 @@ If other calls already follow the same call, the new call replaces the newest of
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, merged
-from turnmill.capture.remembered import Remembered
 from turnmill.capture.request_names import RequestNames
+from turnmill.shares import Shares
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 MAX_ANSWERS: Final = 20_000  # answers that are remembered: about 10 MB
 MAX_ALIKE: Final = 8  # answers with the same history that are remembered
@@ -69,6 +72,52 @@ class Fact:
 class _Answered(NamedTuple):
     thread: str
     run: str
+
+
+class Remembered(Generic[Key, Value]):
+    """A bounded memory of values by scope and key, in which each scope has its share.
+
+    Values are in the order of their last use. No value is None.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, OrderedDict[Key, Value]] = {}
+        self._shares = Shares()
+
+    def __len__(self) -> int:
+        return self._shares.total
+
+    def get(self, scope: str, key: Key) -> Value | None:
+        """Return a value; None if it is not known."""
+        mine = self._of.get(scope)
+        return None if mine is None else mine.get(key)
+
+    def touch(self, scope: str, key: Key) -> None:
+        """Mark a known value as the last used one."""
+        self._of[scope].move_to_end(key)
+
+    def pop(self, scope: str, key: Key) -> Value | None:
+        """Forget a value and return it; None if it is not known."""
+        mine = self._of.get(scope, OrderedDict())
+        if key not in mine:
+            return None
+        value = mine.pop(key)
+        self._dropped(scope)
+        return value
+
+    def put(self, scope: str, key: Key, value: Value, most: int) -> None:
+        """Remember a new value. If there are more than `most`, forget the oldest of the scope that has most."""
+        self._of.setdefault(scope, OrderedDict())[key] = value
+        self._shares.add(scope, 1)
+        while self._shares.total > most:
+            fullest = self._shares.most() or ""
+            self._of[fullest].popitem(last=False)
+            self._dropped(fullest)
+
+    def _dropped(self, scope: str) -> None:
+        self._shares.add(scope, -1)
+        if not self._of[scope]:
+            del self._of[scope]
 
 
 @dataclass(slots=True, eq=False)

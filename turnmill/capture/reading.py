@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from turnmill.capture.encodings import Unreadable, decoded
 from turnmill.capture.exchange import Exchange
-from turnmill.capture.json_values import too_many_values
 from turnmill.capture.normal import NormalMessage, messages
 from turnmill.capture.passing import Call
 from turnmill.capture.providers import model_in
@@ -21,6 +20,7 @@ from turnmill.wire.envelope import loads
 
 CHARSET: Final = re.compile(r"charset\s*=\s*['\"]?([^'\";,\s]+)", re.IGNORECASE)
 UTF_8: Final = ("utf-8", "utf8", "us-ascii")
+CHUNK_BYTES: Final = 1_048_576  # counted at a time, so that counting stops early if there are far too many
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +81,27 @@ def _models(path: str, body: Any) -> tuple[str, ...]:
     in_body = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
     found = [model_in(path), *in_body]
     return tuple(dict.fromkeys(name for name in found if isinstance(name, str)))
+
+
+def too_many_values(data: bytes) -> bool:
+    """Return True if JSON has more than JSON_VALUES arrays, objects and members. For other bytes it means nothing.
+
+    They are counted before the JSON is parsed: three bytes may become a list of 64.
+    """
+    if not _more(data):
+        return False
+    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")  # brackets and commas in strings don't count
+    if unescaped.count(b'"') > 4 * JSON_VALUES:  # the quotes of keys and strings
+        return True
+    return _more(b"".join(unescaped.split(b'"')[::2]))
+
+
+def _more(data: bytes) -> bool:
+    found = quotes = 0
+    for at in range(0, len(data), CHUNK_BYTES):
+        part = data[at : at + CHUNK_BYTES]
+        found += part.count(b",") + part.count(b"[") + part.count(b"{")
+        quotes += part.count(b'"')
+        if found > JSON_VALUES or quotes > 4 * JSON_VALUES:
+            return True
+    return False

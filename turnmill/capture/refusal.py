@@ -1,4 +1,4 @@
-"""The response to a call that was stopped, in the form of its wire. Pure."""
+"""What the client of a stopped call, or of a stopped stream, gets, in the form of its wire. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import Any, Final
 STATUS: Final = 400
 HEADERS: Final = {"content-type": "application/json", "x-should-retry": "false"}
 CODE: Final = "run_stopped"
+ENDS: Final[dict[str, tuple[dict[str, Any], ...]]] = {  # the last events of a stream from a framework
+    "vercel-ai": ({"type": "abort"},),
+    "ag-ui": ({"type": "RUN_ERROR", "code": CODE},),
+}
 
 
 def whole(dialect: str, why: str) -> bytes:
@@ -45,3 +49,14 @@ def _error(dialect: str, why: str) -> dict[str, Any]:
 
 def _json(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode()
+
+
+def stopped_events(dialect: str, why: str) -> list[dict[str, Any]]:
+    """Return the last events of a stream; none if the wire has no such event, and the stream just breaks off."""
+    return [{**event, "message": why} if "code" in event else event for event in ENDS.get(dialect, ())]
+
+
+def stopped_end(dialect: str, why: str) -> bytes:
+    """Return the same as Server-Sent Events, with the marker by which the SDK ends a stream."""
+    last = b"data: [DONE]\n\n" if dialect == "vercel-ai" else b""
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in stopped_events(dialect, why)) + last

@@ -21,7 +21,6 @@ from turnmill.capture.passing import Note, Passing
 from turnmill.capture.queue_reader import OwnFailures, QueueReader
 from turnmill.capture.stop import Stop
 from turnmill.control.stopping import RunStopped
-from turnmill.current_span import current
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.publish.publisher import Publisher
@@ -29,6 +28,7 @@ from turnmill.publish.run import PublishedRun
 from turnmill.wire.envelope import ENDS
 from turnmill.wire.registry import WIRES, Wire
 from turnmill.wire.sdk_objects import LEFT_OUT
+from turnmill.wire.traceparent import current
 
 END_TIMEOUT: Final = 2.0  # seconds for publishing queued events at the end
 LACKING: Final = "error"  # the end of a run that lacks events, so that it is never shown as complete

@@ -13,8 +13,7 @@ from typing import Any, Generic, Literal, Self, Unpack, overload
 
 from turnmill.consume.consuming import Consumed, Item
 from turnmill.consume.notice import Notice
-from turnmill.consume.turn import Turn
-from turnmill.consume.turns import Notices, Options, TurnOptions, Turns
+from turnmill.consume.turns import Notices, Options, Turn, TurnOptions, Turns
 from turnmill.loop_thread import LoopThread
 
 

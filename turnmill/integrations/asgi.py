@@ -19,12 +19,12 @@ from typing import Any, Final
 
 import orjson
 
+from turnmill.capture.refusal import stopped_end
 from turnmill.control.stopping import RunStopped, Stopping
-from turnmill.current_span import current
-from turnmill.integrations.stopped_streams import stopped_end
 from turnmill.integrations.stream_request import Identify, RunInputs, Scope, StreamRequest, from_request, kept
 from turnmill.publish.publisher import Publisher
 from turnmill.publish.run import PublishedRun
+from turnmill.wire.traceparent import current
 
 BODY_BYTES: Final = 4 * 1024 * 1024  # a larger request body is not read
 

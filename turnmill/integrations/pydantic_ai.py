@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from turnmill.capture.refusal import stopped_end
 from turnmill.control.stopping import RunStopped
-from turnmill.integrations.stopped_streams import stopped_end
 from turnmill.publish.publisher import Publisher
 
 Response = TypeVar("Response")

@@ -1,1 +1,1 @@
-"""Connections to the brokers: addresses, TLS, logins, and the reasons why brokers refuse them."""
+"""Connections to the brokers: addresses, TLS, logins, refusals, a producer, and readers of consumer groups."""

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class KafkaProducer:
-    """An idempotent producer for one topic; see `turnmill.publish.producer`."""
+    """An idempotent producer for one topic; see `turnmill.publish.sending`."""
 
     def __init__(self, producer: AIOKafkaProducer, topic: str) -> None:
         self._producer = producer

@@ -47,7 +47,7 @@ class Waiting:
 
 
 class GatewayProducer:
-    """One connection to a gateway; see `turnmill.publish.producer`."""
+    """One connection to a gateway; see `turnmill.publish.sending`."""
 
     def __init__(self, http: httpx.AsyncClient, url: str) -> None:
         self._http = http

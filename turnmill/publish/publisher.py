@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from turnmill.current_span import current
 from turnmill.errors import BrokerError, CallerError
 from turnmill.identity import thread_uuid
 from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
@@ -31,13 +30,13 @@ from turnmill.publish.run import PublishedRun
 from turnmill.wire import traceparent as w3c
 from turnmill.wire.envelope import TOPIC
 from turnmill.wire.registry import WIRES
+from turnmill.wire.traceparent import current
 
 if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is published
     from turnmill.control.receiver import Control
     from turnmill.publish.delivery import Delivery
-    from turnmill.publish.producer import Producer
     from turnmill.publish.run_info import RunInfo
-    from turnmill.publish.sending import Connect
+    from turnmill.publish.sending import Connect, Producer
     from turnmill.publish.spool import Spool
     from turnmill.settings import ClientSettings
 

@@ -22,10 +22,9 @@ from turnmill.publish.micro_batch import MicroBatch
 from turnmill.wire import traceparent as w3c
 from turnmill.wire.envelope import ENDS, Headers
 from turnmill.wire.framing import Decoder, Framed, decoder_for
-from turnmill.wire.log_ids import log_ids
 from turnmill.wire.registry import Wire
 from turnmill.wire.sdk_objects import LEFT_OUT
-from turnmill.wire.traceparent import TraceParent
+from turnmill.wire.traceparent import TraceParent, log_ids
 
 if TYPE_CHECKING:  # it loads aiokafka
     from turnmill.publish.delivery import Delivery

@@ -6,15 +6,36 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from turnmill.errors import BrokerError, TurnmillError
-from turnmill.publish.producer import Producer
 from turnmill.publish.spooling import Spooling
 from turnmill.publish.transit import Parcel, Transit
+from turnmill.wire.envelope import Headers
 
 FIRST_RETRY_DELAY: Final = 0.2  # seconds before the first retry
 MAX_RETRY_DELAY: Final = 5.0
+
+
+class Producer(Protocol):
+    """The interface of connections to Kafka, or to a gateway over HTTP.
+
+    A connection takes records in order. After its first failure it is replaced by another one.
+    """
+
+    async def send(self, key: bytes, value: bytes, headers: Headers | None) -> asyncio.Future[Any]:
+        """Take a record. Return a future that is done when the record is safe or has failed.
+
+        Raises TimeoutError if it takes no records for long (a retry is possible), BrokerError if this connection takes
+        no more records at all, or an error for which `refuses` returns True.
+        """
+
+    def refuses(self, error: BaseException) -> bool:
+        """Return True if an error means that the record itself is refused for good, not that the connection failed."""
+
+    async def close(self) -> None:
+        """Disconnect; unconfirmed records stay unconfirmed."""
+
 
 Connect = Callable[[], Awaitable[Producer]]
 

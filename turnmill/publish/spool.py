@@ -1,7 +1,7 @@
 """Records on disk that the broker can't take now. Synchronous; `turnmill.publish.delivery` decides when it is used.
 
     FOLDER/<owner>/lock            held by the process that owns the folder; freed by the system when it dies
-    FOLDER/<owner>/<ns>-<owner>.log   a segment: records as `turnmill.publish.spool_frames` writes them, appended only
+    FOLDER/<owner>/<ns>-<owner>.log   a segment: records as `turnmill.publish.spool_segment` writes them, appended only
     FOLDER/<owner>/<ns>-<owner>.ack   up to where the segment is confirmed; without it, records are sent again
     FOLDER/damaged/                bytes that could not be read as a record
     FOLDER/refused.jsonl           records that the broker refused for good, and why
@@ -28,8 +28,7 @@ from uuid import uuid4
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.publish import spool_owners
-from turnmill.publish.spool_frames import Frame, encode, scan
-from turnmill.publish.spool_segment import RecordEnd, Segment, Spooled, opened
+from turnmill.publish.spool_segment import Frame, RecordEnd, Segment, Spooled, encode, opened, scan
 
 SEGMENT_BYTES: Final = 4 * 1024 * 1024
 DAMAGED: Final = "damaged"

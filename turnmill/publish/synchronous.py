@@ -18,12 +18,12 @@ from turnmill.control.claims import Answer
 from turnmill.control.record import AFTER_TURN
 from turnmill.control.steering import Steer
 from turnmill.control.stopping import RunStopped
-from turnmill.current_span import current
 from turnmill.errors import CallerError
 from turnmill.loop_thread import LoopThread
 from turnmill.publish.counts import Report
 from turnmill.publish.publisher import FLUSH_TIMEOUT, Publisher
 from turnmill.publish.run import PublishedRun
+from turnmill.wire.traceparent import current
 
 if TYPE_CHECKING:  # it loads pydantic
     from turnmill.settings import ClientSettings

@@ -7,11 +7,13 @@ version. They are tried first, since they are fast; what they refuse is parsed a
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 SPACE: Final = re.compile(r"[ \t\n\r]*")
+SUSPECT: Final = re.compile(r"\d[eE]\+?\d{3}|\d{309}")  # a number that may be beyond the range of a double
 COMPACT: Final = (",", ":")
 
 Number = Callable[[str], Any]
@@ -112,3 +114,16 @@ def _written(value: Any) -> Iterator[str]:
 
 
 _END: Final = object()
+
+
+def parse_float(text: str) -> Callable[[str], float | str] | None:
+    """Return a number parser that keeps numbers beyond a double as text; None if the text can't have one.
+
+    Such as 1e400: JavaScript reads Infinity, which JSON can't express.
+    """
+    return _float_or_digits if SUSPECT.search(text) else None
+
+
+def _float_or_digits(digits: str) -> float | str:
+    number = float(digits)
+    return number if math.isfinite(number) else digits

@@ -23,9 +23,9 @@ from typing import Any, Final
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.limits import EVENT_BYTES
 from turnmill.wire import deep_json
+from turnmill.wire.deep_json import parse_float
 from turnmill.wire.envelope import loads
 from turnmill.wire.json_objects import BETWEEN, Cutter
-from turnmill.wire.large_numbers import parse_float
 from turnmill.wire.nesting import text_too_deep
 from turnmill.wire.registry import Framing, Wire, box
 

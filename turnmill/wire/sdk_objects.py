@@ -13,12 +13,13 @@ Pydantic's warnings are turned off: SDKs build their objects without validation,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 import orjson
 
 from turnmill.errors import InvalidRecord, Reason
-from turnmill.wire.claude_messages import line
 
 LEFT_OUT: Final = object()  # returned for an event that only repeats the content of others
 # Types of the events that the helpers derive from the deltas, which they yield as well.
@@ -26,6 +27,17 @@ _OF_ANTHROPICS_HELPER: Final = frozenset({"text", "thinking", "signature", "inpu
 _OF_OPENAIS_HELPER: Final = ("content.", "refusal.", "tool_calls.", "logprobs.")
 _BESIDE_GEMINI: Final = frozenset({"sdk_http_response", "automatic_function_calling_history", "parsed"})
 _SO_FAR: Final = frozenset({"snapshot"})
+_BLOCKS: Final = {  # classes of the Claude Agent SDK -> types of Claude Code's blocks
+    "TextBlock": "text",
+    "ThinkingBlock": "thinking",
+    "ToolUseBlock": "tool_use",
+    "ToolResultBlock": "tool_result",
+    "ServerToolUseBlock": "server_tool_use",
+    "ServerToolResultBlock": "advisor_tool_result",  # the only server tool's result that the SDK parses
+}
+_OF_THE_MESSAGE: Final = ("content", "model", "usage", "message_id", "stop_reason")
+
+Line = dict[str, Any]
 
 
 def model(event: Any, *, without: frozenset[str] = frozenset()) -> Any:
@@ -46,7 +58,7 @@ def anthropic_event(event: Any) -> Any:
 def claude_code_event(event: Any) -> Any:
     """Return a message of the Claude Agent SDK as the dict of its line; else as `model`. Raises InvalidRecord."""
     try:
-        return model(line(event))
+        return model(claude_code_line(event))
     except (AttributeError, KeyError) as error:
         raise _unwritable(event, error) from error
 
@@ -164,3 +176,69 @@ def _result(result: Any) -> dict[str, Any]:
 
 def _unwritable(event: Any, error: Exception) -> InvalidRecord:
     return InvalidRecord(Reason.INVALID_EVENT, f"{type(event).__name__} can't be written as JSON: {error}")
+
+
+# The Claude Agent SDK parses lines of Claude Code to dataclasses that it can't serialize, and drops fields that it does
+# not know: blocks of server tools, and whether the program itself wrote a user's line. These functions write the lines.
+
+
+def claude_code_line(message: Any) -> Any:
+    """Return the line of an SDK's message; return any other value unchanged."""
+    write = _WRITERS.get(type(message).__name__)
+    if write is not None and is_dataclass(message):
+        return write(message)
+    data = getattr(message, "data", None)  # every kind of system message keeps the whole line here
+    return data if isinstance(data, dict) and data.get("type") == "system" else message
+
+
+def _assistant_line(message: Any) -> Line:
+    api_message = {"id": message.message_id, "role": "assistant", "model": message.model, "type": "message"}
+    api_message |= {"content": _content(message.content), "stop_reason": message.stop_reason, "usage": message.usage}
+    return {
+        "type": "assistant",
+        "message": _without_none(api_message),
+        **_without_none(_flat(message, without=_OF_THE_MESSAGE)),
+    }
+
+
+def _user_line(message: Any) -> Line:
+    api_message = {"role": "user", "content": _content(message.content)}
+    return {"type": "user", "message": api_message, **_without_none(_flat(message, without=("content",)))}
+
+
+def _result_line(message: Any) -> Line:
+    values = _flat(message, without=("model_usage",))
+    return {"type": "result", **_without_none({**values, "modelUsage": message.model_usage})}
+
+
+def _rate_limit_line(message: Any) -> Line:
+    values = _flat(message, without=("rate_limit_info",))
+    return {"type": "rate_limit_event", "rate_limit_info": message.rate_limit_info.raw, **values}
+
+
+_WRITERS: Final[dict[str, Callable[[Any], Line]]] = {
+    "AssistantMessage": _assistant_line,
+    "UserMessage": _user_line,
+    "ResultMessage": _result_line,
+    "RateLimitEvent": _rate_limit_line,
+    "StreamEvent": lambda message: {"type": "stream_event", **_without_none(_flat(message))},
+    "ConversationResetMessage": lambda message: {"type": "conversation_reset", **_without_none(_flat(message))},
+}
+
+
+def _content(content: Any) -> Any:
+    """Return the content of a message: a text, or blocks."""
+    if not isinstance(content, list):
+        return content
+    return [{"type": _BLOCKS[type(block).__name__], **_without_none(_flat(block))} for block in content]
+
+
+def _flat(thing: Any, without: tuple[str, ...] = ()) -> Line:
+    """Return the fields of a dataclass, and of the dataclasses in it, by their names."""
+    values = {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in without}
+    return {name: _flat(value) if is_dataclass(value) else value for name, value in values.items()}
+
+
+def _without_none(values: Line) -> Line:
+    """Return the fields without those that are None. A line always has `parent_tool_use_id`, so that one stays."""
+    return {name: value for name, value in values.items() if value is not None or name == "parent_tool_use_id"}

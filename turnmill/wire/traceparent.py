@@ -9,6 +9,7 @@ Trace Context: https://www.w3.org/TR/trace-context/#traceparent-header
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -51,3 +52,24 @@ def of_headers(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
 def headers(value: str) -> list[tuple[str, bytes]]:
     """Return the headers of a record whose run is a part of this span; `of_headers` reads them."""
     return [(HEADER, value.encode())]
+
+
+def log_ids(thread_id: object, run_id: object, traceparent: object) -> dict[str, object]:
+    """Return the `extra` of a log line about a run: thread_id, run_id and trace_id, those that are known."""
+    span = parse(traceparent)
+    names = {"thread_id": thread_id, "run_id": run_id, "trace_id": None if span is None else span.trace_id}
+    return {name: value for name, value in names.items() if isinstance(value, str)}
+
+
+def current() -> str | None:
+    """Return the `traceparent` of the program's current span in OpenTelemetry; None where there is none.
+
+    OpenTelemetry is not imported for this: a program that has not imported it has no span.
+    """
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        return None
+    span = api.get_current_span().get_span_context()
+    if not span.is_valid:
+        return None
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"

@@ -27,9 +27,9 @@ from pipeline.observability import metrics as m
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among, thread_summary
 from topics.thread_key import ThreadKey
+from turnmill.capture.refusal import stopped_events
 from turnmill.control.record import ANSWER, EVENT, STEER
 from turnmill.identity import thread_uuid
-from turnmill.integrations.stopped_streams import stopped_events
 from turnmill.wire.envelope import encode
 
 KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent

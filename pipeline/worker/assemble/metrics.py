@@ -13,7 +13,7 @@ from pipeline.kafka.dead_letters import DeadLetterLog
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.turns.redaction import Redaction
-from turnmill.wire.log_ids import log_ids
+from turnmill.wire.traceparent import log_ids
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import pytest
 from pipeline.observability import logs
 from pipeline.observability.audit import audit
 from turnmill.kafka import client_log
-from turnmill.wire.log_ids import log_ids
+from turnmill.wire.traceparent import log_ids
 
 
 @pytest.fixture(autouse=True)

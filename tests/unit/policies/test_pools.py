@@ -13,8 +13,8 @@ import pytest
 from pipeline.gateway.serving.parts import PACKAGE, PARTS
 from pipeline.policies.pools import POOLS, Pool
 from pipeline.policies.slots import Slots
+from turnmill.capture.conversations import Remembered
 from turnmill.capture.passing import Passing
-from turnmill.capture.remembered import Remembered
 from turnmill.shares import Room, Shares
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -27,8 +27,7 @@ OF_ONE: Final = {
     "pipeline/stores/archive/parquet.py": "objects of one command",
     "pipeline/gateway/dashboard/ledger.py": "an operator's page",
     "pipeline/worker/webhooks/sender.py": "threads as many as LOOKUPS has slots, taken before",
-    "turnmill/control/answer_reader.py": "one call of a program",
-    "turnmill/publish/feedback.py": "one call of a program",
+    "turnmill/loop_thread.py": "one call of a program",
 }
 LOOKS: Final = {"pipeline/worker/webhooks/sender.py"}
 WAITS: Final = {"to_thread", "run_in_executor", "deque", "OrderedDict"}  # what may be a queue, or a bounded memory

@@ -15,11 +15,11 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from pipeline.observability.logs import JsonFormatter
 from tests.support.spools import away, spooled
-from turnmill.current_span import current
 from turnmill.integrations.asgi import PublishStreams
 from turnmill.publish.publisher import Publisher
 from turnmill.publish.run import PublishedRun
 from turnmill.publish.synchronous import SyncPublisher
+from turnmill.wire.traceparent import current
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SAID = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -69,7 +69,7 @@ async def test_one_of_another_form_is_left_out(tmp_path: Path, wrong: str) -> No
 def test_a_program_without_opentelemetry_is_in_no_span_and_imports_none_of_it() -> None:
     program = (
         "import sys, pipeline.worker.host.worker, turnmill.publish.publisher;"
-        "from turnmill.current_span import current;"
+        "from turnmill.wire.traceparent import current;"
         "assert current() is None; assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

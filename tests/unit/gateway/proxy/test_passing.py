@@ -369,7 +369,7 @@ async def test_a_call_that_can_not_be_counted_is_refused_where_a_budget_would_co
         (b"[]", {}),
         (b"", {}),
     ]
-    monkeypatch.setattr("turnmill.capture.json_values.JSON_VALUES", 20_000)
+    monkeypatch.setattr("turnmill.capture.reading.JSON_VALUES", 20_000)
     accepting = {"Accept-Encoding": "gzip, br"}
     budgeted = {"gateway_proxy_budgets": True, "budgets": BUDGETS}
     async with playing(play) as upstream:

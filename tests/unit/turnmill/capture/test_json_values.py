@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from turnmill.capture.json_values import too_many_values
+from turnmill.capture.reading import too_many_values
 from turnmill.limits import JSON_VALUES
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.turn_records import make_record
 from turnmill import ClientSettings, InvalidRecord, Notices, SyncTurns, Turns
-from turnmill.consume import notice, turn
+from turnmill.consume import notice, turns
 from turnmill.errors import BrokerError, CallerError
 from turnmill.kafka import group_reader
 from turnmill.kafka.group_reader import Received
@@ -75,7 +75,7 @@ def test_facts_come_only_where_they_are_wanted() -> None:
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"v": 2}', orjson.dumps(make_record() | {"status": None})])
 def test_what_is_no_turn_record(value: bytes) -> None:
     with pytest.raises(InvalidRecord):
-        turn.record_of(value)
+        turns.record_of(value)
 
 
 @pytest.mark.parametrize("change", [{"v": 2}, {"id": ""}, {"type": 1}, {"at": "now"}, {"data": []}, {"tenant": 1}])

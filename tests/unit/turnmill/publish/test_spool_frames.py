@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnmill.publish.spool_frames import MARK, Damage, Frame, encode, scan
+from turnmill.publish.spool_segment import MARK, Damage, Frame, encode, scan
 
 ONE, TWO = encode(b"k", b'{"n":1}'), encode(b"key 2", b"")
 
