@@ -42,7 +42,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/stores/costs": "rows",
     "pipeline/stores/database": "keys",
     "pipeline/stores/threads": "rows thread_rows",
-    "pipeline/dialects": "model_calls notes responses_progress tp_events",
+    "pipeline/dialects": "deltas model_calls notes responses_progress tp_events",
     "pipeline/dialects/ag_ui": "content events request side_events snapshot stream text turn",
     "pipeline/dialects/agents_sdk": "events messages request",
     "pipeline/dialects/anthropic": "blocks events message request",

@@ -39,6 +39,19 @@ class Shown(NamedTuple):
     text: str
 
 
+class Delta(NamedTuple):
+    """How an event of some type extends an open part; where it differs only in its text, records are read as one event.
+
+    `text`: the path of its text. `key`: the field with the part's id, None if the wire has no ids. `tag`: the field
+    beside the text, and its value, that tell this delta from others of the same type.
+    """
+
+    kind: Literal["text", "thinking", "arguments"]
+    text: Path
+    key: str | None = None
+    tag: tuple[str, str] | None = None
+
+
 def nothing(builder: Builder, event: Fields) -> None:
     """Handle an event that is for display only."""
 
@@ -69,10 +82,10 @@ class Dialect:
     timeout, events_lost. `stretches` is for deltas, nine of ten events: by type, a function that applies, at once, the
     events of a record that follow an index and are like the event there, and returns the index after them; the same
     index if that event is unusual, and must go to its handler. It raises nothing, and must have the handler's effect;
-    `builder.at` is the time of the first. `texts`: by type, the places of which one has the text of an event of a
-    stretch. Events that differ in this text only must have the effect of a single event with all of their texts: so
+    `builder.at` is the time of the first. `deltas`: by type, where an event of a stretch has its text: one of them
+    applies. Events that differ in this text only must have the effect of a single event with all of their texts: so
     records that only continue a text are read as one event (see `expected_record`), and a stretch may keep nothing of
-    an event but this text.
+    an event but this text. `pipeline.dialects.deltas` makes stretches and live text of them.
 
     `history`: returns what the body of the request to the run's server repeats of the conversation. The body may be any
     JSON; this raises nothing. If the stream itself has more, a handler or `finish` sets `builder.history`.
@@ -94,7 +107,7 @@ class Dialect:
     begin: Callable[[Builder], None] = lambda builder: None
     finish: Callable[[Builder, str], None] = lambda builder, end: None
     stretches: Mapping[str | None, Stretch] = field(default_factory=dict)
-    texts: Mapping[str | None, tuple[Path, ...]] = field(default_factory=dict)
+    deltas: Mapping[str | None, tuple[Delta, ...]] = field(default_factory=dict)
     history: Callable[[Any], History] = lambda request: History()
     conversation: Callable[[Any], str | None] = lambda event: None
     recognises: Callable[[Any], bool | None] = lambda event: None

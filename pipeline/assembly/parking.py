@@ -118,7 +118,7 @@ def listening(dialect: Dialect) -> Dialect:
         before: StreamEnd | None = "complete" if builder.ended == "complete" else "aborted"
         builder.ended = ended(event, before if builder.ended is not None else None)
 
-    return replace(dialect, handlers={}, stretches={}, texts={}, unknown=listen, begin=_nothing)
+    return replace(dialect, handlers={}, stretches={}, deltas={}, unknown=listen, begin=_nothing)
 
 
 def unknown(name: str) -> Dialect:

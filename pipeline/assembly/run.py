@@ -237,11 +237,11 @@ class Run:
         if event.__class__ is not dict:
             return None
         kind = event.get(self.dialect.wire.kind)
-        paths = self.dialect.texts.get(kind) if kind is None or kind.__class__ is str else None
-        if paths is None:
+        deltas = self.dialect.deltas.get(kind) if kind is None or kind.__class__ is str else None
+        if deltas is None:
             return None
         self.guesses -= 1
-        return expected_after(envelope, paths)
+        return expected_after(envelope, {delta.text for delta in deltas})
 
     def _end_stream(self, how: End | None, record: Record) -> None:
         self.builder.ended = how

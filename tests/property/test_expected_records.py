@@ -32,7 +32,7 @@ Told = list[tuple[bytes, list[int] | None]]
 
 START = 1_768_928_342_002
 THREAD = "0d5c3a52-8d6e-4e0e-9a0e-1d2f3a4b5c6d"
-NAMES = sorted(name for name, dialect in DIALECTS.items() if dialect.texts)
+NAMES = sorted(name for name, dialect in DIALECTS.items() if dialect.deltas)
 WORDS = st.one_of(
     st.text(min_size=1, max_size=6),
     st.sampled_from(

@@ -33,8 +33,7 @@ from functools import wraps
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
-from pipeline.assembly.expected_record import Path
+from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothing
 from pipeline.dialects.ag_ui import side_events as side
 from pipeline.dialects.ag_ui import text
 from pipeline.dialects.ag_ui.request import read, set_history
@@ -222,12 +221,12 @@ HANDLERS: Final[dict[str, Handler]] = {
     ),
 }
 
-STRETCHES: Final[dict[str | None, Stretch]] = {
-    "TEXT_MESSAGE_CONTENT": text.contents("TEXT_MESSAGE_CONTENT", "messageId"),
-    "TEXT_MESSAGE_CHUNK": text.chunks("TEXT_MESSAGE_CHUNK", "messageId"),
-    "REASONING_MESSAGE_CONTENT": text.contents("REASONING_MESSAGE_CONTENT", "messageId", text.THOUGHT),
-    "REASONING_MESSAGE_CHUNK": text.chunks("REASONING_MESSAGE_CHUNK", "messageId", text.THOUGHT),
-    "TOOL_CALL_ARGS": text.contents("TOOL_CALL_ARGS", "toolCallId", text.CALL),
-    "TOOL_CALL_CHUNK": text.chunks("TOOL_CALL_CHUNK", "toolCallId", text.CALL),
+DELTAS: Final[dict[str | None, tuple[Delta, ...]]] = {
+    "TEXT_MESSAGE_CONTENT": (Delta("text", ("delta",), "messageId"),),
+    "TEXT_MESSAGE_CHUNK": (Delta("text", ("delta",), "messageId"),),
+    "REASONING_MESSAGE_CONTENT": (Delta("thinking", ("delta",), "messageId"),),
+    "REASONING_MESSAGE_CHUNK": (Delta("thinking", ("delta",), "messageId"),),
+    "TOOL_CALL_ARGS": (Delta("arguments", ("delta",), "toolCallId"),),
+    "TOOL_CALL_CHUNK": (Delta("arguments", ("delta",), "toolCallId"),),
 }
-TEXTS: Final[dict[str | None, tuple[Path, ...]]] = dict.fromkeys(STRETCHES, (("delta",),))
+STRETCHES: Final[dict[str | None, Stretch]] = {kind: text.stretch(kind, *deltas) for kind, deltas in DELTAS.items()}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Resume, Shown, StreamEnd
+from pipeline.dialects.ag_ui.events import DELTAS
+from pipeline.dialects.deltas import shown
 
 RESUME: Final = Resume(empty=True)  # its client expects RUN_STARTED first
 
@@ -15,16 +17,11 @@ def shows(event: Any) -> Sequence[Shown]:
     match event:
         case {"subagentRunId": str()} | {"subagent_run_id": str()}:
             return ()
-        case {"type": "TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_CHUNK", "delta": str(text)}:
-            return [Shown("text", text)]
-        case {
-            "type": "REASONING_MESSAGE_CONTENT" | "REASONING_MESSAGE_CHUNK" | "THINKING_TEXT_MESSAGE_CONTENT",
-            "delta": str(text),
-        }:
+        case {"type": "THINKING_TEXT_MESSAGE_CONTENT", "delta": str(text)}:
             return [Shown("thinking", text)]
         case {"type": "TOOL_CALL_START" | "TOOL_CALL_CHUNK", "toolCallName": str(name)}:
             return [Shown("tool", name)]
-    return ()
+    return shown(DELTAS, "type", event)
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:

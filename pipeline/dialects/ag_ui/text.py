@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Stretch, Violation
+from pipeline.assembly.dialect import Delta, Stretch, Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.ag_ui.content import call_fields
 from pipeline.dialects.ag_ui.stream import (
@@ -25,6 +25,7 @@ from topics.json_text import Fields
 
 CALL: Final = "call:"  # prefix of a call's key among the builder's open parts, which are closed when events are missing
 THOUGHT: Final = "reasoning:"
+PREFIXES: Final = {"text": "", "thinking": THOUGHT, "arguments": CALL}
 
 
 def text_start(builder: Builder, event: Fields) -> None:
@@ -151,7 +152,13 @@ def close(part: Part) -> None:
     part.done = True
 
 
-def contents(kind: str, key: str, prefix: str = "") -> Stretch:
+def stretch(kind: str | None, delta: Delta) -> Stretch:
+    """Return the stretch of consecutive events of a type."""
+    of_type = chunks if str(kind).endswith("_CHUNK") else contents
+    return of_type(str(kind), str(delta.key), PREFIXES[delta.kind])
+
+
+def contents(kind: str, key: str, prefix: str) -> Stretch:
     """Return the stretch of consecutive deltas of an open part, which `key` names."""
 
     def stretch(builder: Builder, events: list[Any], start: int) -> int:
@@ -171,7 +178,7 @@ def contents(kind: str, key: str, prefix: str = "") -> Stretch:
     return stretch
 
 
-def chunks(kind: str, key: str, prefix: str = "") -> Stretch:
+def chunks(kind: str, key: str, prefix: str) -> Stretch:
     """Return the stretch of chunks, which may omit the part's name."""
 
     def stretch(builder: Builder, events: list[Any], start: int) -> int:

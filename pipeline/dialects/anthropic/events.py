@@ -23,8 +23,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
-from pipeline.assembly.expected_record import Path
+from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothing
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import Answer
@@ -224,6 +223,10 @@ HANDLERS: Final[dict[str, Handler]] = {
     "ping": nothing,
 }
 STRETCHES: Final[dict[str | None, Stretch]] = {"content_block_delta": content_block_deltas}
-TEXTS: Final[dict[str | None, tuple[Path, ...]]] = {
-    "content_block_delta": (("delta", "text"), ("delta", "thinking"), ("delta", "partial_json"))
+DELTAS: Final[dict[str | None, tuple[Delta, ...]]] = {
+    "content_block_delta": (
+        Delta("text", ("delta", "text"), "index", ("type", "text_delta")),
+        Delta("thinking", ("delta", "thinking"), "index", ("type", "thinking_delta")),
+        Delta("arguments", ("delta", "partial_json"), "index", ("type", "input_json_delta")),
+    )
 }

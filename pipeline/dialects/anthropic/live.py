@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.dialects.anthropic.events import DELTAS
+from pipeline.dialects.deltas import shown
 
 
 def recognises(event: Any) -> bool | None:
@@ -21,10 +23,6 @@ def recognises(event: Any) -> bool | None:
 def shows(event: Any) -> Sequence[Shown]:
     """Return the text and thoughts as they come, and the calls of tools."""
     match event:
-        case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
-            return [Shown("text", text)]
-        case {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": str(text)}}:
-            return [Shown("thinking", text)]
         case {"type": "content_block_start", "content_block": block}:
             return _of_block(block)
         case {"type": "message_start", "message": {"content": list(blocks)}} | {
@@ -32,7 +30,7 @@ def shows(event: Any) -> Sequence[Shown]:
             "content": list(blocks),
         }:
             return [piece for block in blocks for piece in _of_block(block)]
-    return ()
+    return shown(DELTAS, "type", event)
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
@@ -20,7 +20,8 @@ from topics.json_text import Fields
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")  # the names that servers use for the same thought
 ORDER: Final = ("thinking", "text", "refusal", "transcript", "audio", "file")
-GROWING: Final = {"content": "text", **dict.fromkeys(THOUGHTS, "thinking")}  # text of a delta -> its part
+# The kind of the part that a text of a delta extends.
+GROWING: Final[dict[str, Literal["text", "thinking"]]] = {"content": "text", **dict.fromkeys(THOUGHTS, "thinking")}
 KNOWN: Final = frozenset({"role", "content", "refusal", "reasoning_details", "tool_calls", "function_call", "audio"})
 LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 

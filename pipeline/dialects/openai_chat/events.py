@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler, Stretch, Violation
-from pipeline.assembly.expected_record import Path
+from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
 from pipeline.dialects.model_calls import calls_of
@@ -261,4 +260,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     WHOLE: whole,
 }
 STRETCHES: Final[dict[str | None, Stretch]] = {CHUNK: chunks}
-TEXTS: Final[dict[str | None, tuple[Path, ...]]] = {CHUNK: tuple(("choices", 0, "delta", key) for key in GROWING)}
+DELTAS: Final[dict[str | None, tuple[Delta, ...]]] = {
+    CHUNK: tuple(Delta(kind, ("choices", 0, "delta", key)) for key, kind in GROWING.items())
+}

@@ -23,8 +23,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler, Stretch, nothing
-from pipeline.assembly.expected_record import Path
+from pipeline.assembly.dialect import Delta, Handler, Stretch, nothing
 from pipeline.assembly.parts import Part
 from pipeline.dialects.pydantic_ai.messages import message, part
 from pipeline.dialects.pydantic_ai.prompt import add_prompt
@@ -112,4 +111,9 @@ HANDLERS: Final[dict[str, Handler]] = {
 }
 
 STRETCHES: Final[dict[str | None, Stretch]] = {"part_delta": part_deltas}
-TEXTS: Final[dict[str | None, tuple[Path, ...]]] = {"part_delta": (("delta", "content_delta"),)}
+DELTAS: Final[dict[str | None, tuple[Delta, ...]]] = {
+    "part_delta": (
+        Delta("text", ("delta", "content_delta"), "index", ("part_delta_kind", "text")),
+        Delta("thinking", ("delta", "content_delta"), "index", ("part_delta_kind", "thinking")),
+    )
+}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.dialects.deltas import shown
+from pipeline.dialects.pydantic_ai.events import DELTAS
 
 
 def shows(event: Any) -> Sequence[Shown]:
@@ -13,14 +15,9 @@ def shows(event: Any) -> Sequence[Shown]:
     match event:
         case {"event_kind": "part_start", "part": {"part_kind": "text" | "thinking" as kind, "content": str(text)}}:
             return [Shown(kind, text)]
-        case {
-            "event_kind": "part_delta",
-            "delta": {"part_delta_kind": "text" | "thinking" as kind, "content_delta": str(text)},
-        }:
-            return [Shown(kind, text)]
         case {"event_kind": "function_tool_call", "part": {"tool_name": str(name)}}:
             return [Shown("tool", name)]
-    return ()
+    return shown(DELTAS, "event_kind", event)
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:

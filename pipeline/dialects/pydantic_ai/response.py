@@ -47,7 +47,7 @@ def part_start(builder: Builder, event: Fields) -> None:
 def part_delta(builder: Builder, event: Fields) -> None:
     """Extend an open part."""
     part, delta = builder.open_text[str(event["index"])], event["delta"]
-    DELTAS[delta["part_delta_kind"]](part, delta)
+    EXTEND[delta["part_delta_kind"]](part, delta)
     fields = part.fields
     if delta.get("provider_name") is not None:
         fields["provider_name"] = delta["provider_name"]
@@ -152,7 +152,7 @@ def _speech_delta(target: Part, delta: Fields) -> None:
         target.fields["transcript"] = text
 
 
-DELTAS: Final[dict[str, Callable[[Part, Fields], None]]] = {
+EXTEND: Final[dict[str, Callable[[Part, Fields], None]]] = {
     "text": _text_delta,
     "thinking": _thinking_delta,
     "tool_call": _call_delta,

@@ -6,6 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
+from pipeline.dialects.deltas import stretches
 from pipeline.dialects.vercel_ai import events, export, history, live, losses, request
 from pipeline.dialects.vercel_ai.side_events import unknown
 from turnmill.wire.registry import WIRES
@@ -18,8 +19,8 @@ DIALECT: Final = Dialect(
     begin=request.begin,
     history=request.repeated,
     finish=events.close,
-    stretches=events.STRETCHES,
-    texts=events.TEXTS,
+    stretches=stretches(events.DELTAS, "type"),
+    deltas=events.DELTAS,
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,

@@ -36,8 +36,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.builder import Builder, End
-from pipeline.assembly.dialect import Handler, Stretch
-from pipeline.assembly.expected_record import Path
+from pipeline.assembly.dialect import Delta, Handler
 from pipeline.dialects.vercel_ai import side_events as side
 from pipeline.dialects.vercel_ai import text, tools
 from pipeline.dialects.vercel_ai.keys import META
@@ -199,5 +198,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "error": error,
 }
 
-STRETCHES: Final[dict[str | None, Stretch]] = {"text-delta": text.text_deltas, "reasoning-delta": text.reasoning_deltas}
-TEXTS: Final[dict[str | None, tuple[Path, ...]]] = {"text-delta": (("delta",),), "reasoning-delta": (("delta",),)}
+DELTAS: Final[dict[str | None, tuple[Delta, ...]]] = {
+    "text-delta": (Delta("text", ("delta",), "id"),),
+    "reasoning-delta": (Delta("thinking", ("delta",), "id"),),
+}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Resume, Shown, StreamEnd
+from pipeline.dialects.deltas import shown
+from pipeline.dialects.vercel_ai.events import DELTAS
 
 # `useChat({resume: true})`
 RESUME: Final = Resume(headers={"x-vercel-ai-ui-message-stream": "v1"})
@@ -24,13 +26,9 @@ def recognises(event: Any) -> bool | None:
 def shows(event: Any) -> Sequence[Shown]:
     """Return the text and thoughts as they come, and the calls of tools."""
     match event:
-        case {"type": "text-delta", "delta": str(text)}:
-            return [Shown("text", text)]
-        case {"type": "reasoning-delta", "delta": str(text)}:
-            return [Shown("thinking", text)]
         case {"type": "tool-input-available", "toolName": str(name)}:
             return [Shown("tool", name)]
-    return ()
+    return shown(DELTAS, "type", event)
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:

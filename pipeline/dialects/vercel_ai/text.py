@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
@@ -29,11 +29,6 @@ def text_delta(builder: Builder, event: Event) -> None:
         _describe_text(part, event)
 
 
-def text_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive plain deltas of a text at once (a Stretch); return the index after them."""
-    return _plain_deltas("text-delta", builder.open_text, events, start)
-
-
 def text_end(builder: Builder, event: Event) -> None:
     """Complete the text."""
     part = builder.open_text[event["id"]]
@@ -58,32 +53,6 @@ def reasoning_delta(builder: Builder, event: Event) -> None:
     part.chunks.append(delta)
     if len(event) > 3:
         _describe_thinking(part, event)
-
-
-def reasoning_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive plain deltas of a thinking part at once (a Stretch); return the index after them."""
-    return _plain_deltas("reasoning-delta", builder.open_thinking, events, start)
-
-
-def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: int) -> int:
-    try:
-        key = events[start]["id"]
-        chunks = parts[key].chunks
-    except (KeyError, TypeError):  # the event's handler raises the error
-        return start
-    deltas = []
-    try:
-        # One by one: for a large record, a copy of the rest for each stretch would take quadratic time.
-        for event in map(events.__getitem__, range(start, len(events))) if start else events:
-            delta = event["delta"]
-            if event["type"] != kind or event["id"] != key or len(event) != 3 or type(delta) is not str:
-                break
-            deltas.append(delta)
-    except (KeyError, TypeError):  # another kind of event
-        pass
-    if deltas:
-        chunks.append("".join(deltas))  # one string in memory, not one for each delta
-    return start + len(deltas)
 
 
 def reasoning_end(builder: Builder, event: Event) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ from typing import Any
 import pytest
 
 import pipeline.dialects
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Dialect, Shown
+from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS, FORMATS
+from tests.property.records import envelope
 from tests.support import toy_wire
 from tests.support.assembled import Assembled, assembled
 from tests.support.toy_wire import STREAM
 from topics.thread_rules import check
+from topics.turn_record import encode
 from turnmill.wire import registry as wires
 from turnmill.wire.framing import decode
 from turnmill.wire.registry import WIRES
@@ -116,6 +121,30 @@ def test_a_stream_that_breaks_off_keeps_complete_cycles(toy: Dialect) -> None:
     got = assembled("toy", events(toy)[:3], end="disconnected")
     assert got.agent_turns[0]["completion_status"] == "interrupted"
     assert got.agent_turns[0]["messages"] == []
+
+
+def test_its_deltas_are_applied_at_once_as_one_by_one(toy: Dialect) -> None:
+    said = [{"t": "say", "text": f"{word} "} for word in ("Let", "me", "look")]
+    odd: list[dict[str, Any]] = [{"t": "say", "text": "at", "loud": True}, {"t": "say", "text": 5}, {"t": "say"}]
+    stream = [*said, *odd, *said, *events(toy)[2:4], *said, events(toy)[-1]]
+    handled: list[dict[str, Any]] = []
+
+    def counted(builder: Builder, event: dict[str, Any]) -> None:
+        handled.append(event)
+        toy.handlers["say"](builder, event)
+
+    counting = replace(toy, handlers={**toy.handlers, "say": counted})
+    records, refused = assemble(counting, [envelope("toy", stream, 0)])
+    assert handled == [said[0], *odd, said[0]], "those that open a text, and the unusual ones"
+    alone, refused_alone = assemble(toy, [envelope("toy", [event], seq) for seq, event in enumerate(stream)])
+    assert [encode(record) for record in records] == [encode(record) for record in alone]
+    assert [refusal.reason for refusal in refused] == [refusal.reason for refusal in refused_alone]
+
+
+def test_its_deltas_are_shown_and_expected(toy: Dialect) -> None:
+    assert toy.shows({"t": "say", "text": "72F."}) == [Shown("text", "72F.")]
+    assert [toy.shows(event) for event in ({"t": "say", "text": 5}, {"t": "bye"}, None)] == [(), (), ()]
+    assert [delta.text for delta in toy.deltas["say"]] == [("text",)]
 
 
 def test_the_command_line_offers_it(program: Path) -> None:
