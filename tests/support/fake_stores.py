@@ -23,9 +23,13 @@ def answer_by_methods(patch: pytest.MonkeyPatch, kind: type) -> None:
 
 def store_functions() -> dict[str, Callable[..., Any]]:
     """The functions of `pipeline.stores` that take a store first, by their names."""
-    modules = [
-        module for module in list(sys.modules.values()) if module and module.__name__.startswith("pipeline.stores.")
-    ]
+    return _functions(len(sys.modules))
+
+
+@cache
+def _functions(_: int) -> dict[str, Callable[..., Any]]:
+    """Return them; they are looked for again once more modules have been imported."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.stores.")]
     return {
         name: value
         for module in modules

@@ -88,7 +88,7 @@ def threads_of(ids: Sequence[int]) -> Select[Any]:
 
 
 def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
-    """Return the conditions that a row of `threads` is a tenant's; `tenant` as in ThreadStore."""
+    """Return the conditions that a row of `threads` is a tenant's: "" means threads without one, None any."""
     return [] if tenant is None else [threads.c.tenant == (column_text(tenant) or "")]
 
 
@@ -142,7 +142,7 @@ def having_id(thread_id: str) -> Select[Any]:
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:
-    """Return a query of the first threads to which their producer gave this id; `tenant` as in ThreadStore."""
+    """Return a query of the first threads to which their producer gave this id; `tenant` as in `of_tenant`."""
     query = select(*NAME).where(threads.c.external_id == column_text(conversation_id), *of_tenant(tenant))
     return query.order_by(threads.c.thread_id, threads.c.tenant).limit(MAX_NAMED)
 

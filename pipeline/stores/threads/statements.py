@@ -1,4 +1,4 @@
-"""The SQL of ThreadStore, as SQLAlchemy expressions that both databases take. Pure."""
+"""The SQL of threads and turns, as SQLAlchemy expressions that both databases take. Pure."""
 
 from __future__ import annotations
 

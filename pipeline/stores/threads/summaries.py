@@ -1,4 +1,4 @@
-"""The values that ThreadStore returns: plain and frozen."""
+"""The values that reading and writing threads return: plain and frozen."""
 
 from __future__ import annotations
 

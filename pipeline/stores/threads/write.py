@@ -53,7 +53,8 @@ async def write(
     erased = erased & keys | orphans
     for thread in orphans:
         await add_mark(connection, thread)
-    await delete_turns(connection, orphans, DELETED, books)
+    if orphans:
+        await delete_turns(connection, orphans, DELETED, books)
     result, changed, known = await _result(connection, batch, erased, threads, retention, now)
     if changed:
         await _apply(connection, changed, known, threads, books)
@@ -114,7 +115,7 @@ async def _result(
     now: int,
 ) -> tuple[WriteResult, list[RecordRows], dict[TurnKey, Stored]]:
     """Return the result, the records to be written, and the stored turns of their runs."""
-    live = {place: rows for place, rows in batch.items() if rows.thread not in erased}
+    live = {place: rows for place, rows in batch.items() if rows.thread not in erased} if erased else batch
     known = await known_versions(connection, live, threads)
     old = [
         place
@@ -122,14 +123,13 @@ async def _result(
         if rows.key not in known and retention.expired(rows.thread.tenant, rows.turn["ended_at"], now)
     ]
     held = await held_of(connection, {live[place].thread for place in old}) if old else set()
-    expired = tuple(place for place in old if live[place].thread not in held)
-    gone_by = set(expired)
-    young = {place: rows for place, rows in live.items() if place not in gone_by}
+    expired = dict.fromkeys([place for place in old if live[place].thread not in held])
+    young = {place: rows for place, rows in live.items() if place not in expired} if expired else live
     winners, late = taken(young, {key: one.version for key, one in known.items()})
     updated = sum(key in known for key in winners)
     unchanged = len(batch) - len(winners) - len(late)
     gone = tuple(sorted(erased, key=key_text))
-    result = WriteResult(len(winners) - updated, updated, unchanged, gone, tuple(late), expired)
+    result = WriteResult(len(winners) - updated, updated, unchanged, gone, tuple(late), tuple(expired))
     return result, list(winners.values()), known
 
 
@@ -144,7 +144,9 @@ async def _apply(
     dialect = connection.dialect.name
     added = [rows for rows in changed if rows.key not in known]
     replaced = {known[rows.key].id: rows.thread for rows in changed if rows.key in known}
-    before = await _replaced(connection, {id_: threads[key].id for id_, key in replaced.items()}, books)
+    before: list[Any] = [None] * len(books)
+    if replaced:
+        before = await _replaced(connection, {id_: threads[key].id for id_, key in replaced.items()}, books)
     ids = {key: stored.id for key, stored in known.items()}
     new_numbers = await new_ids(connection, [rows.turn["started_at"] for rows in added])
     ids |= {rows.key: id_ for rows, id_ in zip(added, new_numbers, strict=True)}
@@ -165,13 +167,12 @@ async def _apply(
     await send(connection, calls)
     if again := derived | {key for key, row in rows_of_threads.items() if row is None}:
         await connection.execute(statements.refresh_threads([threads[key].id for key in again]))
-    await _forget_unused(connection, before, books)
+    if replaced:
+        await _forget_unused(connection, before, books)
 
 
 async def _replaced(connection: AsyncConnection, turns: Mapping[int, int], books: Sequence[Book]) -> list[Any]:
     """Delete what follows from turns that are replaced, given with their threads; return what each book returns."""
-    if not turns:
-        return [None] * len(books)
     return [None if book.replaced is None else await book.replaced(connection, turns) for book in books]
 
 
@@ -188,11 +189,9 @@ async def delete_turns(
 
     `reason`: DELETED or EXPIRED.
     """
-    if not keys:
-        return
-    of = list(keys)
-    before = [None if book.deleted is None else await book.deleted(connection, of, reason) for book in books]
-    for key in of:
+    keys = list(keys)
+    before = [None if book.deleted is None else await book.deleted(connection, keys, reason) for book in books]
+    for key in keys:
         gone = await connection.execute(statements.delete_turns(key))
         if gone.rowcount:
             await notices.add(connection, [notices.deleted(key, reason, now_ms())])
