@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -18,16 +18,16 @@ from pipeline.cli.output import wide_console
 from pipeline.cli.rerun.comparing import Score, scored, scorer, side_by_side, summary
 from pipeline.cli.stored.selection import FILTERS, filters, find_thread
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.rerun.answers import Pair, answer_of
+from pipeline.gateway.rerun.answers import Answer, Pair, answer_of
 from pipeline.gateway.rerun.calling import assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, Chosen, chosen
-from pipeline.policies.prices import Prices
 from pipeline.settings import load
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import all_documents, read_thread
 from topics import json_text
+from topics.turn_record import TurnRecord
 from turnmill.errors import CallerError
 from turnmill.publish.publisher import Publisher
 
@@ -101,7 +101,7 @@ def rerun(
                 found = [one async for one in _some(store, contents, query, changes, limit)]
         if not found:
             raise CallerError("no answer of the chosen threads says what its model was asked (docs/requests.md)")
-        return await _asked(found, publisher, settings.price_list, score)
+        return await _asked(found, publisher, partial(answer_of, prices=settings.price_list), score)
 
     pairs = asyncio.run(run())
     if as_json:
@@ -139,7 +139,7 @@ async def _some(
 
 
 async def _asked(
-    found: Sequence[Chosen], publisher: Publisher | None, prices: Prices, score: Score | None
+    found: Sequence[Chosen], publisher: Publisher | None, read: Callable[[TurnRecord], Answer], score: Score | None
 ) -> list[Pair]:
     room = asyncio.Semaphore(CONCURRENCY)
     async with AsyncExitStack() as stack:
@@ -153,7 +153,7 @@ async def _asked(
                 record = assembled(heard, one.request, one.record)
                 if publisher is not None:
                     await publish(publisher, heard, one.request, one.key, one.record)
-                before, after = (answer_of(each, prices) for each in (one.record, record))
+                before, after = (read(each) for each in (one.record, record))
                 if score is not None:
                     named = {"thread_id": one.key.thread_id, "request": one.request.body}
                     first, second = [

@@ -12,7 +12,6 @@ from pipeline.cli.output import many
 from pipeline.kafka.admin_client import ClusterInfo
 from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
-from pipeline.policies.sign_in import Rule
 from pipeline.worker.repair.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
 from turnmill.settings import BrokerSettings
@@ -33,7 +32,7 @@ class Finding:
     advice: str = ""
 
 
-def settings_findings(limits: Limits, roles: Iterable[Rule]) -> list[Finding]:
+def settings_findings(limits: Limits, roles: Iterable[str]) -> list[Finding]:
     """Report options that are valid alone, but contradict each other. `roles`: the rules that give people roles."""
     found = []
     if limits.idle_ms > limits.run_ms:
@@ -56,7 +55,7 @@ def settings_findings(limits: Limits, roles: Iterable[Rule]) -> list[Finding]:
                 "set it to at least the other",
             )
         )
-    found += [Finding("ok", "sign-in", f"{number}. {rule.text}") for number, rule in enumerate(roles, 1)]
+    found += [Finding("ok", "sign-in", f"{number}. {rule}") for number, rule in enumerate(roles, 1)]
     return found or [Finding("ok", "settings", "read, and in line with each other")]
 
 

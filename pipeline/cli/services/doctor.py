@@ -96,7 +96,7 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     An unreachable service is a finding, too, and the other checks go on.
     """
     limits = limits_of(settings)
-    findings = _unusable(settings) or settings_findings(limits, settings.role_list)
+    findings = _unusable(settings) or settings_findings(limits, [rule.text for rule in settings.role_list])
     findings += wire_findings(settings)
     store = await _store(settings) if _exists(settings) else _no_store(settings)
     try:
