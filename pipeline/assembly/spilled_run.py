@@ -54,7 +54,7 @@ class SpilledRun:
         `since`: the offset of its last mark, -1 if it has none.
         """
         newer = [segment for segment in segments if segment.last_offset > since] if is_open else list(segments)
-        newest = max(newer, key=_place)
+        newest = max(newer, key=_offsets_and_part)
         opened_at, gap_at, ended_at = newest.clocks
         restored = cls(list(segments), newest.at, opened_at, revision, sum(segment.size for segment in segments))
         if is_open:
@@ -100,7 +100,7 @@ def _outlined(
 
 def _emptied(segments: list[Segment | OutlinedSegment]) -> Iterator[Segment]:
     """Yield the segments with records, in order; empty the list, so that the records are freed as the run grows."""
-    segments.sort(key=_place, reverse=True)
+    segments.sort(key=_offsets_and_part, reverse=True)
     while segments:
         segment = segments.pop()
         if isinstance(segment, Segment):
@@ -163,7 +163,7 @@ def rebuild(
 def _parked(spilled: SpilledRun, dialect_of: DialectOf, most: int) -> Run | None:
     """Return a parked run, followed through the outlines of its segments."""
     run: Run | None = None
-    for segment in sorted(spilled.segments, key=_place):
+    for segment in sorted(spilled.segments, key=_offsets_and_part):
         for envelope in segment.outlines() if isinstance(segment, OutlinedSegment) else ():
             record = StoredRecord(b"", segment.last_offset, segment.at)
             if run is None:
@@ -201,5 +201,5 @@ def segments_of(run: Run) -> Iterator[Segment]:
         size += len(value)
 
 
-def _place(segment: Segment | OutlinedSegment) -> tuple[int, int, int]:
+def _offsets_and_part(segment: Segment | OutlinedSegment) -> tuple[int, int, int]:
     return segment.first_offset, segment.last_offset, segment.part

@@ -24,7 +24,7 @@ def system_prompts(body: Fields) -> list[str]:
         else []
     )
     places = [*leading, *(holder.get(name) for holder in _places(body) for name in SYSTEM)]
-    return [text for prompt in places if (text := _text(prompt))]
+    return [text for prompt in places if (text := _text_of(prompt))]
 
 
 def tools_of(body: Fields) -> list[Fields]:
@@ -38,13 +38,13 @@ def _places(body: Fields) -> list[Fields]:
     return [body, inner] if isinstance(inner, dict) else [body]
 
 
-def _text(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """Return the text of a string, of an object with `text` or `parts`, or of a list of those."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return _text(value.get("text") or value.get("parts"))
-    return "\n\n".join(filter(None, map(_text, value))) if isinstance(value, list) else ""
+        return _text_of(value.get("text") or value.get("parts"))
+    return "\n\n".join(filter(None, map(_text_of, value))) if isinstance(value, list) else ""
 
 
 def _defined(given: Any) -> Iterator[Fields]:

@@ -50,17 +50,18 @@ def with_control(dialect: Dialect) -> Dialect:
 def _finish(dialect: Dialect, builder: Builder, end: str) -> None:
     dialect.finish(builder, end)
     for response, message in () if builder.native else builder.steers:
-        _place(builder, response, message)
+        _insert_steering(builder, response, message)
 
 
-def _place(builder: Builder, response: Message | None, message: Message) -> None:
+def _insert_steering(builder: Builder, response: Message | None, message: Message) -> None:
     """Insert a user's message where it was acknowledged; if the wire has it, record there who wrote it."""
     part = message.parts[0]
     turns = [*(turn.messages for turn in builder.agent_turns), builder.messages]
     requests = [request for messages in turns for request in messages if request.kind == "request"]
     for asked in (asked for request in requests for asked in request.parts):
         same = (
-            asked.fields["part_kind"] == "user-prompt" and _text(asked.fields.get("content")) == part.fields["content"]
+            asked.fields["part_kind"] == "user-prompt"
+            and _text_of_prompt(asked.fields.get("content")) == part.fields["content"]
         )
         if same and STEERED_BY not in asked.fields:
             asked.fields[STEERED_BY] = part.fields[STEERED_BY]
@@ -77,7 +78,7 @@ def _place(builder: Builder, response: Message | None, message: Message) -> None
     messages.insert(sum(other.at <= message.at for other in messages), message)
 
 
-def _text(content: Any) -> Any:
+def _text_of_prompt(content: Any) -> Any:
     """Return the text of a prompt that consists of one text."""
     if not isinstance(content, list) or len(content) != 1:
         return content

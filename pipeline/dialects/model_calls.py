@@ -180,7 +180,7 @@ def write(
         builder.user_turn(_prompts(words))
     results = [part for part in parts if part not in words]
     if opening and results:
-        named = [_named(part, names or {}) for part in results]
+        named = [_with_tool_name(part, names or {}) for part in results]
         builder.messages.append(Message("request", builder.at, [Part(part, done=True) for part in named], closed=True))
     for part in () if opening else parts:
         if part["part_kind"] == "tool-return":
@@ -189,7 +189,7 @@ def write(
             builder.request_after(None).parts.append(Part(part, done=True))
 
 
-def _named(part: Fields, names: Mapping[str, str]) -> Fields:
+def _with_tool_name(part: Fields, names: Mapping[str, str]) -> Fields:
     if "tool_call_id" not in part:
         return part
     return {**part, "tool_name": names.get(part["tool_call_id"]) or part.get("tool_name", "")}

@@ -61,18 +61,18 @@ def dpo(document: Fields, bodies: Mapping[str, Fields], scored: Callable[[Fields
             "tools": tools_of(asked),
             "metadata": {
                 "thread_id": document["thread_id"],
-                "chosen": {**_named(chosen), "score": best[0]},
-                "rejected": {**_named(rejected), "score": worst[0]},
+                "chosen": {**_name_and_hash(chosen), "score": best[0]},
+                "rejected": {**_name_and_hash(rejected), "score": worst[0]},
             },
         }
 
 
 def provenance(document: Fields, turn: Fields) -> Fields:
     """Return the position of a turn, and its canonical hash."""
-    return {"thread_id": document["thread_id"], **_named(turn)}
+    return {"thread_id": document["thread_id"], **_name_and_hash(turn)}
 
 
-def _named(turn: Fields) -> Fields:
+def _name_and_hash(turn: Fields) -> Fields:
     return {"turn_id": turn.get("meta:turn_id"), "hash": turn_hash(turn)}
 
 

@@ -70,7 +70,7 @@ def _steps(turn: Fields) -> Iterator[Fields]:
         if kind == "answered":
             if step is not None:
                 yield step
-            step = _answered(message, turn)
+            step = _step_of_response(message, turn)
         results = [part for part in parts if part.get("part_kind") in RESULTS]
         if step is not None and results:
             calls = {call["tool_call_id"] for call in step.get("tool_calls", ())}
@@ -87,7 +87,7 @@ def _steps(turn: Fields) -> Iterator[Fields]:
         yield step
 
 
-def _answered(message: Fields, turn: Fields) -> Fields:
+def _step_of_response(message: Fields, turn: Fields) -> Fields:
     parts = message.get("parts") or []
     text, thoughts = (
         "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == kind)
@@ -129,13 +129,13 @@ def _content(parts: list[Fields]) -> Any:
     pieces: list[Fields] = []
     for part in parts:
         content = part.get("content")
-        pieces += map(_piece, content if isinstance(content, list) else [content])
+        pieces += map(_content_part, content if isinstance(content, list) else [content])
     if all(piece["type"] == "text" for piece in pieces):
         return "\n\n".join(piece["text"] for piece in pieces)
     return pieces
 
 
-def _piece(piece: Any) -> Fields:
+def _content_part(piece: Any) -> Fields:
     """Return a picture by its address; anything else as text."""
     if isinstance(piece, dict):
         media = str(piece.get("media_type") or "image/png")

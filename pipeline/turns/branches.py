@@ -35,14 +35,14 @@ def one_branch(document: Fields, run_id: str | None = None) -> Fields:
         run_id = _run_of(run_id, document["turns"])
     if not marks:
         return document
-    helpers = {_named(turn) for turn in document["turns"] if "run_id" in turn.get("meta:parent", ())}
+    helpers = {_run_in_marks(turn) for turn in document["turns"] if "run_id" in turn.get("meta:parent", ())}
     chosen = _reached(_path(marks, run_id, helpers), marks, others=False)
     asking = _asking(document["turns"], chosen, marks)
     return {**document, "turns": [turn for turn in document["turns"] if _is_in(turn, chosen, asking)]}
 
 
 def _is_in(turn: Fields, chosen: set[str], asking: set[str]) -> bool:
-    run = _named(turn)
+    run = _run_in_marks(turn)
     return run is None or run in chosen or (run in asking and turn.get("turn_type") == "user")
 
 
@@ -50,11 +50,11 @@ def _run_of(name: str, turns: Iterable[Fields]) -> str | None:
     """Return the run of a turn with this id; None in a thread that does not fork."""
     for turn in turns:
         if name in (turn.get("meta:turn_id"), turn.get("meta:run_id")):
-            return _named(turn)
+            return _run_in_marks(turn)
     raise UnknownBranch(f"no run or turn of this thread is called {name!r:.200}")
 
 
-def _named(turn: Fields) -> str | None:
+def _run_in_marks(turn: Fields) -> str | None:
     """Return the name of a turn's run in marks; None if the thread does not fork."""
     mark = turn.get(BRANCH)
     run = mark.get("run") if isinstance(mark, dict) else None
@@ -65,7 +65,7 @@ def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:
     """Return the marks by run, in the order of the turns."""
     marks: dict[str, Fields] = {}
     for turn in turns:
-        run = _named(turn)
+        run = _run_in_marks(turn)
         if run is not None:
             marks.setdefault(run, turn[BRANCH])
     return marks
@@ -108,7 +108,7 @@ def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) 
 
 def _asking(turns: Iterable[Fields], chosen: set[str], marks: Mapping[str, Fields]) -> set[str]:
     """Return the runs whose user turns are answered by chosen runs without user turns."""
-    with_words = {_named(turn) for turn in turns if turn.get("turn_type") == "user"}
+    with_words = {_run_in_marks(turn) for turn in turns if turn.get("turn_type") == "user"}
     asking: set[str] = set()
     seen: set[str] = set()  # shared by all runs, so that each is visited once
     for run in chosen:

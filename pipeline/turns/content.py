@@ -81,7 +81,7 @@ def pieces(turn: Fields) -> Iterator[Piece]:
             continue
         if holder.get("part_kind") in RETURNS:
             if "content" in holder:
-                yield _piece(path, holder["content"])
+                yield _piece_of_value(path, holder["content"])
         elif isinstance(holder.get("data"), str) and holder.get("kind", "binary") == "binary":
             yield _binary(path, holder["data"], holder.get("media_type"))
 
@@ -92,7 +92,7 @@ def others(turn: Fields) -> Iterator[Piece]:
         for name, value in holder.items():
             kept = name in STAYING or (name == "content" and any(_of_part(path, holder)))
             if not kept and value and isinstance(value, str | dict | list):
-                yield _piece(path, value, name)
+                yield _piece_of_value(path, value, name)
 
 
 def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
@@ -204,7 +204,7 @@ def _messages(holder: Fields, path: Place) -> Iterator[tuple[Place, Any]]:
         yield (*path, "messages", number), message
 
 
-def _piece(path: Place, value: Any, field: str | None = None) -> Piece:
+def _piece_of_value(path: Place, value: Any, field: str | None = None) -> Piece:
     if isinstance(value, str):
         try:
             size = len(value) if value.isascii() else len(value.encode())

@@ -44,7 +44,7 @@ def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
     messages = [item for item in turn.get("messages") or () if isinstance(item, dict)]
     last = max((n for n, item in enumerate(messages) if item.get("message_type") == "response"), default=0)
     behind = messages[last:]
-    answered = set(_answered(messages))
+    answered = set(_answered_ids(messages))
     questions: list[Asked] = []
     for part in _parts(behind[:1]):
         questions += _of_part(part, answered)
@@ -59,7 +59,7 @@ def _parts(messages: Iterable[Fields]) -> Iterable[Fields]:
     return (part for message in messages for part in message.get("parts") or () if isinstance(part, dict))
 
 
-def _answered(messages: Iterable[Fields]) -> Iterable[str]:
+def _answered_ids(messages: Iterable[Fields]) -> Iterable[str]:
     for part in _parts(messages):
         if part.get("part_kind") in ANSWERS:
             yield str(part.get("tool_call_id"))
@@ -74,20 +74,20 @@ def _of_part(part: Fields, answered: set[str]) -> list[Asked]:
         block = _fields(part.get("block"))
         if str(block.get("id")) in answered:
             return []
-        return [_asked("approval", block.get("name"), block.get("id"), _parsed(block.get("arguments")))]
+        return [_question("approval", block.get("name"), block.get("id"), _parsed(block.get("arguments")))]
     if kind != "tool-call" or str(part.get("tool_call_id")) in answered:
         return []
     name, call_id, args = part.get("tool_name"), part.get("tool_call_id"), part.get("args")
     original = _fields(_fields(args).get("originalFunctionCall"))
     if name == CONFIRMATION and original:
         hint = _fields(_fields(args).get("toolConfirmation")).get("hint")
-        return [_asked("approval", original.get("name"), call_id, original.get("args"), hint)]
+        return [_question("approval", original.get("name"), call_id, original.get("args"), hint)]
     approval = _fields(part.get("meta:vercel")).get("approval")
     if not isinstance(approval, dict):
-        return [_asked("result", name, call_id, args)]
+        return [_question("result", name, call_id, args)]
     if "approved" in approval or approval.get("isAutomatic"):  # the server goes on
         return []
-    return [_asked("approval", name, call_id, args, approval.get("requestReason"), approval.get("id"))]
+    return [_question("approval", name, call_id, args, approval.get("requestReason"), approval.get("id"))]
 
 
 def _of_event(event_type: Any, data: Any) -> list[Asked]:
@@ -95,7 +95,7 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
     if event_type == "custom:ag-ui.interrupt":
         kinds = {True: "approval", False: "input"}
         return [
-            _asked(
+            _question(
                 kinds[bool(item.get("toolCallId"))], None, item.get("toolCallId"), None, _message(item), item.get("id")
             )
             for item in _objects(_fields(data).get("interrupts"))
@@ -108,7 +108,7 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
     actions = _objects(_fields(value).get("action_requests"))
     if actions:
         return [
-            _asked(
+            _question(
                 "approval",
                 item.get("name", item.get("action")),
                 None,
@@ -118,7 +118,9 @@ def _of_event(event_type: Any, data: Any) -> list[Asked]:
             )
             for item, identity in zip(actions, (f"{interrupt}#{n}" for n in range(len(actions))), strict=True)
         ]
-    return [_asked("input", None, None, None, value if isinstance(value, str) else json_text.dumps(value), interrupt)]
+    return [
+        _question("input", None, None, None, value if isinstance(value, str) else json_text.dumps(value), interrupt)
+    ]
 
 
 def _merge(questions: list[Asked], asked: Asked) -> None:
@@ -136,7 +138,7 @@ def _merge(questions: list[Asked], asked: Asked) -> None:
     questions.append(asked)
 
 
-def _asked(kind: str, name: Any, call_id: Any, args: Any, message: Any = None, own_id: Any = None) -> Asked:
+def _question(kind: str, name: Any, call_id: Any, args: Any, message: Any = None, own_id: Any = None) -> Asked:
     small = args is None or len(json_text.dumps(args)) <= MAX_ARGS_CHARACTERS
     texts = {"id": own_id or call_id, "tool_name": name, "tool_call_id": call_id, "message": message}
     known = {key: value[:MAX_TEXT_CHARACTERS] if isinstance(value, str) else None for key, value in texts.items()}

@@ -74,7 +74,7 @@ def request_of(message: Mapping[str, Any]) -> str | None:
 
 def named(turn: Fields) -> list[str]:
     """Return the hashes of the requests that a turn refers to, each once; the turn may be any JSON object."""
-    return list(dict.fromkeys(name for message in _asked(turn) if (name := request_of(message)) is not None))
+    return list(dict.fromkeys(name for message in _asking_messages(turn) if (name := request_of(message)) is not None))
 
 
 def with_bodies(document: Fields, bodies: Mapping[str, Fields]) -> Fields:
@@ -91,7 +91,7 @@ def named_in(document: Fields) -> list[str]:
 def set_apart(record: TurnRecord) -> TurnRecord:
     """Move the request bodies of a new record's responses into its `requests`, with masked credentials."""
     bodies: Fields = {}
-    for message in _asked(record["turn"] or {}):
+    for message in _asking_messages(record["turn"] or {}):
         name, body = _sealed(masked_settings(CHAT, message[REQUEST])[0])
         bodies[name] = body
         message[REQUEST] = {"sha256": name}
@@ -132,7 +132,7 @@ def _sealed(body: Fields) -> tuple[str, Fields]:
         return with_room(lambda: digest(body)), body
 
 
-def _asked(turn: Fields) -> Iterable[Fields]:
+def _asking_messages(turn: Fields) -> Iterable[Fields]:
     messages = turn.get("messages")
     for message in messages if isinstance(messages, list) else ():
         if isinstance(message, dict) and isinstance(message.get(REQUEST), dict):

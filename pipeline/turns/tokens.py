@@ -118,7 +118,7 @@ def normal(usage: Fields) -> Fields:
     """
     renamed: dict[str, str] = {}
     repeated: Fields = {}
-    counts = _found(usage)
+    counts = _first_paths(usage)
     for name in COUNTS:
         if name not in counts or usage.get(name) is not None:
             continue
@@ -130,7 +130,7 @@ def normal(usage: Fields) -> Fields:
     return {renamed.get(key, key): value for key, value in usage.items() if value is not None} | repeated
 
 
-def _found(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
+def _first_paths(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
     """Return, by name of PATHS, the first path that leads to a value (as `Reading.first`): rank, path, value."""
     counts: dict[str, tuple[int, Path, Any]] = {}
     for head, beneath in usage.items():
@@ -157,7 +157,7 @@ def total(usages: Iterable[Fields]) -> Fields | None:
 
 def read(usage: Reading) -> dict[str, int]:
     """Return the known counts of COUNTS, and `cost_nano_usd`, of a usage object in any spelling."""
-    counts = _found(usage.data)
+    counts = _first_paths(usage.data)
     numbers = {name: usage.number((counts[name][1],), below=MAX_COUNT) for name in COUNTS if name in counts}
     known = {name: int(value) for name, value in numbers.items() if value is not None}
     if COST in counts:

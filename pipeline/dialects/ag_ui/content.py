@@ -22,11 +22,11 @@ def prompt(content: Any) -> str | list[Any]:
     """Return a user message's content as that of a user-prompt: a single text stays a text, all else is a list."""
     if isinstance(content, str) or not isinstance(content, list):
         return content if isinstance(content, str) else ""
-    pieces = [_piece(part) for part in content]
+    pieces = [_content_item(part) for part in content]
     return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieces
 
 
-def _piece(part: Any) -> Any:
+def _content_item(part: Any) -> Any:
     if not isinstance(part, dict):
         return {"kind": "custom:ag-ui", "part": part}
     if part.get("type") == "text" and isinstance(part.get("text"), str):

@@ -72,7 +72,11 @@ def _request(parts: Any) -> Iterator[Fields]:
             yield _result(part, str(part.get("tool_call_id", "")))
         elif kind in ("user-prompt", "retry-prompt", "text"):
             content = part.get("content", "")
-            prompt = _prompt_content(content) if kind != "retry-prompt" or isinstance(content, str) else _text(content)
+            prompt = (
+                _prompt_content(content)
+                if kind != "retry-prompt" or isinstance(content, str)
+                else _text_or_json(content)
+            )
             name = {"name": meta["name"]} if "name" in meta else {}
             yield {"id": meta.get("id"), "role": "user", "content": prompt, **name}
 
@@ -85,7 +89,7 @@ def _result(part: Fields, call_id: str) -> Fields:
     message: Fields = {"id": meta.get("id"), "role": "tool", "toolCallId": call_id, "content": _result_content(content)}
     if "encryptedValue" in meta:
         return {**message, "encryptedValue": meta["encryptedValue"]}
-    return {**message, "error": str(meta.get("error") or _text(content))} if failed else message
+    return {**message, "error": str(meta.get("error") or _text_or_json(content))} if failed else message
 
 
 def _response(parts: Any) -> Iterator[Fields]:
@@ -134,7 +138,7 @@ def _provider_call(part: Fields) -> str:
 
 def _result_content(content: Any) -> Any:
     """Return a text, or a list of AG-UI's parts; any other value as JSON text."""
-    return content if isinstance(content, list) and content and all(map(_is_part, content)) else _text(content)
+    return content if isinstance(content, list) and content and all(map(_is_part, content)) else _text_or_json(content)
 
 
 def _is_part(value: Any) -> bool:
@@ -146,19 +150,19 @@ def _is_part(value: Any) -> bool:
     return False
 
 
-def _text(content: Any) -> str:
+def _text_or_json(content: Any) -> str:
     return content if isinstance(content, str) else "" if content is None else json_text.dumps(content)
 
 
 def _prompt_content(content: Any) -> Any:
     """Return the content of a user-prompt as that of a user's message."""
     if not isinstance(content, list):
-        return _text(content)
-    pieces = [_piece(item) for item in content]
+        return _text_or_json(content)
+    pieces = [_input_content(item) for item in content]
     return [piece for piece in pieces if piece is not None]
 
 
-def _piece(item: Any) -> Fields | None:
+def _input_content(item: Any) -> Fields | None:
     if isinstance(item, str):
         return {"type": "text", "text": item}
     if not isinstance(item, dict):

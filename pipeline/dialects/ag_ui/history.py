@@ -16,10 +16,12 @@ from topics.json_text import Fields
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer; system messages are not part of a thread."""
-    return exchanges([message for message in messages if message["role"] not in ("system", "developer")], _place)
+    return exchanges(
+        [message for message in messages if message["role"] not in ("system", "developer")], _place_in_exchange
+    )
 
 
-def _place(message: Fields) -> MessagePlace:
+def _place_in_exchange(message: Fields) -> MessagePlace:
     return MessagePlace.PROMPT if message["role"] == "user" else MessagePlace.ANSWER
 
 

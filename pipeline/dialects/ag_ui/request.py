@@ -71,7 +71,7 @@ def repeated(body: Any) -> History:
     """Return the conversation that a request repeats, and the run that it continues, by the ids of AG-UI."""
     if not isinstance(body, dict):
         return History()
-    run, parent = (_text(get(body, key)) for key in ("runId", "parentRunId"))
+    run, parent = (_text_or_none(get(body, key)) for key in ("runId", "parentRunId"))
     return History(
         list(objects(body.get("messages"))),
         checkpoint=parent if parent != run else None,
@@ -94,5 +94,5 @@ def set_history(builder: Builder, event: Fields) -> None:
     )
 
 
-def _text(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None

@@ -16,7 +16,7 @@ UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
 def beside(builder: Builder, event: Fields) -> None:
     """Add state or an activity at its position among the messages."""
-    _beside(builder, f"custom:ag-ui.{event['type'].lower()}", _data(event))
+    _add_system_event(builder, f"custom:ag-ui.{event['type'].lower()}", _data(event))
 
 
 def delta(builder: Builder, event: Fields) -> None:
@@ -29,7 +29,7 @@ def delta(builder: Builder, event: Fields) -> None:
     if last is not None and last.fields["event_type"] == name and data == {**rest, "patches": data["patches"]}:
         data["patches"].append(patch)
     else:
-        _beside(builder, name, {**rest, "patches": [patch]})
+        _add_system_event(builder, name, {**rest, "patches": [patch]})
 
 
 def custom(builder: Builder, event: Fields) -> None:
@@ -38,7 +38,7 @@ def custom(builder: Builder, event: Fields) -> None:
     if not name.startswith("data-sys-"):
         if name.startswith("data-tp-") or name == FEEDBACK:
             interpret(builder, name, value)
-        _beside(builder, name if name.startswith(("data-", "custom:")) else f"custom:{name}", value)
+        _add_system_event(builder, name if name.startswith(("data-", "custom:")) else f"custom:{name}", value)
         return
     counted = name == "data-sys-usage" and isinstance(value, dict) and get(event, "subagentRunId") is None
     newest = builder.scratch["stream"].newest() if counted else None
@@ -71,10 +71,10 @@ def unknown(builder: Builder, event: Fields) -> None:
     kind = event["type"]
     if not isinstance(kind, str):
         raise TypeError(kind)
-    _beside(builder, f"data-app-{kind}", _data(event))
+    _add_system_event(builder, f"data-app-{kind}", _data(event))
 
 
-def _beside(builder: Builder, event_type: str, data: Any) -> None:
+def _add_system_event(builder: Builder, event_type: str, data: Any) -> None:
     stream: Stream = builder.scratch["stream"]
     stream.beside(builder, event_type, data)
 

@@ -26,9 +26,9 @@ def item_of(message: Fields, at: int) -> Item | None:
     content = message.get("content")
     if role == "tool":
         text_of(message, "toolCallId")
-        item.attrs = {"content": "", **_named(message, OF_RESULT)}
+        item.attrs = {"content": "", **_named_fields(message, OF_RESULT)}
         return item
-    item.attrs = _named(message, OF_MESSAGE)
+    item.attrs = _named_fields(message, OF_MESSAGE)
     if role == "user":
         item.attrs["content"] = content
     elif isinstance(content, str) and content:
@@ -39,7 +39,7 @@ def item_of(message: Fields, at: int) -> Item | None:
     return item
 
 
-def _named(message: Fields, names: tuple[str, ...]) -> Fields:
+def _named_fields(message: Fields, names: tuple[str, ...]) -> Fields:
     return {name: get(message, name) for name in names if get(message, name) is not None}
 
 

@@ -34,7 +34,7 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
         elif item.role == "user":
             _request(builder, item).parts.append(Part(prompt_part(item), done=True))
         else:  # system, developer
-            builder.messages.append(_beside(item))
+            builder.messages.append(_system_message(item))
     if builder.response is not None:
         builder.response.closed = end == "complete"
         builder.response = None
@@ -140,7 +140,7 @@ def _request(builder: Builder, item: Item) -> Message:
     return request
 
 
-def _beside(item: Item) -> Message:
+def _system_message(item: Item) -> Message:
     data = {"id": item.id, "role": item.role, "content": item.says()}
     return Message("system", item.at, fields={"event_type": "custom:ag-ui.message", "event_data": data}, closed=True)
 

@@ -76,7 +76,7 @@ def content_block_delta(builder: Builder, event: Fields) -> None:
         raise Violation(f"content_block_delta: 'delta' is an object, got {delta!r:.80}")
     taken = _writing(builder, event).add(index, delta, builder.at)
     if not taken and any(value for key, value in delta.items() if key != "type"):
-        builder.system(f"data-app-{event['type']}", _beside(event))
+        builder.system(f"data-app-{event['type']}", _unknown_fields(event))
 
 
 def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int:
@@ -113,7 +113,7 @@ def message_delta(builder: Builder, event: Fields) -> None:
     answer = _open_answer(builder)
     if answer is not None:
         answer.end(delta if isinstance(delta, dict) else {}, event.get("usage"))
-        note(answer.response.fields, _beside(event, "delta", "usage"))
+        note(answer.response.fields, _unknown_fields(event, "delta", "usage"))
         _count(builder, answer)
 
 
@@ -121,7 +121,7 @@ def message_stop(builder: Builder, event: Fields) -> None:
     """End the message."""
     answer = _open_answer(builder)
     if answer is not None:
-        note(answer.response.fields, _beside(event))
+        note(answer.response.fields, _unknown_fields(event))
         _end(builder)
 
 
@@ -141,7 +141,7 @@ def unknown(builder: Builder, event: Fields) -> None:
     if not isinstance(kind, str):
         raise Violation(f"an event's 'type' is a text, got {kind!r:.80}")
     model_calls.ask_first(builder)
-    builder.system(f"data-app-{kind}", _beside(event))
+    builder.system(f"data-app-{kind}", _unknown_fields(event))
 
 
 def _start(builder: Builder, message: Fields) -> None:
@@ -197,7 +197,7 @@ def _settle(builder: Builder) -> None:
         builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
 
 
-def _beside(event: Fields, *known: str) -> Fields:
+def _unknown_fields(event: Fields, *known: str) -> Fields:
     """Return the unknown fields of an event, beside its type."""
     return {key: value for key, value in event.items() if key != "type" and key not in known}
 

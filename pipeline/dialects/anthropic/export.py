@@ -30,10 +30,10 @@ def messages(document: Fields) -> list[Fields]:
         for kind, message in spoken(turn):
             parts = message.get("parts", [])
             if kind == "asked":
-                _say(messages, "user", _asked(parts))
+                _say(messages, "user", _blocks_of_request(parts))
                 continue
             ours = META in message or message.get("provider_name") == PROVIDER
-            _say(messages, "assistant", [block for part in parts for block in _answered(part, ours=ours)])
+            _say(messages, "assistant", [block for part in parts for block in _blocks_of_response(part, ours=ours)])
             _say(messages, "user", [_result(part) for part in parts if _is_foreign_result(part)])
     paired = _apart(_paired(messages))
     return [{**message, "content": _short(message)} for message in paired if message["content"]]
@@ -54,7 +54,7 @@ def _say(messages: list[Fields], role: str, blocks: list[Fields]) -> None:
     content.extend(blocks)
 
 
-def _asked(parts: Any) -> list[Fields]:
+def _blocks_of_request(parts: Any) -> list[Fields]:
     """Return parts of a user turn or a request as blocks."""
     asked: list[Fields] = []
     for part in parts:
@@ -64,7 +64,7 @@ def _asked(parts: Any) -> list[Fields]:
         elif kind in ("user-prompt", "retry-prompt"):
             asked += _words(part)
         elif kind == "file":
-            asked += [{**_piece(part.get("content")), **part.get(META, {})}]
+            asked += [{**_block_of_content(part.get("content")), **part.get(META, {})}]
     return asked
 
 
@@ -74,12 +74,12 @@ def _words(part: Fields) -> Iterator[Fields]:
         yield meta["block"]
         return
     for piece in content if isinstance(content, list) else [content]:
-        block = _piece(piece)
+        block = _block_of_content(piece)
         if block.get("text") != "":  # the API refuses empty texts
             yield {**block, **meta}
 
 
-def _answered(part: Fields, *, ours: bool) -> Iterator[Fields]:
+def _blocks_of_response(part: Fields, *, ours: bool) -> Iterator[Fields]:
     """Yield the blocks of a response's part; a block of an unknown type is restored unchanged."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
@@ -136,7 +136,7 @@ def _is_block(value: Any) -> bool:
     return isinstance(value.get({"text": "text", "search_result": "source"}.get(str(kind))), str)
 
 
-def _piece(piece: Any) -> Fields:
+def _block_of_content(piece: Any) -> Fields:
     """Return a piece of content as a block."""
     if not isinstance(piece, dict):
         return {"type": "text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
@@ -184,10 +184,12 @@ def _apart(messages: list[Fields]) -> list[Fields]:
     """Return the messages with a unique id for each call, as the API requires."""
     blocks = [block for message in messages for block in message["content"]]
     ids = OwnIds(block["id"] for block in blocks if block["type"] == "tool_use")
-    return [{**message, "content": [_named(block, ids) for block in message["content"]]} for message in messages]
+    return [
+        {**message, "content": [_with_valid_names(block, ids) for block in message["content"]]} for message in messages
+    ]
 
 
-def _named(block: Fields, ids: OwnIds) -> Fields:
+def _with_valid_names(block: Fields, ids: OwnIds) -> Fields:
     match block["type"]:
         case "tool_use":
             return {**block, "id": ids.of_call(block["id"])}

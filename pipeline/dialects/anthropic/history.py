@@ -15,10 +15,10 @@ from topics.json_text import Fields
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer without calls."""
-    return exchanges(messages, _place)
+    return exchanges(messages, _place_in_exchange)
 
 
-def _place(message: Fields) -> MessagePlace:
+def _place_in_exchange(message: Fields) -> MessagePlace:
     if message["role"] == "user":
         return MessagePlace.PROMPT
     calls = any(block.get("type") == "tool_use" for block in request.blocks(message))

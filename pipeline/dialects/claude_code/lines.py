@@ -44,7 +44,7 @@ def assistant(builder: Builder, event: Fields) -> None:
     thread.answered = False
     response = thread.builder.current_response()
     for fields in parts:
-        _place(thread, response, fields)
+        _add_block(thread, response, fields)
     _tell(thread, response, message)
     _note_rest(response, event, message)
     if builder.context.imported and message.get("stop_reason") in ENDING:
@@ -144,7 +144,7 @@ def _sent(message: Fields) -> Fields | None:
     return {key: usage.get(key) for key in INPUT} if isinstance(usage, dict) else None
 
 
-def _place(thread: Thread, response: Message, fields: Fields) -> None:
+def _add_block(thread: Thread, response: Message, fields: Fields) -> None:
     """Add a whole block: it replaces its streamed version."""
     kind, call_id = fields["part_kind"], fields.get("tool_call_id")
     begun = next((p for p in thread.awaited if _is_same(p.fields, fields)), None)

@@ -45,13 +45,13 @@ def events(document: Fields) -> list[Fields]:
     for number, turn in enumerate(document["turns"]):
         run = str(turn.get("meta:run_id") or f"run-{number}")
         if turn.get("turn_type") == "user":
-            events += _asked(turn, run, f"{run}:user", turn.get("submitted_at"))
+            events += _events_of_request(turn, run, f"{run}:user", turn.get("submitted_at"))
         for index, message in enumerate(turn.get("messages", ())):
             identity, at = f"{run}:{index}", message.get("timestamp")
             if message.get("message_type") == "request":
-                events += _asked(message, run, identity, at, _name(document, message))
+                events += _events_of_request(message, run, identity, at, _name(document, message))
             elif message.get("message_type") == "response":
-                events += _answered(message, run, identity, _name(document, message))
+                events += _events_of_response(message, run, identity, _name(document, message))
             else:
                 _act(events, message)
     return events
@@ -70,7 +70,7 @@ def _event(source: Fields, run: str, identity: str, at: Any, author: str, role: 
     return {**fields, **meta, **({"content": {"role": role, "parts": parts}} if parts else {})}
 
 
-def _asked(source: Fields, run: str, identity: str, at: Any, author: str = USER) -> Iterator[Fields]:
+def _events_of_request(source: Fields, run: str, identity: str, at: Any, author: str = USER) -> Iterator[Fields]:
     """Yield the events of a user turn or a request: results as the agent's event, prompts as the user's."""
     returns = [part for part in source.get("parts", ()) if _is_answer(part)]
     prompts = [piece for part in source.get("parts", ()) if not _is_answer(part) for piece in prompt_parts(part)]
@@ -86,7 +86,7 @@ def _is_answer(part: Fields) -> bool:
     return part.get("part_kind") in ANSWERS and bool(part.get("tool_call_id"))
 
 
-def _answered(message: Fields, run: str, identity: str, author: str) -> Iterator[Fields]:
+def _events_of_response(message: Fields, run: str, identity: str, author: str) -> Iterator[Fields]:
     """Yield a response as one event, or as several: a result of a provider's tool separates them."""
     ours = META in message
     at, number = message.get("timestamp"), 0

@@ -65,7 +65,7 @@ def prompt_parts(part: Fields) -> list[Fields]:
         return []
     content = part.get("content")
     pieces = content if isinstance(content, list) else [content]
-    return [fields for piece in pieces for fields in _piece(piece)]
+    return [fields for piece in pieces for fields in _parts_of_content(piece)]
 
 
 def call_fields(message: Fields) -> Fields:
@@ -78,7 +78,7 @@ def call_fields(message: Fields) -> Fields:
     return fields | ({"modelVersion": message["model_name"]} if message.get("model_name") else {})
 
 
-def _piece(piece: Any) -> list[Fields]:
+def _parts_of_content(piece: Any) -> list[Fields]:
     if isinstance(piece, str):
         return [{"text": piece}]
     if isinstance(piece, dict):

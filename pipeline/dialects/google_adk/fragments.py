@@ -19,7 +19,7 @@ def add(builder: Builder, event: Event) -> None:
 
     A call in a fragment may lack arguments that come in pieces: only the call of the whole event counts.
     """
-    pieces = [piece for part in event.parts.values() if (piece := _piece(part)) is not None]
+    pieces = [piece for part in event.parts.values() if (piece := _part_and_text(part)) is not None]
     if not pieces:
         return
     begun = _begun(builder, event)
@@ -72,7 +72,7 @@ def _begun(builder: Builder, event: Event) -> Fragments:
     return begun
 
 
-def _piece(part: Fields) -> tuple[Fields, str] | None:
+def _part_and_text(part: Fields) -> tuple[Fields, str] | None:
     """Return an incomplete part, and the text that the fragment adds."""
     match part:
         case {"text": str(text)}:

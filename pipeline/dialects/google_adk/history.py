@@ -18,10 +18,10 @@ MAX_SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in 
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an agent's event; a result of the user begins no exchange."""
-    return exchanges(messages, _place)
+    return exchanges(messages, _place_in_exchange)
 
 
-def _place(message: Fields) -> MessagePlace | None:
+def _place_in_exchange(message: Fields) -> MessagePlace | None:
     event = read(_event(message))
     if event.author != USER:
         return MessagePlace.ANSWER if event.parts else None

@@ -51,7 +51,7 @@ def response_part(part: Fields, fallback_id: str, code_id: str | None) -> Fields
     `fallback_id`: for a part without an id; `code_id`: that of the code that was run before it.
     """
     if "text" in part:
-        return _text(part)
+        return _text_part(part)
     if "functionCall" in part:
         return _call(part, fallback_id)
     if "executableCode" in part:
@@ -100,7 +100,7 @@ def return_part(part: Fields, call_id: str, name: str) -> Fields:
 
 def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
     """Return a user's Content as one user-prompt part; empty if it has no content."""
-    content = [_piece(part) for part in parts]
+    content = [_content_item(part) for part in parts]
     if not content:
         return []
     plain = len(content) == 1 and isinstance(content[0], str)
@@ -112,7 +112,7 @@ def arguments(value: Any) -> Any:
     return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
 
 
-def _text(part: Fields) -> Fields:
+def _text_part(part: Fields) -> Fields:
     text = part["text"] + ""
     if part.get("thought") is True:
         thought: Fields = {"part_kind": "thinking", "content": text}
@@ -142,7 +142,7 @@ def _with_rest(fields: Fields, part: Fields, *used: str, signature: bool = True)
     return fields
 
 
-def _piece(part: Fields) -> Any:
+def _content_item(part: Fields) -> Any:
     if isinstance(part.get("text"), str) and part.keys() == {"text"}:
         return part["text"]
     held = _held_file(part)
@@ -155,17 +155,17 @@ def _held_file(part: Fields) -> Fields | None:
         blob = spelled(part["inlineData"])
         data = (blob.get("data") or "") + ""
         binary = {"kind": "binary", "data": data.translate(STANDARD), "media_type": _media_type(blob)}
-        return {**binary, "identifier": _identifier(binary["data"])} | _named(blob)
+        return {**binary, "identifier": _identifier(binary["data"])} | _filename(blob)
     if "fileData" in part:
         file = spelled(part["fileData"])
         url, media_type = file["fileUri"] + "", _media_type(file)
         return {"kind": url_kind(media_type), "url": url, "media_type": media_type, "identifier": _identifier(url)} | (
-            _named(file)
+            _filename(file)
         )
     return None
 
 
-def _named(file: Fields) -> Fields:
+def _filename(file: Fields) -> Fields:
     name = file.get("displayName")
     return {"meta:filename": name} if isinstance(name, str) else {}
 

@@ -111,11 +111,11 @@ def _response_fields(builder: Builder, event: Event) -> Fields:
         fields["provider_response_id"] = response_id
     if reason is not None:
         fields["finish_reason"] = reason
-    fields[META] = _beside(event)
+    fields[META] = _other_fields(event)
     return fields
 
 
-def _beside(event: Event) -> Fields:
+def _other_fields(event: Event) -> Fields:
     """Return the other fields of an Event; empty lists and objects are left out."""
     rest = {key: value for key, value in event.fields.items() if key not in READ_KEYS}
     return {key: value for key, value in rest.items() if value not in ([], {})}
@@ -174,7 +174,7 @@ def _request(builder: Builder, event: Event) -> Message:
 
 
 def _new_request(builder: Builder, event: Event) -> Message:
-    fields: Fields = {META: _beside(event)}
+    fields: Fields = {META: _other_fields(event)}
     if event.author != USER:
         fields["agent_id"] = speaker(builder, event.author)
     request = Message("request", builder.at, fields=fields, closed=True)

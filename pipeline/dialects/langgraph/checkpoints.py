@@ -26,7 +26,7 @@ def record(stream: Stream, data: Any) -> None:
     """
     if not isinstance(data, dict):
         return
-    checkpoint = identity(data.get("config")) or identity(data.get("checkpoint")) or _text(data.get("id"))
+    checkpoint = identity(data.get("config")) or identity(data.get("checkpoint")) or _text_or_none(data.get("id"))
     metadata = data.get("metadata")
     source = metadata.get("source") if isinstance(metadata, dict) else data.get("source")
     if checkpoint is None:
@@ -36,7 +36,7 @@ def record(stream: Stream, data: Any) -> None:
         return
     if not stream.checkpoints and stream.checkpoint is None:
         parents = (identity(data.get(key)) for key in PARENTS)
-        stream.checkpoint = next(filter(None, parents), None) or _text(data.get("parent_id"))
+        stream.checkpoint = next(filter(None, parents), None) or _text_or_none(data.get("parent_id"))
     stream.checkpoints[checkpoint] = None
 
 
@@ -44,14 +44,18 @@ def began(stream: Stream, metadata: Fields) -> None:
     """Record where the run began, from the metadata of messages of the root's tasks."""
     task = metadata.get(TASK)
     if stream.checkpoint is None and not (isinstance(task, str) and "|" in task):
-        stream.checkpoint = _text(metadata.get("checkpoint_id"))
+        stream.checkpoint = _text_or_none(metadata.get("checkpoint_id"))
 
 
 def identity(config: Any) -> str | None:
     """Return the id of a checkpoint of the root, from a config or from the platform's form of one."""
     given = config.get("configurable", config) if isinstance(config, dict) else None
-    return _text(given.get("checkpoint_id")) if isinstance(given, dict) and not given.get("checkpoint_ns") else None
+    return (
+        _text_or_none(given.get("checkpoint_id"))
+        if isinstance(given, dict) and not given.get("checkpoint_ns")
+        else None
+    )
 
 
-def _text(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None

@@ -55,11 +55,11 @@ def read(builder: Builder, event: Fields) -> None:
         stream.replays.add(parsed.token)
     mode = MODES.get(parsed.mode)
     if mode is None:
-        _beside(builder, stream, f"data-app-{parsed.mode.removeprefix(f'{V3}:')}", parsed.data)
+        _add_system_message(builder, stream, f"data-app-{parsed.mode.removeprefix(f'{V3}:')}", parsed.data)
     elif not stream.over:
         mode(builder, stream, parsed)
     elif parsed.mode == "error":
-        _beside(builder, stream, "error", parsed.data)
+        _add_system_message(builder, stream, "error", parsed.data)
 
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:
@@ -170,7 +170,7 @@ def _wrote(builder: Builder, stream: Stream, namespace: tuple[str, ...], node: s
         stream.write(messages, builder.at)
     rest = {key: value for key, value in update.items() if key != "messages" and value is not None}
     if rest:
-        _beside(builder, stream, "custom:langgraph.update", {"node": node, "update": rest})
+        _add_system_message(builder, stream, "custom:langgraph.update", {"node": node, "update": rest})
 
 
 def _messages(builder: Builder, stream: Stream, event: StreamEvent) -> None:
@@ -212,7 +212,7 @@ def _custom(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     data = event.data
     kind = data.get("type", data.get("name")) if isinstance(data, dict) else None
     if not isinstance(kind, str) or not kind.startswith("data-sys-"):
-        _beside(builder, stream, "custom:langgraph.custom", data)
+        _add_system_message(builder, stream, "custom:langgraph.custom", data)
         if kind == FEEDBACK:
             builder.telemetry.append((builder.at, FEEDBACK, data.get("data", data.get("value"))))
         return
@@ -226,7 +226,7 @@ def _custom(builder: Builder, stream: Stream, event: StreamEvent) -> None:
 
 def _error(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     error = event.data if isinstance(event.data, dict) else {"message": event.data}
-    _beside(builder, stream, "error", error)
+    _add_system_message(builder, stream, "error", error)
     text = error.get("message")
     builder.error_text = text if isinstance(text, str) else None
     builder.ended, stream.over = "error", True
@@ -310,17 +310,17 @@ def _v3_messages(builder: Builder, stream: Stream, event: StreamEvent) -> None:
 
 
 def _requested(builder: Builder, stream: Stream, event: StreamEvent) -> None:
-    _beside(builder, stream, "custom:langgraph.interrupt", event.data)
+    _add_system_message(builder, stream, "custom:langgraph.interrupt", event.data)
 
 
 def _interrupts(builder: Builder, stream: Stream, interrupts: Any) -> None:
     for interrupt in interrupts if isinstance(interrupts, list) else []:
         known = [message.fields["event_data"] for message in stream.beside]
         if interrupt not in known:
-            _beside(builder, stream, "custom:langgraph.interrupt", interrupt)
+            _add_system_message(builder, stream, "custom:langgraph.interrupt", interrupt)
 
 
-def _beside(builder: Builder, stream: Stream, event_type: str, data: Any) -> None:
+def _add_system_message(builder: Builder, stream: Stream, event_type: str, data: Any) -> None:
     fields = {"event_type": event_type, "event_data": data}
     stream.beside.append(Message("system", builder.at, fields=fields, closed=True))
 

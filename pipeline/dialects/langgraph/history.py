@@ -17,7 +17,7 @@ from turnmill.errors import InvalidRecord, Reason
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer; system messages are not part of a thread."""
     return exchanges(
-        [message for message in map(_read, messages) if message["type"] in ("human", "ai", "tool")], _place
+        [message for message in map(_read, messages) if message["type"] in ("human", "ai", "tool")], _place_in_exchange
     )
 
 
@@ -28,7 +28,7 @@ def _read(raw: Fields) -> Fields:
     return message
 
 
-def _place(message: Fields) -> MessagePlace:
+def _place_in_exchange(message: Fields) -> MessagePlace:
     return MessagePlace.PROMPT if message["type"] == "human" else MessagePlace.ANSWER
 
 

@@ -176,11 +176,11 @@ def content(value: Any) -> Any:
     """Return a user's content: a single text stays a text, all else is a list of texts and files."""
     if isinstance(value, str):
         return value
-    pieces = [_piece(block) for block in value] if isinstance(value, list) else []
+    pieces = [_content_item(block) for block in value] if isinstance(value, list) else []
     return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieces
 
 
-def _piece(block: Any) -> Any:
+def _content_item(block: Any) -> Any:
     if isinstance(block, str):
         return block
     if not isinstance(block, dict):

@@ -49,7 +49,7 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
         entries = [entry for entry in stream.heard if not _is_childs(entry)]
         root = _in_order([entry for entry in entries if not entry.namespace] or entries)
         chosen = [(entry, not entry.broken and (complete or entry.whole or entry is not entries[-1])) for entry in root]
-    prompts = [_prompt(entry) for entry in _asked(stream)]
+    prompts = [_prompt(entry) for entry in _newest_prompts(stream)]
     for entry, whole in chosen:
         message, kind = entry.settle(), entry.message.get("type")
         if kind == "ai" and not (complete and not whole):
@@ -67,7 +67,7 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
     if stream.rest:
         stream.beside.append(_system(builder.at, "custom:langgraph.state", stream.rest))
     for beside in sorted([*stream.beside, *_children(stream)], key=lambda message: message.at):
-        _place(builder, beside)
+        _insert_by_time(builder, beside)
 
 
 def _take_for_new(stream: Stream) -> None:
@@ -80,7 +80,7 @@ def _take_for_new(stream: Stream) -> None:
         entry.old, stream.updated, stream.valued = False, True, True
 
 
-def _asked(stream: Stream) -> list[Entry]:
+def _newest_prompts(stream: Stream) -> list[Entry]:
     """Return the user's messages after the last answer in the state from before the run."""
     old = [entry for entry in stream.state if entry.old and entry.message.get("type") in ("ai", "tool", "human")]
     spoken = [n for n, entry in enumerate(old) if entry.message["type"] != "human"]
@@ -145,7 +145,7 @@ def response_fields(message: Fields) -> Fields:
         fields["finish_reason"] = "tool_call"
     if isinstance(message.get("usage_metadata"), dict):
         fields["usage"] = dict(message["usage_metadata"])
-    return {**fields, **_beside(message)}
+    return {**fields, **_other_fields(message)}
 
 
 def _answer(builder: Builder, entry: Entry, message: Fields) -> None:
@@ -189,7 +189,7 @@ def tool_return(message: Fields) -> Fields:
     }
     if artifact is not None:
         part["metadata"] = artifact
-    return {**part, **_beside({key: value for key, value in message.items() if key != "name"})}
+    return {**part, **_other_fields({key: value for key, value in message.items() if key != "name"})}
 
 
 def _calls(message: Message, call_id: str) -> bool:
@@ -203,10 +203,10 @@ def _prompt(entry: Entry) -> Fields:
 def prompt_part(message: Fields) -> Fields:
     """Return a HumanMessage as user-prompt part."""
     part: Fields = {"part_kind": "user-prompt", "content": content(message.get("content"))}
-    return {**part, **_beside(message)}
+    return {**part, **_other_fields(message)}
 
 
-def _beside(message: Fields) -> Fields:
+def _other_fields(message: Fields) -> Fields:
     """Return a message's fields other than its content: id and name, and under `fields` the unknown ones."""
     kept: Fields = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
     rest = {key: value for key, value in message.items() if key not in KNOWN and value not in (None, "", [], {})}
@@ -246,7 +246,7 @@ def _system(at: int, event_type: str, data: Any) -> Message:
     return Message("system", at, fields={"event_type": event_type, "event_data": data}, closed=True)
 
 
-def _place(builder: Builder, message: Message) -> None:
+def _insert_by_time(builder: Builder, message: Message) -> None:
     later = (n for n, other in enumerate(builder.messages) if other.at > message.at)
     builder.messages.insert(next(later, len(builder.messages)), message)
 

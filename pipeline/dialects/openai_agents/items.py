@@ -54,9 +54,9 @@ def sources(item: Fields) -> list[tuple[str, Fields]]:
     for piece in _objects(item.get("content")) if item["type"] == "message" else ():
         for note in _objects(piece.get("annotations")):
             if isinstance(note.get("url"), str):
-                sources.append(("source.url", _named(note["url"], note, url=note["url"])))
+                sources.append(("source.url", _note_with_id(note["url"], note, url=note["url"])))
             elif isinstance(note.get("file_id"), str):
-                sources.append(("source.document", _named(note["file_id"], note, filename=note.get("filename"))))
+                sources.append(("source.document", _note_with_id(note["file_id"], note, filename=note.get("filename"))))
     return sources
 
 
@@ -68,7 +68,7 @@ def with_rest(fields: Fields, source: Fields, *used: str) -> Fields:
     return {**fields, META: rest} if rest else fields
 
 
-def _named(identity: str, note: Fields, **more: Any) -> Fields:
+def _note_with_id(identity: str, note: Fields, **more: Any) -> Fields:
     fields = {"source_id": identity, **more, "title": note.get("title")}
     return {key: value for key, value in fields.items() if value is not None}
 
@@ -90,8 +90,8 @@ def _content(piece: Fields, rest: Fields) -> Fields:
 
 
 def _reasoning(item: Fields) -> list[Fields]:
-    summary = [text for text in map(_text, _objects(item.get("summary"))) if text]
-    raw = [text for text in map(_text, _objects(item.get("content"))) if text]
+    summary = [text for text in map(_text_of_content, _objects(item.get("summary"))) if text]
+    raw = [text for text in map(_text_of_content, _objects(item.get("content"))) if text]
     parts: list[Fields] = [{"part_kind": "thinking", "content": text} for text in summary or raw or [""]]
     signature, identity = item.get("encrypted_content"), item.get("id")
     if isinstance(signature, str) and signature:
@@ -105,7 +105,7 @@ def _reasoning(item: Fields) -> list[Fields]:
     return parts
 
 
-def _text(piece: Fields) -> str:
+def _text_of_content(piece: Fields) -> str:
     return piece["text"] if isinstance(piece.get("text"), str) else ""
 
 

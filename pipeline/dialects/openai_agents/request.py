@@ -38,7 +38,7 @@ def add_asked(builder: Builder) -> None:
 def user_prompt(content: Any) -> Fields:
     """Return a user message's content as user-prompt: one text as it is, else a list of texts and files."""
     pieces = content if isinstance(content, list) else [content]
-    converted = [_piece(piece) for piece in pieces]
+    converted = [_content_item(piece) for piece in pieces]
     plain = len(converted) == 1 and isinstance(converted[0], str)
     return {"part_kind": "user-prompt", "content": converted[0] if plain else converted}
 
@@ -53,7 +53,7 @@ def _is_of_model(item: Fields) -> bool:
     return item.get("role") == "assistant" or kind in OF_MODEL or (isinstance(kind, str) and kind.endswith("_call"))
 
 
-def _piece(piece: Any) -> Any:
+def _content_item(piece: Any) -> Any:
     match piece:
         case {"type": "input_text" | "text" | "output_text", "text": str(text)}:
             return text

@@ -74,7 +74,7 @@ def chunk(builder: Builder, event: Fields) -> None:
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:
     """Append consecutive chunks that extend the text or the thought, and otherwise are alike (a Stretch)."""
-    calls, first = calls_of(builder), _piece(events[start])
+    calls, first = calls_of(builder), _text_chunk(events[start])
     answers: Choices | None = calls.answer
     if first is None or answers is None or calls.shut or answers.main.finish == "error":
         return start
@@ -83,7 +83,7 @@ def chunks(builder: Builder, events: list[Any], start: int) -> int:
         return start
     pieces = [first]
     for at in range(start + 1, len(events)):
-        piece = _piece(events[at])
+        piece = _text_chunk(events[at])
         if piece is None or piece.key != first.key or piece.beside != first.beside:
             break
         pieces.append(piece)
@@ -100,7 +100,7 @@ class Piece(NamedTuple):
     beside: Fields
 
 
-def _piece(event: Any) -> Piece | None:
+def _text_chunk(event: Any) -> Piece | None:
     if event.__class__ is not dict or event.get("object") != CHUNK or event.get("error") or usage_of(event) is not None:
         return None
     choices = event.get("choices")

@@ -27,11 +27,13 @@ def messages(document: Fields) -> list[Fields]:
     messages: list[Fields] = []
     for turn in document["turns"]:
         for kind, message in spoken(turn):
-            messages += _answered(message) if kind == "answered" else _asked(message.get("parts", ()))
+            messages += (
+                _messages_of_response(message) if kind == "answered" else _messages_of_request(message.get("parts", ()))
+            )
     return paired(messages, NAMES)
 
 
-def _asked(parts: Any) -> Iterator[Fields]:
+def _messages_of_request(parts: Any) -> Iterator[Fields]:
     """Yield parts of a user turn or a request as messages: results, then prompts."""
     for part in parts:
         kind = part.get("part_kind")
@@ -46,10 +48,10 @@ def _asked(parts: Any) -> Iterator[Fields]:
         elif kind == "file":
             yield {"role": "user", "content": [block(part.get("content"))]}
         elif kind == "retry-prompt" and not part.get("tool_name"):
-            yield {"role": "user", "content": _text(part.get("content"))}
+            yield {"role": "user", "content": _text_or_json(part.get("content"))}
 
 
-def _answered(response: Fields) -> Iterator[Fields]:
+def _messages_of_response(response: Fields) -> Iterator[Fields]:
     """Yield a response as the assistant's message, and the results of the provider's tools."""
     parts = response.get("parts", [])
     texts = [part for part in parts if part.get("part_kind") == "text"]
@@ -90,7 +92,7 @@ def _call(part: Fields) -> Fields:
 def _result(part: Fields) -> Fields:
     content = part.get("content")
     if not _is_text_blocks(content):
-        content = _text(content) if content is not None else ""
+        content = _text_or_json(content) if content is not None else ""
     return {"role": "tool", "tool_call_id": part.get("tool_call_id") or call_id(""), "content": content}
 
 
@@ -98,13 +100,13 @@ def _content(content: Any) -> Any:
     """Return a user's content: a text, or blocks."""
     if isinstance(content, str):
         return content
-    return [block(piece) for piece in content] if isinstance(content, list) else _text(content)
+    return [block(piece) for piece in content] if isinstance(content, list) else _text_or_json(content)
 
 
 def block(piece: Any) -> Fields:
     """Return a piece of content as a block of a message."""
     if not isinstance(piece, dict):
-        return {"type": "text", "text": _text(piece)}
+        return {"type": "text", "text": _text_or_json(piece)}
     media = str(piece.get("media_type") or "")
     if piece.get("kind") == "binary" and isinstance(piece.get("data"), str):
         return _binary(piece["data"], media)
@@ -114,7 +116,7 @@ def block(piece: Any) -> Fields:
         return {"type": "text", "text": piece["content"]}
     if isinstance(piece.get("block"), dict) and piece.get("kind") == "custom:openai_chat":
         return dict(piece["block"])
-    return {"type": "text", "text": piece["url"] if isinstance(piece.get("url"), str) else _text(piece)}
+    return {"type": "text", "text": piece["url"] if isinstance(piece.get("url"), str) else _text_or_json(piece)}
 
 
 def _binary(data: str, media: str) -> Fields:
@@ -135,5 +137,5 @@ def _is_text_blocks(content: Any) -> bool:
     )
 
 
-def _text(value: Any) -> str:
+def _text_or_json(value: Any) -> str:
     return value if isinstance(value, str) else json_text.dumps(value)

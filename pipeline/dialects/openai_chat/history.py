@@ -18,10 +18,12 @@ CALLS: Final = ("tool_calls", "function_call")
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer without calls; system messages are not part of a thread."""
-    return exchanges([message for message in messages if message["role"] not in ("system", "developer")], _place)
+    return exchanges(
+        [message for message in messages if message["role"] not in ("system", "developer")], _place_in_exchange
+    )
 
 
-def _place(message: Fields) -> MessagePlace:
+def _place_in_exchange(message: Fields) -> MessagePlace:
     if message["role"] == "user":
         return MessagePlace.PROMPT
     calls = any(message.get(key) for key in CALLS)

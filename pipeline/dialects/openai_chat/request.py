@@ -51,7 +51,7 @@ def names(message: Fields) -> dict[str, str]:
 
 def user_prompt(message: Fields) -> Fields:
     """Return a user message as user-prompt."""
-    content, blocks = prompt(message.get("content"), _piece)
+    content, blocks = prompt(message.get("content"), _content_item)
     part: Fields = {"part_kind": "user-prompt", "content": content}
     note(part, {"blocks": blocks, "name": message.get("name")})
     return part
@@ -84,7 +84,7 @@ def tool_return(message: Fields) -> Fields:
     }
 
 
-def _piece(block: Fields) -> Any:
+def _content_item(block: Fields) -> Any:
     match block:
         case {"type": "text", "text": str(text)}:
             return text

@@ -76,7 +76,7 @@ def _delta(kind: str, index_key: str) -> Handler:
         text = event["delta"]
         if not isinstance(text, str):
             raise Violation(f"{event['type']}: 'delta' is a text, got {text!r:.80}")
-        _writing(builder, event).grow(event, kind, _place(event, index_key), text, builder.at)
+        _writing(builder, event).grow(event, kind, _index_of(event, index_key), text, builder.at)
 
     return delta
 
@@ -88,7 +88,7 @@ def _deltas(kind: str, index_key: str) -> Stretch:
         output: Output | None = calls.answer
         if output is None or output.settled or calls.whole:
             return start
-        part = output.growing(first, kind, _place(first, index_key))
+        part = output.growing(first, kind, _index_of(first, index_key))
         if part is None:
             return start
         name, item, index, number = (first.get(key) for key in ("type", "item_id", "output_index", index_key))
@@ -116,7 +116,7 @@ def _whole(kind: str, index_key: str, key: str) -> Handler:
     def whole(builder: Builder, event: Fields) -> None:
         text = event.get(key)
         if isinstance(text, str):
-            _writing(builder, event).tell(event, kind, _place(event, index_key), text)
+            _writing(builder, event).tell(event, kind, _index_of(event, index_key), text)
 
     return whole
 
@@ -218,7 +218,7 @@ def _settle(builder: Builder) -> None:
         builder.calls[part.fields["tool_call_id"]] = (output.response, part)
 
 
-def _place(event: Fields, key: str) -> int:
+def _index_of(event: Fields, key: str) -> int:
     index: Any = event.get(key)
     return index if isinstance(index, int) and not isinstance(index, bool) else 0
 

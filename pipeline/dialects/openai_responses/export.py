@@ -40,11 +40,15 @@ def messages(document: Fields) -> list[Fields]:
     messages: list[Fields] = []
     for turn in document["turns"]:
         for kind, message in spoken(turn):
-            messages += _answered(message.get("parts", [])) if kind == "answered" else _asked(message.get("parts", ()))
+            messages += (
+                _items_of_response(message.get("parts", []))
+                if kind == "answered"
+                else _items_of_request(message.get("parts", ()))
+            )
     return list(_apart(_paired(messages)))
 
 
-def _asked(parts: Any) -> Iterator[Fields]:
+def _items_of_request(parts: Any) -> Iterator[Fields]:
     for part in parts:
         kind = part.get("part_kind", "")
         if kind in ANSWERS and (kind == "tool-return" or part.get("tool_name")):
@@ -59,7 +63,7 @@ def _asked(parts: Any) -> Iterator[Fields]:
             yield part["block"]
 
 
-def _answered(parts: list[Fields]) -> Iterator[Fields]:
+def _items_of_response(parts: list[Fields]) -> Iterator[Fields]:
     """Yield the parts of a response as items; the parts of one thought are one item."""
     for index, part in enumerate(parts):
         kind, meta = part.get("part_kind", ""), part.get(META, {})

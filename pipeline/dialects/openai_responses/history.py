@@ -17,10 +17,10 @@ CALL: Final = "_call"
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer without open calls."""
-    return exchanges([item for item in messages if _speaker(item) not in ("system", "developer")], _place)
+    return exchanges([item for item in messages if _speaker(item) not in ("system", "developer")], _place_in_exchange)
 
 
-def _place(item: Fields) -> MessagePlace | None:
+def _place_in_exchange(item: Fields) -> MessagePlace | None:
     speaker = _speaker(item)
     if speaker == "user":
         return MessagePlace.PROMPT

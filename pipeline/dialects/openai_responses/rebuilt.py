@@ -61,7 +61,7 @@ def items(parts: Sequence[Fields]) -> Iterator[Fields]:
             while index < len(parts) and _is_of(parts[index], call_id):
                 index += 1
         elif kind in CALLS:
-            yield {**identity, "status": "completed", **meta, **call(part, meta), **_named(part)}
+            yield {**identity, "status": "completed", **meta, **call(part, meta), **_names_of_call(part)}
         elif kind == "builtin-tool-return":
             output = {"call_id": part["tool_call_id"], "output": part.get("content")}
             yield {**identity, "type": "shell_call_output", **meta, **output}
@@ -129,7 +129,7 @@ def _message(part: Fields, meta: Fields) -> Fields:
     return {**(meta.get("fields") or {}), **message, **phase}
 
 
-def _named(part: Fields) -> Fields:
+def _names_of_call(part: Fields) -> Fields:
     """Return the names of a call as the model wrote them: exports change names that servers refuse."""
     named = {"call_id": part["tool_call_id"]}
     return named | ({"name": part["tool_name"]} if part.get(META, {}).get("type", "function_call") in ARGUMENTS else {})

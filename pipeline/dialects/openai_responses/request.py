@@ -71,13 +71,13 @@ def continues(body: Any) -> str | None:
 
 def user_prompt(item: Fields) -> Fields:
     """Return a user's message as user-prompt."""
-    content, blocks = prompt(item.get("content"), _piece)
+    content, blocks = prompt(item.get("content"), _content_item)
     part: Fields = {"part_kind": "user-prompt", "content": content}
     note(part, {"blocks": blocks})
     return part
 
 
-def _piece(block: Fields) -> Any:
+def _content_item(block: Fields) -> Any:
     match block:
         case {"type": "input_text" | "text", "text": str(text)}:
             return text

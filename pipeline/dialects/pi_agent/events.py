@@ -69,8 +69,8 @@ def _message_end(builder: Builder, event: Fields) -> None:
         opened: Received | None = builder.scratch["open"]
         item.first_part_at = opened.first_part_at if opened is not None else None
         builder.scratch["open"] = None
-        builder.context.model_name = builder.context.model_name or _text(message.get("model"))
-        builder.context.provider_name = builder.context.provider_name or _text(message.get("provider"))
+        builder.context.model_name = builder.context.model_name or _text_or_none(message.get("model"))
+        builder.context.provider_name = builder.context.provider_name or _text_or_none(message.get("provider"))
         if message.get("durationMs") is not None:
             builder.sys_event("data-sys-latency", {"model_latency_ms": message["durationMs"]})
     received.append(item)
@@ -167,7 +167,7 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("role"), str)
 
 
-def _text(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 

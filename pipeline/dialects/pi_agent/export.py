@@ -169,10 +169,10 @@ def _content(content: Any) -> list[Fields]:
     """Return the content of a user prompt or a tool's result as blocks."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [_piece(piece) for piece in content] if isinstance(content, list) else []
+    return [_block_of_content(piece) for piece in content] if isinstance(content, list) else []
 
 
-def _piece(piece: Any) -> Fields:
+def _block_of_content(piece: Any) -> Fields:
     if _is_binary(piece):
         image = {"type": "image", "data": piece["data"], "mimeType": piece.get("media_type", "")}
         return _restored(image, piece)

@@ -13,10 +13,10 @@ from topics.json_text import Fields
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows a response without calls."""
-    return exchanges(messages, _place)
+    return exchanges(messages, _place_in_exchange)
 
 
-def _place(message: Fields) -> MessagePlace | None:
+def _place_in_exchange(message: Fields) -> MessagePlace | None:
     role = message["role"]
     if role == "user":
         return MessagePlace.PROMPT

@@ -68,7 +68,7 @@ def write(builder: Builder, received: Sequence[Received]) -> str | None:
             spent.append(usage(message))
             cut_off = CUT_OFF.get(str(message.get("stopReason")))
             if cut_off and number < final:
-                _beside(builder, "error", {"message": message.get("errorMessage"), "retryable": True}, at)
+                _add_system_message(builder, "error", {"message": message.get("errorMessage"), "retryable": True}, at)
                 continue
             response, request = _response(builder, item, at, closed=cut_off is None), None
             builder.error_text = message.get("errorMessage") if cut_off else None
@@ -83,10 +83,12 @@ def write(builder: Builder, received: Sequence[Received]) -> str | None:
         elif role == "system":
             for key, kind in (("toolsAdded", "tool.grant"), ("toolsRemoved", "tool.revoke")):
                 if message.get(key):
-                    _beside(builder, kind, {"tools": message[key]}, at)
+                    _add_system_message(builder, kind, {"tools": message[key]}, at)
         else:
             data = {key: value for key, value in message.items() if key != "role"}
-            _beside(builder, f"data-app-{role}", data, at, {"event": role} if item.is_event else {"role": role})
+            _add_system_message(
+                builder, f"data-app-{role}", data, at, {"event": role} if item.is_event else {"role": role}
+            )
     if prompts:
         times = [at for at in map(time_of, prompts) if at is not None]
         builder.user_turn([user_prompt(message) for message in prompts], at=min(times, default=builder.first_at))
@@ -143,7 +145,7 @@ def _request(builder: Builder, response: Message | None, request: Message | None
     return request
 
 
-def _beside(builder: Builder, event_type: str, data: Any, at: int, meta: Fields | None = None) -> None:
+def _add_system_message(builder: Builder, event_type: str, data: Any, at: int, meta: Fields | None = None) -> None:
     """Append a system message. A queued one may be older than the previous message: it then gets that one's time."""
     before = builder.messages[-1].at if builder.messages else 0
     builder.system(event_type, data, **({"meta:pi": meta} if meta else {})).at = max(at, before)

@@ -33,7 +33,7 @@ def response_parts(message: Fields) -> list[Fields]:
 def _response_part(block: Fields, provider: str | None) -> Fields | None:
     kind = block.get("type")
     if kind == "text":
-        return _text(block)
+        return _text_part(block)
     if kind == "thinking":
         return _thinking(block, provider)
     if kind == "toolCall":
@@ -41,7 +41,7 @@ def _response_part(block: Fields, provider: str | None) -> Fields | None:
     return {"part_kind": "custom:pi", "block": block}
 
 
-def _text(block: Fields) -> Fields | None:
+def _text_part(block: Fields) -> Fields | None:
     signature = block.get("textSignature")
     text = str(block.get("text") or "")
     if not text and not signature:
@@ -133,11 +133,11 @@ def content(value: Any) -> str | list[Any]:
     """Return the content of a user or a tool: a single text stays a text, all else is a list of texts and binaries."""
     if isinstance(value, str):
         return value
-    pieces = [_piece(block) for block in blocks(value)]
+    pieces = [_content_item(block) for block in blocks(value)]
     return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieces
 
 
-def _piece(block: Fields) -> Any:
+def _content_item(block: Fields) -> Any:
     if block.get("type") == "text" and isinstance(block.get("text"), str) and len(block) == 2:
         return block["text"]
     if block.get("type") == "image" and isinstance(block.get("data"), str):

@@ -76,13 +76,17 @@ def _part(block: Block) -> Part | None:
     fields, text = block.fields, join(block.chunks)
     match fields.get("type"):
         case "text" | "thinking" as kind:
-            return Part({"part_kind": kind, "content": _text(fields.get(kind)) + text}, done=block.ended)
+            return Part({"part_kind": kind, "content": _text_or_empty(fields.get(kind)) + text}, done=block.ended)
         case "toolCall":
             args: Any = fields["arguments"] if isinstance(fields.get("arguments"), dict) else arguments(text)
-            call = {"tool_name": _text(fields.get("name")), "tool_call_id": _text(fields.get("id")), "args": args}
+            call = {
+                "tool_name": _text_or_empty(fields.get("name")),
+                "tool_call_id": _text_or_empty(fields.get("id")),
+                "args": args,
+            }
             return Part({"part_kind": "tool-call", **call}, done=block.ended)
     return None
 
 
-def _text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""

@@ -39,8 +39,8 @@ def begin(builder: Builder) -> None:
     model = body.get("model")
     model = model if isinstance(model, dict) else {"id": model}
     builder.scratch["body"] = Body(builder.context.request, model)
-    builder.context.model_name = _text(model.get("id")) or builder.context.model_name
-    builder.context.provider_name = _text(model.get("provider")) or builder.context.provider_name
+    builder.context.model_name = _text_or_none(model.get("id")) or builder.context.model_name
+    builder.context.provider_name = _text_or_none(model.get("provider")) or builder.context.provider_name
     tail = new_messages(body)
     if builder.messages and tail and not any(item.message["role"] == "toolResult" for item in tail):
         builder.end_turn(builder.ended or "complete", builder.at)  # a new prompt of the user begins the next turn
@@ -206,7 +206,7 @@ def _appended(event: Fields) -> str:
     return delta
 
 
-def _text(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 

@@ -120,7 +120,7 @@ def _timed(part: Fields, at: str | None) -> Fields:
     return part
 
 
-def _text(part: Fields) -> list[Fields]:
+def _text_parts(part: Fields) -> list[Fields]:
     return [{**_chosen(part), "content": part.get("content") or ""}]
 
 
@@ -240,7 +240,7 @@ REQUEST_PARTS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {
     "retry-prompt": _retry,
 }
 RESPONSE_PARTS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {
-    "text": _text,
+    "text": _text_parts,
     "thinking": _thinking,
     "tool-call": _call,
     "builtin-tool-call": _call,

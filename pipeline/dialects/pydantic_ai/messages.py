@@ -96,12 +96,12 @@ def part(raw: Fields) -> Fields:
     return convert({key: value for key, value in raw.items() if value is not None}) if convert else dict(raw)
 
 
-def _text(raw: Fields) -> Fields:
+def _text_part(raw: Fields) -> Fields:
     return raw if raw.get("content") else {**raw, "content": "", **({} if len(raw) > 2 else {EMPTY: True})}
 
 
 def _thinking(raw: Fields) -> Fields:
-    fields = _text(raw)
+    fields = _text_part(raw)
     return {("thinking_id" if key == "id" else key): value for key, value in fields.items()}
 
 
@@ -138,7 +138,7 @@ def _retry(raw: Fields) -> Fields:
 
 
 PARTS: Final[dict[str, Callable[[Fields], Fields]]] = {
-    "text": _text,
+    "text": _text_part,
     "thinking": _thinking,
     "tool-call": _call,
     "tool-return": _return,

@@ -37,7 +37,7 @@ def part_start(builder: Builder, event: Fields) -> None:
     target = builder.open_text.get(key)
     if target is None:
         target = builder.add_part(fields)
-        _place(builder, target, int(key))
+        _move_to_index(builder, target, int(key))
     _fill(target, raw, fields)
     target.done = raw["part_kind"] not in STREAMED
     builder.open_text[key] = target
@@ -109,7 +109,7 @@ def _fill(target: Part, raw: Fields, fields: Fields) -> None:
         target.chunks.append(raw["args"])
 
 
-def _place(builder: Builder, added: Part, index: int) -> None:
+def _move_to_index(builder: Builder, added: Part, index: int) -> None:
     """Move a new part to the position of its index: a call whose name came late begins after later parts."""
     before = sum(1 for key in builder.open_text if int(key) < index)
     response = builder.current_response()

@@ -45,7 +45,7 @@ def new_messages(history: list[Fields], result: Fields, state: Fields) -> list[F
 def replace(builder: Builder, new: list[Converted]) -> None:
     """Build the turn from `new`. System messages and the times of the stream stay."""
     streamed = [old for old in builder.messages if old.kind == "response"]
-    beside = _beside(builder)
+    beside = _system_messages(builder)
     builder.close_response()
     builder.calls, builder.orphans, builder.user_turns = {}, {}, []
     builder.messages = list(beside.get(0, ()))
@@ -68,7 +68,7 @@ def replace(builder: Builder, new: list[Converted]) -> None:
         builder.messages.extend(beside[later])
 
 
-def _beside(builder: Builder) -> dict[int, list[Message]]:
+def _system_messages(builder: Builder) -> dict[int, list[Message]]:
     """Return system messages by the number of responses before them."""
     beside: dict[int, list[Message]] = {}
     responses = 0

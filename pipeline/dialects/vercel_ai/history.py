@@ -77,7 +77,7 @@ def _step_start(builder: Builder, part: Fields, key: str) -> None:
     _apply(builder, {"type": "start-step"})
 
 
-def _text(builder: Builder, part: Fields, key: str) -> None:
+def _add_text(builder: Builder, part: Fields, key: str) -> None:
     """Add text or reasoning. An unfinished one is discarded, as on the wire."""
     name, block = part["type"], part.get("id", key)
     extra: Fields = {key: part[key] for key in ("providerMetadata", "citations") if key in part}
@@ -128,8 +128,8 @@ def _results(part: Fields) -> Iterator[Fields]:
 
 PARTS: Final[dict[str, Callable[[Builder, Fields, str], Any]]] = {
     "step-start": _step_start,
-    "text": _text,
-    "reasoning": _text,
+    "text": _add_text,
+    "reasoning": _add_text,
 }
 
 READER: Final = Reader(split, fill, time)
