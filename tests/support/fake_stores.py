@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, wraps
 from inspect import isfunction, signature
 from types import ModuleType
@@ -11,14 +12,22 @@ from typing import Any
 
 import pytest
 
+from pipeline.stores.books import BOOKS
+from pipeline.stores.keeping import tenant_erasure
+
 
 def answer_by_methods(patch: pytest.MonkeyPatch, kind: type) -> None:
     """Let each function of `pipeline.stores` that takes a store call the method of its name, if the store is a `kind`.
 
-    It is replaced in all modules that have been imported.
+    It is replaced in all modules that have been imported, and in the books by which tenants are erased.
     """
     for module, name, function in _places(len(sys.modules)):
         patch.setattr(module, name, _by_method(function, kind))
+    books = [
+        book if book.forget_tenant is None else replace(book, forget_tenant=_by_method(book.forget_tenant, kind))
+        for book in BOOKS
+    ]
+    patch.setattr(tenant_erasure, "BOOKS", tuple(books))
 
 
 def store_functions() -> dict[str, Callable[..., Any]]:
