@@ -26,7 +26,7 @@ OF_CANDIDATE: Final = frozenset({"content", "index"})
 
 
 @dataclass(slots=True, eq=False)
-class Answer:
+class CandidateAnswer:
     """One candidate of a call.
 
     `first_call`: the number of its first call without an id. `growing`: the text that the next text extends.
@@ -155,7 +155,7 @@ class Answer:
         return call_id(self.first_call + self.nameless - 1)
 
 
-class Piece(NamedTuple):
+class TextResponse(NamedTuple):
     """A response with nothing but one text: its tokens, and its other fields."""
 
     text: str
@@ -164,7 +164,7 @@ class Piece(NamedTuple):
     beside: Fields
 
 
-def text_of(event: Any) -> Piece | None:
+def text_of(event: Any) -> TextResponse | None:
     """Return the text of a response with one candidate and one text, without signature or end; None for any other."""
     match event:
         case {"candidates": [{"content": {"parts": [{"text": str(text), **part}], **content}, **candidate}], **beside}:
@@ -180,7 +180,7 @@ def text_of(event: Any) -> Piece | None:
         return None
     if None in counts.values() or any("_" in key for key in counts):
         return None
-    return Piece(text, bool(part), counts, {str(key): value for key, value in beside.items()})
+    return TextResponse(text, bool(part), counts, {str(key): value for key, value in beside.items()})
 
 
 def _without_pieces(call: Fields) -> Fields:

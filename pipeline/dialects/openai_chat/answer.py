@@ -27,7 +27,7 @@ LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 
 
 @dataclass(slots=True, eq=False)
-class Answer:
+class ChoiceAnswer:
     """One choice of a call. `parts`: by their kinds in ORDER. `finish`: the finish_reason, None until it comes."""
 
     response: Message
