@@ -24,10 +24,9 @@ from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.openai_chat.answer import GROWING, ChoiceAnswer
+from pipeline.dialects.openai_chat.answer import GROWING, ChoiceAnswer, usage_of
 from pipeline.dialects.openai_chat.keys import META, note
 from pipeline.dialects.openai_chat.request import READER
-from pipeline.dialects.openai_chat.usage import usage_of
 from topics.json_text import Fields
 
 DONE: Final = "[DONE]"
