@@ -47,13 +47,13 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/agents_sdk": "events messages request",
     "pipeline/dialects/anthropic": "blocks events message request",
     "pipeline/dialects/claude_code": "blocks events lines partials prompts session usage",
-    "pipeline/dialects/gemini": "answer events partial_args request",
+    "pipeline/dialects/gemini": "answer events request",
     "pipeline/dialects/google_adk": "event events facts fragments memory parts spelling whole",
     "pipeline/dialects/langgraph": (
         "builtin_tools checkpoints events merge parts protocol_v3 request shapes stream turn"
     ),
     "pipeline/dialects/openai_agents": "answer events items outputs raw_events request run_items",
-    "pipeline/dialects/openai_chat": "answer events request tool_calls usage",
+    "pipeline/dialects/openai_chat": "answer events request tool_calls",
     "pipeline/dialects/openai_responses": "events items output request",
     "pipeline/dialects/pi_agent": "events messages parts unfinished",
     "pipeline/dialects/pi_proxy": "body events",

@@ -25,7 +25,7 @@ State = int
 
 
 @dataclass(slots=True)
-class Piece:
+class PatternPiece:
     """A part of a pattern.
 
     `empty`: number of ways in which it matches the empty text; `first` and `last`: its states at both ends, each with
@@ -57,18 +57,18 @@ class _Automaton:
         self._reads: list[frozenset[str]] = []
         self._ways: Counter[tuple[State, State]] = Counter()
 
-    def piece(self, items: Iterable[tuple[Any, Any]], flags: int) -> Piece:
+    def piece(self, items: Iterable[tuple[Any, Any]], flags: int) -> PatternPiece:
         """Add a sequence of parts to the automaton, and return it."""
-        whole = Piece()
+        whole = PatternPiece()
         for operation, value in items:
             part = self._part(operation, value, flags)
             self._connect(whole.last, part.first)
             first = whole.first + _times(part.first, whole.empty)
             last = part.last + _times(whole.last, part.empty)
-            whole = Piece(min(whole.empty * part.empty, 2), first, last, whole.loops or part.loops)
+            whole = PatternPiece(min(whole.empty * part.empty, 2), first, last, whole.loops or part.loops)
         return whole
 
-    def _part(self, operation: Any, value: Any, flags: int) -> Piece:
+    def _part(self, operation: Any, value: Any, flags: int) -> PatternPiece:
         if operation in REPEATS:
             least, most, body = value
             return self._repeated(least, most, body, flags)
@@ -86,25 +86,25 @@ class _Automaton:
             return _either([self.piece(branch or [], flags) for branch in value[1:]])
         if operation in LOOKS:
             self.piece(value[1], flags)
-            return Piece()
+            return PatternPiece()
         if operation is _constants.AT:
-            return Piece()
+            return PatternPiece()
         if operation is _constants.GROUPREF:
             return self._state(frozenset(self._samples), empty=1)
         return self._state(self._read_by(operation, value, flags), empty=0)
 
-    def _repeated(self, least: int, most: Any, body: Any, flags: int) -> Piece:
+    def _repeated(self, least: int, most: Any, body: Any, flags: int) -> PatternPiece:
         inner = self.piece(body, flags)
         loops = most > MAX_ROUNDS or (most > 1 and inner.loops)
         if loops:
             self._connect(inner.last, inner.first)
         empty = min(inner.empty + (least == 0), 2)
-        return Piece(empty, inner.first, inner.last, inner.loops or loops)
+        return PatternPiece(empty, inner.first, inner.last, inner.loops or loops)
 
-    def _state(self, reads: frozenset[str], *, empty: int) -> Piece:
+    def _state(self, reads: frozenset[str], *, empty: int) -> PatternPiece:
         self._reads.append(reads)
         single = Counter({len(self._reads) - 1: 1})
-        return Piece(empty, single, single)
+        return PatternPiece(empty, single, single)
 
     def _read_by(self, operation: Any, value: Any, flags: int) -> frozenset[str]:
         state = _parser.State()
@@ -146,11 +146,13 @@ class _Automaton:
         return any(first != other for first, other in _reached((state, state), back))
 
 
-def _either(pieces: list[Piece]) -> Piece:
-    whole = Piece(empty=0)
+def _either(pieces: list[PatternPiece]) -> PatternPiece:
+    whole = PatternPiece(empty=0)
     for piece in pieces:
         loops = whole.loops or piece.loops
-        whole = Piece(min(whole.empty + piece.empty, 2), whole.first + piece.first, whole.last + piece.last, loops)
+        whole = PatternPiece(
+            min(whole.empty + piece.empty, 2), whole.first + piece.first, whole.last + piece.last, loops
+        )
     return whole
 
 

@@ -26,8 +26,8 @@ from typing import Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
 from pipeline.dialects.agents_sdk.messages import (
-    Call,
     Open,
+    OpenCall,
     add_part,
     call_id_of,
     call_of,
@@ -109,7 +109,7 @@ def _tool_call(builder: Builder, data: Fields) -> None:
 
 
 def _tool_result(builder: Builder, data: Fields) -> None:
-    call: Call | None = builder.scratch["calls"].get(call_id_of(data))
+    call: OpenCall | None = builder.scratch["calls"].get(call_id_of(data))
     if call is None or not call.part.done:
         raise Violation(f"tool.result for {data['toolCallId']!r:.80}: there is no such call")
     failed = data.get("errorText") is not None or data.get("state") == "output-error"
@@ -121,7 +121,7 @@ def _tool_result(builder: Builder, data: Fields) -> None:
 
 def _source(builder: Builder, data: Fields) -> None:
     """Add the source after the message of its tool call, if it names one."""
-    call: Call | None = builder.scratch["calls"].get(data.get("toolCallId"))
+    call: OpenCall | None = builder.scratch["calls"].get(data.get("toolCallId"))
     message_id = call.message_id if call is not None else message_id_of(builder, data)
     known: Open | None = builder.scratch["messages"].get(message_id)
     source = {

@@ -1,7 +1,7 @@
 """Conversion of messages and calls of the Agents SDK wire to responses and parts of the builder.
 
 One message of the wire contains several calls of the model, and messages may be interleaved: `builder.scratch` maps
-`messages` (messageId -> Open) and `calls` (toolCallId -> Call).
+`messages` (messageId -> Open) and `calls` (toolCallId -> OpenCall).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Open:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class OpenCall:
     """A tool call: its message, and the deltas of its arguments; `has_input`: tool.call contained them."""
 
     message_id: str
@@ -65,14 +65,14 @@ def call_id_of(data: Fields) -> str:
     return call_id
 
 
-def call_of(builder: Builder, data: Fields) -> Call:
+def call_of(builder: Builder, data: Fields) -> OpenCall:
     """Return the call of an event; the first event of a call adds it to its message."""
     call_id = call_id_of(data)
-    call: Call | None = builder.scratch["calls"].get(call_id)
+    call: OpenCall | None = builder.scratch["calls"].get(call_id)
     if call is None:
         message_id = message_id_of(builder, data)
         fields = {"part_kind": "tool-call", "tool_name": "", "tool_call_id": call_id, "args": None}
-        call = Call(message_id, add_part(builder, message_id, fields), [])
+        call = OpenCall(message_id, add_part(builder, message_id, fields), [])
         builder.scratch["calls"][call_id] = call
         builder.calls[call_id] = (builder.scratch["messages"][message_id].response, call.part)
     return call
@@ -87,7 +87,7 @@ def set_input(part: Part, given: Any) -> None:
         part.fields["args"] = {} if given is None else {"INVALID_JSON": given}
 
 
-def set_input_from_deltas(call: Call) -> None:
+def set_input_from_deltas(call: OpenCall) -> None:
     """Set the arguments of a call from its deltas; without deltas, from null."""
     text = join(call.deltas)
     try:

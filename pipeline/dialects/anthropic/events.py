@@ -26,7 +26,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothing
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic.keys import note
-from pipeline.dialects.anthropic.message import Answer
+from pipeline.dialects.anthropic.message import MessageAnswer
 from pipeline.dialects.anthropic.request import READER
 from pipeline.dialects.model_calls import calls_of
 from topics.json_text import Fields
@@ -82,7 +82,7 @@ def content_block_delta(builder: Builder, event: Fields) -> None:
 def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int:
     """Append consecutive text deltas of a block (a Stretch)."""
     first, calls = events[start], calls_of(builder)
-    answer: Answer | None = calls.answer
+    answer: MessageAnswer | None = calls.answer
     index, delta = first.get("index", 0), first.get("delta")
     if answer is None or calls.whole or calls.shut or index.__class__ is not int or delta.__class__ is not dict:
         return start
@@ -148,24 +148,24 @@ def _start(builder: Builder, message: Fields) -> None:
     calls = calls_of(builder)
     response = model_calls.open_response(builder)
     if calls.answer is None:
-        calls.answer = Answer(response, builder.context.provider_name or "anthropic")
+        calls.answer = MessageAnswer(response, builder.context.provider_name or "anthropic")
     calls.shut = False
     calls.answer.start(message, builder.at)
     _count(builder, calls.answer)
 
 
-def _open_answer(builder: Builder) -> Answer | None:
+def _open_answer(builder: Builder) -> MessageAnswer | None:
     """Return the answer that is being written; None after its end. Some streams lack their message_start."""
     calls = calls_of(builder)
     if calls.whole or calls.shut:
         return None
     if calls.answer is None:
         _start(builder, {})
-    answer: Answer = calls.answer
+    answer: MessageAnswer = calls.answer
     return answer
 
 
-def _writing(builder: Builder, event: Fields) -> Answer:
+def _writing(builder: Builder, event: Fields) -> MessageAnswer:
     """Return the answer that gets a piece of content. Raises Violation after its end."""
     answer = _open_answer(builder)
     if answer is None:
@@ -174,12 +174,12 @@ def _writing(builder: Builder, event: Fields) -> Answer:
 
 
 def _end(builder: Builder) -> None:
-    answer: Answer = calls_of(builder).answer
+    answer: MessageAnswer = calls_of(builder).answer
     answer.response.last_at = builder.at
     model_calls.end_call(builder, awaits=bool(answer.calls()) or answer.stop_reason == PAUSED)
 
 
-def _count(builder: Builder, answer: Answer) -> None:
+def _count(builder: Builder, answer: MessageAnswer) -> None:
     usage = answer.spent()
     if usage is not None:
         builder.usage(usage, answer.response)
@@ -188,7 +188,7 @@ def _count(builder: Builder, answer: Answer) -> None:
 def _settle(builder: Builder) -> None:
     """Settle the newest call, which is over."""
     calls = calls_of(builder)
-    answer: Answer | None = calls.answer
+    answer: MessageAnswer | None = calls.answer
     if answer is None or answer.settled:
         return
     whole = calls.whole and not builder.torn

@@ -8,7 +8,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import request
-from pipeline.dialects.anthropic.message import Answer
+from pipeline.dialects.anthropic.message import MessageAnswer
 from pipeline.dialects.history import MessagePlace, exchanges
 from topics.json_text import Fields
 
@@ -42,7 +42,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 def _respond(builder: Builder, message: Fields, names: Fields) -> None:
     response = builder.open_response()
     response.keep_empty = True
-    answer = Answer(response, "anthropic")
+    answer = MessageAnswer(response, "anthropic")
     answer.start({"content": request.blocks(message)}, builder.at)
     answer.settle(names, whole=True)
     for call in answer.calls():

@@ -22,7 +22,7 @@ UNCACHED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_in
 
 
 @dataclass(slots=True, eq=False)
-class Answer:
+class MessageAnswer:
     """One message. `blocks`: (index, block) in the order in which they began, those of the start first."""
 
     response: Message

@@ -1,16 +1,20 @@
 """The answer to a call: collects the parts of a candidate from its responses.
 
 Consecutive texts of one kind are one part, until one of them is signed: a signature closes it. A call whose arguments
-come in pieces (`partialArgs`) is one part as well, until a piece no longer has `willContinue`.
+come in pieces (`partialArgs`) is one part as well, until a piece no longer has `willContinue`. Each piece has its path:
+`{"jsonPath": "$.stops[0].city", "stringValue": "Pa"}`. Text for a path that already has a text is appended. A list is
+padded with null up to an index beyond its end.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.gemini.partial_args import put
 from pipeline.dialects.gemini.request import call_id
 from pipeline.dialects.google_adk.event import finish_reason
 from pipeline.dialects.google_adk.facts import pages
@@ -23,10 +27,13 @@ from topics.json_text import Fields
 UNSPECIFIED: Final = "FINISH_REASON_UNSPECIFIED"
 GROWING: Final = frozenset({"text", "thinking"})
 OF_CANDIDATE: Final = frozenset({"content", "index"})
+STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
+MAX_INDEX: Final = 10_000  # the largest list index: a path must not make us fill memory
 
 
 @dataclass(slots=True, eq=False)
-class Answer:
+class CandidateAnswer:
     """One candidate of a call.
 
     `first_call`: the number of its first call without an id. `growing`: the text that the next text extends.
@@ -155,7 +162,7 @@ class Answer:
         return call_id(self.first_call + self.nameless - 1)
 
 
-class Piece(NamedTuple):
+class TextResponse(NamedTuple):
     """A response with nothing but one text: its tokens, and its other fields."""
 
     text: str
@@ -164,7 +171,7 @@ class Piece(NamedTuple):
     beside: Fields
 
 
-def text_of(event: Any) -> Piece | None:
+def text_of(event: Any) -> TextResponse | None:
     """Return the text of a response with one candidate and one text, without signature or end; None for any other."""
     match event:
         case {"candidates": [{"content": {"parts": [{"text": str(text), **part}], **content}, **candidate}], **beside}:
@@ -180,8 +187,58 @@ def text_of(event: Any) -> Piece | None:
         return None
     if None in counts.values() or any("_" in key for key in counts):
         return None
-    return Piece(text, bool(part), counts, {str(key): value for key, value in beside.items()})
+    return TextResponse(text, bool(part), counts, {str(key): value for key, value in beside.items()})
 
 
 def _without_pieces(call: Fields) -> Fields:
     return {key: value for key, value in call.items() if key not in ("partialArgs", "willContinue")}
+
+
+def put(args: Fields, piece: Fields) -> None:
+    """Put the value of a piece at its path. Raises Violation if the path is malformed."""
+    steps = _steps(piece.get("jsonPath"))
+    name = next((key for key in VALUES if key in piece), None)
+    if name is None or not steps:
+        return
+    holder: Any = args
+    for step, following in pairwise(steps):
+        inner = _at(holder, step)
+        if not isinstance(inner, list if isinstance(following, int) else dict):
+            inner = [] if isinstance(following, int) else {}
+            _set(holder, step, inner)
+        holder = inner
+    value = None if name == "nullValue" else piece[name]
+    before = _at(holder, steps[-1])
+    if isinstance(before, str) and isinstance(value, str):
+        value = before + value
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    _set(holder, steps[-1], value)
+
+
+def _steps(path: Any) -> list[str | int]:
+    """Return the steps of a path: "$.a[0]" -> ["a", 0]."""
+    if not isinstance(path, str) or not path.startswith("$"):
+        raise Violation(f"'jsonPath' is a path, got {path!r:.80}")
+    steps: list[str | int] = []
+    at = 1
+    while at < len(path):
+        match = STEP.match(path, at)
+        if match is None or (match[2] is not None and int(match[2][:6]) >= MAX_INDEX):
+            raise Violation(f"'jsonPath' is a path, got {path!r:.80}")
+        name = next((group for group in (match[1], match[3], match[4]) if group is not None), "")
+        steps.append(int(match[2]) if match[2] is not None else name)
+        at = match.end()
+    return steps
+
+
+def _at(holder: Any, step: str | int) -> Any:
+    if isinstance(holder, dict):
+        return holder.get(step)
+    return holder[step] if isinstance(step, int) and step < len(holder) else None
+
+
+def _set(holder: Any, step: str | int, value: Any) -> None:
+    if isinstance(holder, list) and isinstance(step, int):
+        holder.extend([None] * (step + 1 - len(holder)))
+    holder[step] = value

@@ -26,7 +26,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
-from pipeline.dialects.gemini.answer import Answer, text_of
+from pipeline.dialects.gemini.answer import CandidateAnswer, text_of
 from pipeline.dialects.gemini.request import READER, made_up
 from pipeline.dialects.google_adk.event import usage_of
 from pipeline.dialects.google_adk.parts import META
@@ -43,8 +43,8 @@ CONTINUES: Final = "CONTINUATION"  # the answer continues in that of the next re
 class Candidates:
     """The candidates of a call, by their index; 0 is the conversation's. `counts`: its `usageMetadata` so far."""
 
-    main: Answer
-    others: dict[int, Answer] = field(default_factory=dict)
+    main: CandidateAnswer
+    others: dict[int, CandidateAnswer] = field(default_factory=dict)
     counts: Fields = field(default_factory=dict)
 
 
@@ -123,7 +123,7 @@ def _answers(builder: Builder) -> Candidates:
     calls = calls_of(builder)
     response = model_calls.open_response(builder)
     if calls.answer is None:
-        calls.answer = Candidates(Answer(response, made_up(calls.items or ())))
+        calls.answer = Candidates(CandidateAnswer(response, made_up(calls.items or ())))
     answers: Candidates = calls.answer
     return answers
 
@@ -134,14 +134,14 @@ def _add(builder: Builder, answers: Candidates, candidate: Fields) -> None:
     answer = answers.main
     if index.__class__ is int and index != 0:
         if index not in answers.others:
-            answers.others[index] = Answer(Message("response", builder.at), answers.main.first_call)
+            answers.others[index] = CandidateAnswer(Message("response", builder.at), answers.main.first_call)
         answer = answers.others[index]
     answer.add(candidate, builder.at)
     if answer is answers.main and answer.finish is not None:
         _end(builder, answer)
 
 
-def _end(builder: Builder, answer: Answer) -> None:
+def _end(builder: Builder, answer: CandidateAnswer) -> None:
     answer.response.last_at = builder.at
     model_calls.end_call(builder, awaits=bool(answer.calls()) or answer.finish == CONTINUES)
 

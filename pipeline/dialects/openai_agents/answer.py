@@ -60,7 +60,7 @@ class Slot:
 
 
 @dataclass(slots=True, eq=False)
-class Answer:
+class ResponseAnswer:
     """The current call. `response` is open until a terminal event, or a later event, closes it."""
 
     response: Message
@@ -223,7 +223,7 @@ class Memory:
     model's own events are in the stream. `agent`: the current agent; `moved`: the target of a hand-off.
     """
 
-    answer: Answer | None = None
+    answer: ResponseAnswer | None = None
     last_id: str | None = None
     is_over: bool = False
     is_raw: bool = False

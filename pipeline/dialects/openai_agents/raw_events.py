@@ -8,7 +8,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.openai_agents.answer import FAILED, OPENING, TERMINAL, Answer, Memory, is_read
+from pipeline.dialects.openai_agents.answer import FAILED, OPENING, TERMINAL, Memory, ResponseAnswer, is_read
 from pipeline.dialects.openai_agents.items import sources
 from pipeline.dialects.openai_responses.keys import FAKE_ID
 from pipeline.dialects.responses_progress import is_progress
@@ -88,12 +88,12 @@ def _begin(builder: Builder, response_id: Any) -> None:
     _open(builder, response_id)
 
 
-def _open(builder: Builder, response_id: Any) -> Answer:
+def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
     memory: Memory = builder.scratch
     builder.close_response()
     response = Message("response", builder.at, fields={"agent_id": speaker(builder, memory.agent)})
     builder.messages.append(response)
-    memory.answer = Answer(response)
+    memory.answer = ResponseAnswer(response)
     builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
     memory.last_id = response_id if isinstance(response_id, str) else None
     memory.is_over, memory.is_raw = False, True

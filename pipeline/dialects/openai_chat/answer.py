@@ -27,7 +27,7 @@ LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 
 
 @dataclass(slots=True, eq=False)
-class Answer:
+class ChoiceAnswer:
     """One choice of a call. `parts`: by their kinds in ORDER. `finish`: the finish_reason, None until it comes."""
 
     response: Message
@@ -195,3 +195,29 @@ def _joined(before: Any, value: Any) -> Any:
     if isinstance(before, list) and isinstance(value, list):
         return before + value
     return value
+
+
+def usage_of(event: Fields) -> Fields | None:
+    """Return the usage in a chunk, by the wire's names; None if it has none."""
+    usage = event.get("usage")
+    if not (isinstance(usage, dict) and usage):
+        groq = event.get("x_groq")
+        usage = groq.get("usage") if isinstance(groq, dict) else None
+    if not (isinstance(usage, dict) and usage):
+        return None
+    beside = _thoughts_beside(usage)
+    return {**usage, "completion_tokens": usage["completion_tokens"] + beside} if beside else usage
+
+
+def _thoughts_beside(usage: Fields) -> int:
+    """Return the thoughts that `completion_tokens` does not include, computed from the total."""
+    details = usage.get("completion_tokens_details")
+    thoughts = _count_of(details.get("reasoning_tokens")) if isinstance(details, dict) else None
+    total, asked, output = (_count_of(usage.get(key)) for key in ("total_tokens", "prompt_tokens", "completion_tokens"))
+    if thoughts is None or total is None or asked is None or output is None:
+        return 0
+    return thoughts if thoughts > 0 and total - asked - output == thoughts else 0
+
+
+def _count_of(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -24,10 +24,9 @@ from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.openai_chat.answer import GROWING, Answer
+from pipeline.dialects.openai_chat.answer import GROWING, ChoiceAnswer, usage_of
 from pipeline.dialects.openai_chat.keys import META, note
 from pipeline.dialects.openai_chat.request import READER
-from pipeline.dialects.openai_chat.usage import usage_of
 from topics.json_text import Fields
 
 DONE: Final = "[DONE]"
@@ -44,8 +43,8 @@ OF_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "log
 class Choices:
     """The choices of a call, by their index; 0 is the conversation's."""
 
-    main: Answer
-    others: dict[int, Answer] = field(default_factory=dict)
+    main: ChoiceAnswer
+    others: dict[int, ChoiceAnswer] = field(default_factory=dict)
 
 
 def begin(builder: Builder) -> None:
@@ -92,7 +91,7 @@ def chunks(builder: Builder, events: list[Any], start: int) -> int:
     return start + len(pieces)
 
 
-class Piece(NamedTuple):
+class TextChunk(NamedTuple):
     """A chunk with nothing but a text: the text's key in the delta, and the other fields."""
 
     key: str
@@ -100,7 +99,7 @@ class Piece(NamedTuple):
     beside: Fields
 
 
-def _text_chunk(event: Any) -> Piece | None:
+def _text_chunk(event: Any) -> TextChunk | None:
     if event.__class__ is not dict or event.get("object") != CHUNK or event.get("error") or usage_of(event) is not None:
         return None
     choices = event.get("choices")
@@ -117,7 +116,7 @@ def _text_chunk(event: Any) -> Piece | None:
         if text_key is not None or key not in GROWING or value.__class__ is not str or not value:
             return None
         text_key = key
-    return None if text_key is None else Piece(text_key, choice["delta"][text_key], {**event, **VARIED})
+    return None if text_key is None else TextChunk(text_key, choice["delta"][text_key], {**event, **VARIED})
 
 
 def whole(builder: Builder, event: Fields) -> None:
@@ -169,7 +168,7 @@ def _choices(builder: Builder) -> Choices:
     calls = calls_of(builder)
     response = model_calls.open_response(builder)
     if calls.answer is None:
-        calls.answer = Choices(Answer(response))
+        calls.answer = Choices(ChoiceAnswer(response))
     choices: Choices = calls.answer
     return choices
 
@@ -179,7 +178,7 @@ def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> 
     index = index if isinstance(index, int) else 0
     answer = answers.main
     if index != 0:
-        answer = answers.others.setdefault(index, Answer(Message("response", builder.at)))
+        answer = answers.others.setdefault(index, ChoiceAnswer(Message("response", builder.at)))
     delta = choice.get("delta")
     delta = delta if isinstance(delta, dict) else choice.get("message")
     if isinstance(delta, dict):

@@ -9,7 +9,7 @@ from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
 from pipeline.dialects.history import MessagePlace, exchanges
 from pipeline.dialects.openai_chat import request
-from pipeline.dialects.openai_chat.answer import Answer
+from pipeline.dialects.openai_chat.answer import ChoiceAnswer
 from pipeline.dialects.openai_chat.keys import note
 from topics.json_text import Fields
 
@@ -46,7 +46,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 def _respond(builder: Builder, message: Fields) -> None:
     response = builder.open_response()
     response.keep_empty = True
-    answer = Answer(response)
+    answer = ChoiceAnswer(response)
     answer.add(message, builder.at, whole=True)
     answer.settle(whole=True)
     audio = message.get("audio")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.dialect import Violation
-from pipeline.dialects.gemini.partial_args import MAX_INDEX, put
+from pipeline.dialects.gemini.answer import MAX_INDEX, put
 
 
 @pytest.mark.parametrize(
