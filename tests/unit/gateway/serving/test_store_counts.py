@@ -12,6 +12,7 @@ from pipeline.gateway.serving import status
 from pipeline.gateway.serving.status import REST, StoreCounts
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.summaries import Counts
+from tests.support.fake_stores import answer_by_methods
 
 
 class Store:
@@ -24,7 +25,7 @@ class Store:
         self.error: StoreError | None = None
         self._moved = moved
 
-    async def counts(self) -> Counts:
+    async def count_rows(self) -> Counts:
         self.asked += 1
         await self.open.wait()
         self._moved(self.seconds)
@@ -43,6 +44,7 @@ async def made(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Store, St
     monkeypatch.setattr(status, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
     monkeypatch.setattr(status, "PATIENCE", 0.01)
     store = Store(moved)
+    answer_by_methods(monkeypatch, Store)
 
     async def opened() -> Any:
         return cast("Any", store)
