@@ -38,13 +38,18 @@ def write(root: Path) -> None:
         (root / path).write_text(text, encoding="utf-8")
 
 
-def program(root: Path) -> Path:
-    """A copy of the program, interpreted, in this folder, with one line and one folder more."""
+def copied(root: Path) -> Path:
+    """A copy of the program, interpreted, in this folder."""
     for name in ("turnmill", "topics", "pipeline", "docs", "tests/bench"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(*LEFT))
-    for name in ("README.md", "pyproject.toml"):
+    for name in ("CONTRIBUTING.md", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, root)
-    registry = root / REGISTRY
+    return root
+
+
+def program(root: Path) -> Path:
+    """A copy of the program with one line and one folder more."""
+    registry = copied(root) / REGISTRY
     head, brace, rest = registry.read_text(encoding="utf-8").rpartition("}")
     registry.write_text(head + LINE + brace + rest, encoding="utf-8")
     write(root)
