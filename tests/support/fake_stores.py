@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, wraps
-from inspect import isfunction, signature
+from inspect import isfunction, signature, unwrap
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from pipeline.stores.books import BOOKS
+from pipeline.stores.keeping import tenant_erasure
+
 
 def answer_by_methods(patch: pytest.MonkeyPatch, kind: type) -> None:
     """Let each function of `pipeline.stores` that takes a store call the method of its name, if the store is a `kind`.
 
-    It is replaced in all modules that have been imported.
+    It is replaced in all modules that have been imported, and in the books by which tenants are erased.
     """
     for module, name, function in _places(len(sys.modules)):
         patch.setattr(module, name, _by_method(function, kind))
+    books = [
+        book if book.forget_tenant is None else replace(book, forget_tenant=_by_method(book.forget_tenant, kind))
+        for book in BOOKS
+    ]
+    patch.setattr(tenant_erasure, "BOOKS", tuple(books))
 
 
 def store_functions() -> dict[str, Callable[..., Any]]:
@@ -31,7 +40,7 @@ def _functions(_: int) -> dict[str, Callable[..., Any]]:
     """Return them; they are looked for again once more modules have been imported."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.stores.")]
     return {
-        name: value
+        name: unwrap(value)  # it may be replaced at the moment
         for module in modules
         for name, value in vars(module).items()
         if isfunction(value)
@@ -47,10 +56,10 @@ def _places(_: int) -> list[tuple[ModuleType, str, Callable[..., Any]]]:
     functions = {*store_functions().values()}
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.")]
     return [
-        (module, name, value)
+        (module, name, unwrap(value))
         for module in modules
         for name, value in list(vars(module).items())
-        if isfunction(value) and value in functions
+        if isfunction(value) and unwrap(value) in functions
     ]
 
 
