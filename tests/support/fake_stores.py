@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, wraps
-from inspect import isfunction, signature
+from inspect import isfunction, signature, unwrap
 from types import ModuleType
 from typing import Any
 
@@ -40,7 +40,7 @@ def _functions(_: int) -> dict[str, Callable[..., Any]]:
     """Return them; they are looked for again once more modules have been imported."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.stores.")]
     return {
-        name: value
+        name: unwrap(value)  # it may be replaced at the moment
         for module in modules
         for name, value in vars(module).items()
         if isfunction(value)
@@ -56,10 +56,10 @@ def _places(_: int) -> list[tuple[ModuleType, str, Callable[..., Any]]]:
     functions = {*store_functions().values()}
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.")]
     return [
-        (module, name, value)
+        (module, name, unwrap(value))
         for module in modules
         for name, value in list(vars(module).items())
-        if isfunction(value) and value in functions
+        if isfunction(value) and unwrap(value) in functions
     ]
 
 
