@@ -1,10 +1,18 @@
-"""Events of OpenAI's Responses API that only report progress: the items contain the same."""
+"""Events of OpenAI's Responses API: its texts as they grow, and those that only report progress of an item."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+from pipeline.assembly.dialect import Delta
+
+DELTAS: Final[dict[str | None, tuple[Delta, ...]]] = {
+    "response.output_text.delta": (Delta("text", ("delta",)),),
+    "response.refusal.delta": (Delta("text", ("delta",)),),
+    "response.reasoning_summary_text.delta": (Delta("thinking", ("delta",)),),
+    "response.reasoning_text.delta": (Delta("thinking", ("delta",)),),
+}
 PROGRESS: Final = re.compile(
     r"""response\.(?:
         (?:content|reasoning|reasoning_summary)_part\. |      # a piece of an item begins, or is whole

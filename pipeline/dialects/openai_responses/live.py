@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pipeline.assembly.dialect import Resume, Shown, StreamEnd
 from pipeline.dialects import model_calls
-from pipeline.dialects.responses_progress import is_progress
+from pipeline.dialects.deltas import shown
+from pipeline.dialects.responses_progress import DELTAS, is_progress
 
 
 def recognises(event: Any) -> bool | None:
@@ -27,17 +28,13 @@ def recognises(event: Any) -> bool | None:
 def shows(event: Any) -> Sequence[Shown]:
     """Return the text and thoughts as they come, and the calls of tools."""
     match event:
-        case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
-            return [Shown("text", text)]
-        case {"type": "response.reasoning_summary_text.delta" | "response.reasoning_text.delta", "delta": str(text)}:
-            return [Shown("thinking", text)]
         case {"type": "response.output_item.added", "item": {"type": str(kind), "name": str(name)}} if kind.endswith(
             "_call"
         ):
             return [Shown("tool", name)]
         case {"type": "response.output_item.added", "item": {"type": str(kind)}} if kind.endswith("_call"):
             return [Shown("tool", kind.removesuffix("_call"))]
-    return ()
+    return shown(DELTAS, "type", event)
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
