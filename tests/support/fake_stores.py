@@ -21,7 +21,7 @@ def answer_by_methods(patch: pytest.MonkeyPatch, kind: type) -> None:
 
     It is replaced in all modules that have been imported, and in the books by which tenants are erased.
     """
-    for module, name, function in _places(len(sys.modules)):
+    for module, name, function in _places(_imported()):
         patch.setattr(module, name, _by_method(function, kind))
     books = [
         book if book.forget_tenant is None else replace(book, forget_tenant=_by_method(book.forget_tenant, kind))
@@ -32,13 +32,13 @@ def answer_by_methods(patch: pytest.MonkeyPatch, kind: type) -> None:
 
 def store_functions() -> dict[str, Callable[..., Any]]:
     """The functions of `pipeline.stores` that take a store first, by their names."""
-    return _functions(len(sys.modules))
+    return _functions(_imported())
 
 
 @cache
-def _functions(_: int) -> dict[str, Callable[..., Any]]:
+def _functions(_: tuple[tuple[str, int], ...]) -> dict[str, Callable[..., Any]]:
     """Return them; they are looked for again once more modules have been imported."""
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.stores.")]
+    modules = [module for name, module in _modules() if name.startswith("pipeline.stores.")]
     return {
         name: unwrap(value)  # it may be replaced at the moment
         for module in modules
@@ -50,8 +50,18 @@ def _functions(_: int) -> dict[str, Callable[..., Any]]:
     }
 
 
+def _modules() -> list[tuple[str, ModuleType]]:
+    """Return the pipeline's modules that have been imported, by name."""
+    return [(name, module) for name, module in list(sys.modules.items()) if name.startswith("pipeline.") and module]
+
+
+def _imported() -> tuple[tuple[str, int], ...]:
+    """Return what changes when a module of the pipeline is imported, or imported again."""
+    return tuple((name, id(module)) for name, module in _modules())
+
+
 @cache
-def _places(_: int) -> list[tuple[ModuleType, str, Callable[..., Any]]]:
+def _places(_: tuple[tuple[str, int], ...]) -> list[tuple[ModuleType, str, Callable[..., Any]]]:
     """Return the modules that have these functions, and their names there."""
     functions = {*store_functions().values()}
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("pipeline.")]
