@@ -38,9 +38,9 @@ class AuditQuery:
 async def add_audit(store: ThreadStore, entries: Sequence[Entry], *, notify: bool) -> None:
     """Store entries; with `notify`, also leave a notice of each for webhooks."""
     async with store.writing() as connection:
-        await connection.execute(insert(audit), [_row(one) for one in entries])
+        await connection.execute(insert(audit), [_row(entry) for entry in entries])
         if notify:
-            await add(connection, [_notice(one) for one in entries])
+            await add(connection, [_notice(entry) for entry in entries])
 
 
 async def audit_page(

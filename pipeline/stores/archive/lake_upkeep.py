@@ -83,7 +83,7 @@ def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
         for alike in sizes.values():
             if len(alike) >= MIN_JOINED_FILES:
                 _join(lake, alike)
-    times = sorted((one.timestamp_ms for one in table.snapshots()), reverse=True)
+    times = sorted((snapshot.timestamp_ms for snapshot in table.snapshots()), reverse=True)
     if len(times) > 2 * MAX_SNAPSHOTS:
         expire(lake, min(times[MAX_SNAPSHOTS] / 1000, time.time() - RECENT))
 
@@ -105,11 +105,11 @@ def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
     for _ in range(MAX_COMMITS):
         table = lake.load()
         named = {ref.snapshot_id: name for name, ref in table.refs().items()}
-        old = [one for one in table.snapshots() if one.timestamp_ms < before * 1000 and one.snapshot_id not in named]
+        old = [snapshot for snapshot in table.snapshots() if snapshot.timestamp_ms < before * 1000 and snapshot.snapshot_id not in named]
         try:
             was = _files(table, old, live=False)
             if erased and old:
-                kept = _names(_files(table, [one for one in table.snapshots() if one not in old], live=True))
+                kept = _names(_files(table, [snapshot for snapshot in table.snapshots() if snapshot not in old], live=True))
                 _remove(table, (path for path in was if path.endswith(".parquet") and _name(path) not in kept))
             if old:
                 table.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
@@ -194,7 +194,7 @@ def _metadata(table: Table) -> set[str]:
     """Return the table's other files: its metadata, and statistics of other engines."""
     statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
     logged = (entry.metadata_file for entry in table.metadata.metadata_log)
-    return {table.metadata_location, *logged, *(one.statistics_path for one in statistics)}
+    return {table.metadata_location, *logged, *(statistic.statistics_path for statistic in statistics)}
 
 
 def doubles(table: Table) -> dict[Key, Rank]:
@@ -226,7 +226,7 @@ def _twice(table: Table, some: list[FileScanTask]) -> set[int]:
         hashes = []
         for task in some:
             ids = read(table, [task], ["turn_id"])["turn_id"].unique().to_pylist()
-            mine = {each for one in ids if (each := hash(one)) % passes == number}
+            mine = {each for id_ in ids if (each := hash(id_)) % passes == number}
             hashes.append(pa.array(mine, pa.int64()))
         counts = pc.value_counts(pa.chunked_array(hashes, pa.int64()))
         found.update(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())

@@ -115,7 +115,7 @@ class InBucket:
     async def found(self, folder: str) -> list[Stored]:
         """Return the values of a folder, as `Packed.found` does."""
         names = self.objects.found_under(f"{self.root}/{folder}")
-        return [Stored(one.uri.rpartition("/")[2].lower(), one.size, one.modified) async for one in names]
+        return [Stored(name.uri.rpartition("/")[2].lower(), name.size, name.modified) async for name in names]
 
     async def folders(self) -> set[str]:
         """Return all folders, as `Packed.folders` does."""

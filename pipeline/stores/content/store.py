@@ -192,10 +192,10 @@ def digests_in(turn: Fields) -> set[str]:
 def _ours(uri: str) -> tuple[str, str] | None:
     """Return folder and SHA-256 of an object of ours, wherever the store was at that time; None for any other URI."""
     try:
-        found = OWN_REFERENCE.search(normpath(unquote(urlsplit(uri).path)))
+        match = OWN_REFERENCE.search(normpath(unquote(urlsplit(uri).path)))
     except ValueError:  # not a URI
         return None
-    return (found[1], found[2].lower()) if found is not None else None
+    return (match[1], match[2].lower()) if match is not None else None
 
 
 def _digest(ref: Ref) -> str | None:

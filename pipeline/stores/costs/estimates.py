@@ -36,4 +36,4 @@ def estimated(turn: Mapping[str, Any]) -> dict[str, int] | None:
 def _characters(parts: Any) -> int:
     some = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     values = [part.get(name) for part in some for name in ("content", "args")]
-    return sum(len(one if type(one) is str else json_text.dumps(one)) for one in values if one is not None)
+    return sum(len(value if type(value) is str else json_text.dumps(value)) for value in values if value is not None)

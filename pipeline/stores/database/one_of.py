@@ -67,13 +67,13 @@ def one_of(column: ColumnElement[Any], texts: Sequence[str]) -> OneOf:
 
 @compiles(OneOf, "postgresql")
 def _postgres(element: OneOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(one, **options) for one in element.clauses)
+    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} = ANY ({texts})"
 
 
 @compiles(OneOf, "sqlite")
 def _sqlite(element: OneOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(one, **options) for one in element.clauses)
+    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608  # the compiler's own text
 
 
@@ -91,7 +91,7 @@ def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[An
     arrays = (
         bindparam(None, [row[place] for row in rows], type_=array_of(one.type)) for place, one in enumerate(columns)
     )
-    given = func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("given")
+    given = func.unnest(*arrays).table_valued(*(column.name for column in columns)).render_derived("given")
     return RowOneOf(row_of(*columns).in_(select(given)), row_of(*columns).in_(values))
 
 

@@ -105,7 +105,7 @@ def of_texts(dialect: str, make: Making, texts: Sequence[str]) -> Call:
     """Return the statement that `make` gives for some texts, which it takes by `one_of`."""
     sql, parameters = _of_texts(make, dialect)
     given = as_list(dialect, texts)
-    return Call(sql, [given if one is None else one for one in parameters])
+    return Call(sql, [given if parameter is None else parameter for parameter in parameters])
 
 
 def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> Call:

@@ -100,12 +100,12 @@ class Expiry:
             return Expired(), False
         done, left, clean = Expired(), list[Remnant](), list[Remnant]()
         again: dict[ThreadKey, int] = {}
-        for one in remnants:
-            removed, due = await self._delete_objects(one, now)
+        for remnant in remnants:
+            removed, due = await self._delete_objects(remnant, now)
             done += removed
             if due is not None:
-                again[one.key] = due
-        before = {one.key: one.before for one in remnants}
+                again[remnant.key] = due
+        before = {remnant.key: remnant.before for remnant in remnants}
         # Feedback on a thread expires with it, even if it was given later.
         feedback_before = {key: end + (self.retention.of(key.tenant) or 0) for key, end in before.items()}
         for archive, ends in zip(self.archives, (before, feedback_before), strict=False):
@@ -116,11 +116,11 @@ class Expiry:
                 audit.info(
                     "%d rows of %d expired threads are gone from the archive", archived.rows, len(archived.threads)
                 )
-        for one in remnants:
-            if one.key in again or self._just_gone(one, now):
-                left.append(one._replace(due=again.get(one.key, now + RECHECK_MS)))
+        for remnant in remnants:
+            if remnant.key in again or self._just_gone(remnant, now):
+                left.append(remnant._replace(due=again.get(remnant.key, now + RECHECK_MS)))
             else:
-                clean.append(one)
+                clean.append(remnant)
         await looked_at(self.store, left, clean)
         return done, len(remnants) == REMNANTS_BATCH
 

@@ -125,7 +125,7 @@ async def enqueue(store: ThreadStore, events: Sequence[tuple[str, Event]], now: 
         await certain(connection)
         # Read after taking the locks: an erasure takes them, too, to delete the queued deliveries.
         erased = await erased_of(connection, {event.thread for _, event in events if event.thread is not None})
-        events = [one for one in events if one[1].thread not in erased]
+        events = [event for event in events if event[1].thread not in erased]
         lanes = sorted({(webhook, event.lane) for webhook, event in events})
         waiting = row_one_of((queue.c.webhook, queue.c.lane), lanes)
         found = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())

@@ -42,7 +42,7 @@ async def add(connection: AsyncConnection, records: Sequence[NoticeRecord], keep
 
     `keep_until` (epoch ms): until then its id stays known after it was sent.
     """
-    rows = [{"id": one["id"], "due": one["at"], "keep_until": keep_until, "record": one} for one in records]
+    rows = [{"id": record["id"], "due": record["at"], "keep_until": keep_until, "record": record} for record in records]
     if rows:
         new = INSERT[connection.dialect.name](notices)
         await connection.execute(new.on_conflict_do_nothing(index_elements=[notices.c.id]), rows)

@@ -145,7 +145,7 @@ async def _window(
     candidates = await _candidates(connection, query, place.before)
     if not candidates:
         return [], None
-    best = sorted((one for one in candidates if one[1] >= 0), key=lambda one: (-one[1], -one[0]))
+    best = sorted((candidate for candidate in candidates if candidate[1] >= 0), key=lambda one: (-one[1], -one[0]))
     hits, used = await _read(connection, query, best[place.skip :])
     skipped = place.skip + used
     if skipped < len(best):
@@ -178,7 +178,7 @@ def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
     record, thread = record_of(row.record), thread_of(row)
     snippet = snippet_of(record["turn"], query.terms, query.kinds)
     role = next(name for name, number in ROLES.items() if number == row.role)
-    agent = next((one for one in agent_configs(record) if one["agent_id"] == record["agent_id"]), {})
+    agent = next((agent_config for agent_config in agent_configs(record) if agent_config["agent_id"] == record["agent_id"]), {})
     return Hit(
         thread_id=thread.thread_id,
         turn_id=turn_text(row.turn_id),

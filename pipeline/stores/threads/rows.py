@@ -107,7 +107,7 @@ def agents_of(record: TurnRecord) -> list[Agent]:
 
 
 def _agent_names(record: TurnRecord) -> dict[str, str | None]:
-    names: dict[str, str | None] = {one["agent_id"]: one.get("agent_name") for one in agent_configs(record)}
+    names: dict[str, str | None] = {agent_config["agent_id"]: agent_config.get("agent_name") for agent_config in agent_configs(record)}
     if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
         names.setdefault(record["agent_id"], None)
     return names

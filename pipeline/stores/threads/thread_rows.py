@@ -44,8 +44,8 @@ def with_turns(row: ThreadRow, added: Iterable[RecordRows]) -> ThreadRow | None:
     records = sorted(added, key=lambda rows: rows.order)
     if row.newest is not None and _place(records[0]) <= row.newest:
         return None
-    for one in records:
-        row = _behind(row, one)
+    for record in records:
+        row = _behind(row, record)
     return row
 
 

@@ -30,7 +30,7 @@ async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable
     The thread's rows are deleted in the same transaction.
     """
     tenant = column_text(thread.tenant) or ""
-    counting = {one.scope: one for one in budgets if one.tenant in (None, thread.tenant or "")}
+    counting = {budget.scope: budget for budget in budgets if budget.tenant in (None, thread.tenant or "")}
     parts = {window: await _used(connection, thread, *window) for window in {b.window(now) for b in counting.values()}}
     rows = []
     for scope, budget in sorted(counting.items()):

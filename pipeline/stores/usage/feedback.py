@@ -97,7 +97,7 @@ def _usage_of(
 
 async def _turns(connection: AsyncConnection, records: Sequence[FeedbackRecord]) -> dict[int, int]:
     """Return the turns under which feedback counts, by its index in `records`; some feedback has none."""
-    keys = {thread_of(one) for one in records}
+    keys = {thread_of(record) for record in records}
     [found] = await send(connection, [threads_of(connection.dialect.name, keys)])
     names = {row[2]: (row[0], row[1]) for row in found}
     query = select(turns.c.id, turns.c.thread, turns.c.turn_id, turns.c.run_id)

@@ -95,7 +95,7 @@ async def _reprice(
         for (turn, position), row in changes.items()
     ]
     await connection.execute(put.values({name: bindparam(name) for name in PRICED}), values)
-    await connection.execute(statements.refresh_threads(sorted({known[place]["thread"] for place in changes})))
+    await connection.execute(statements.refresh_threads(sorted({known[change]["thread"] for change in changes})))
     return repriced
 
 
