@@ -89,8 +89,9 @@ async def begin_session(store: ThreadStore, token: Token, id_token: str | None, 
     async with store.writing() as connection:
         rows = await connection.execute(select(*SHOWN).where(~NO_SESSION).order_by(tokens.c.made_at.desc()))
         known = [_token(row._asdict()) for row in rows]
-        own = [one for one in known if _person(one) == _person(token)]
-        gone = {one.id for one in known if not one.is_good(now)} | {one.id for one in own[MOST_SESSIONS - 1 :]}
+        of_person = [session for session in known if _person(session) == _person(token)]
+        gone = [session.id for session in known if not session.is_good(now)]
+        gone += [session.id for session in of_person[MOST_SESSIONS - 1 :]]
         if gone:
             await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
         await connection.execute(insert(tokens), [{**_row(token), "id_token": id_token}])
@@ -109,8 +110,8 @@ async def end_sessions(store: ThreadStore, provider: str, subject: str | None, s
     """Delete a provider's sessions of this person, or with this id; return how many there were."""
     async with store.writing() as connection:
         rows = await connection.execute(select(tokens.c.id, tokens.c.session).where(~NO_SESSION))
-        found = [(row.id, Session(**row.session)) for row in rows]
-        gone = [key for key, one in found if one.provider == provider and _is_meant(one, subject, sid)]
+        sessions = [(row.id, Session(**row.session)) for row in rows]
+        gone = [key for key, session in sessions if session.provider == provider and _is_meant(session, subject, sid)]
         await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
     return len(gone)
 

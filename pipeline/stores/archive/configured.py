@@ -61,7 +61,7 @@ def archives_of(settings: Settings, erased: Erased) -> list[TurnArchive]:
 def feedback_archive_of(settings: Settings, erased: Erased) -> TurnArchive:
     """Return the archive of feedback. Raises CallerError if none is configured, or a package for it is missing."""
     need("archive", "TURNMILL_ARCHIVE")
-    from pipeline.stores.archive.feedback import FeedbackArchive  # noqa: PLC0415  # as below
+    from pipeline.stores.archive.parquet import FeedbackArchive  # noqa: PLC0415  # as below
 
     return FeedbackArchive.of(settings, erased)
 
@@ -82,6 +82,6 @@ def lake_of(settings: Settings, erased: Erased) -> Lake:
         raise CallerError(f"TURNMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder")
     need("archive", "TURNMILL_ARCHIVE")
     from pipeline.stores.archive.lake import Lake  # noqa: PLC0415  # as above; pyiceberg neither
-    from pipeline.stores.archive.lake_place import LakeLocation  # noqa: PLC0415  # as above
+    from pipeline.stores.archive.lake_catalog import LakeLocation  # noqa: PLC0415  # as above
 
     return Lake(LakeLocation.of(settings), erased, settings.price_list)

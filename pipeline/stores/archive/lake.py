@@ -24,8 +24,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.archive import lake_merge, lake_rows, lake_upkeep, segments
 from pipeline.stores.archive import records as archive_records
+from pipeline.stores.archive.lake_catalog import LakeLocation, TableState
 from pipeline.stores.archive.lake_offsets import Source
-from pipeline.stores.archive.lake_place import LakeLocation, TableState
 from pipeline.stores.archive.lake_read import of_tenant, of_threads, on_days, standing
 from pipeline.stores.archive.lake_table import Committed, LakeTable
 from pipeline.stores.archive.lake_upkeep import Compacted, Expired
@@ -46,10 +46,10 @@ T = TypeVar("T")
 class Lake:
     """Writes segments as `Archive` does. `erased` returns which of some threads must not be in it."""
 
-    def __init__(self, place: LakeLocation, erased: Erased, own: Prices = NONE) -> None:
-        self.place = place
+    def __init__(self, location: LakeLocation, erased: Erased, prices: Prices = NONE) -> None:
+        self.location = location
         self.erased = erased
-        self.own = own  # prices
+        self.prices = prices
         self.writing = asyncio.Lock()  # so that our own commits don't conflict with each other
         self.opened: dict[str, LakeTable] = {}
 
@@ -67,9 +67,9 @@ class Lake:
 
         It is safe when this returns. Raises StoreError.
         """
-        batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired, self.own)
+        batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired, self.prices)
         if (rule := await segments.sparing(expired, batch.expired, held)) is not None:
-            batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule, self.own)
+            batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule, self.prices)
         threads = segments.threads(batch.turns)
         erased = await self.erased(threads)
         kept = batch.without(erased)
@@ -82,7 +82,7 @@ class Lake:
             await self._in_thread(self._tidy, kept.days)
         except StoreError as error:  # the segment is safe; the next call tidies up
             log.warning("files and snapshots are left as they are: %s", error)
-        return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, len(batch.expired))
+        return Written(merged[0].rows, sum(commit.bytes for commit in merged), batch.refused, len(batch.expired))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
         """Remove the rows of erased threads, and all older snapshots; return how many files had such rows.
@@ -124,7 +124,7 @@ class Lake:
 
     async def state(self) -> dict[str, TableState]:
         """Return the state of each table; creates none. Raises StoreError."""
-        return await self._in_thread(self.place.state, COLUMNS)
+        return await self._in_thread(self.location.state, COLUMNS)
 
     def _expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
         threads: set[ThreadKey] = set()
@@ -135,22 +135,22 @@ class Lake:
             rows, threads = rows + len(places), threads | keys
         for name in COLUMNS:
             kept = partial(segments.without_expired, before=before)
-            if found := self._table(name).remove(where, ENDED, kept):
-                files += found
+            if count := self._table(name).remove(where, ENDED, kept):
+                files += count
                 lake_upkeep.expire(self._table(name), time.time() - lake_upkeep.RECENT)
         return Removed(rows, files, frozenset(threads))
 
     def _counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
-        found = self._table("turns").look(And(of_threads(before), on_days(days)), ENDED)
-        return sum(len(segments.of_expired(rows, before)[0]) for rows in found)
+        tables = self._table("turns").look(And(of_threads(before), on_days(days)), ENDED)
+        return sum(len(segments.of_expired(rows, before)[0]) for rows in tables)
 
     def _holding(self, tenant: str) -> int:
-        found = [rows for name in COLUMNS for rows in self._table(name).look(of_tenant(tenant), ["tenant"])]
-        return sum(segments.holds_tenant(rows, tenant) for rows in found)
+        tables = [rows for name in COLUMNS for rows in self._table(name).look(of_tenant(tenant), ["tenant"])]
+        return sum(segments.holds_tenant(rows, tenant) for rows in tables)
 
     def _threads_of(self, tenant: str) -> set[ThreadKey]:
-        found = self._table("turns").look(of_tenant(tenant), ["thread_id", "tenant"])
-        return {key for rows in found for key in segments.threads_of(rows, tenant)}
+        tables = self._table("turns").look(of_tenant(tenant), ["thread_id", "tenant"])
+        return {key for rows in tables for key in segments.threads_of(rows, tenant)}
 
     def _compact(self, name: str) -> Compacted:
         return lake_upkeep.compact(self._table(name))
@@ -183,14 +183,14 @@ class Lake:
 
     def _table(self, name: str) -> LakeTable:
         if name not in self.opened:
-            catalog = self.place.open()
+            catalog = self.location.open()
             for table, columns in COLUMNS.items():
-                self.opened[table] = LakeTable(catalog, table, columns, f"{self.place.root}/{table}")
+                self.opened[table] = LakeTable(catalog, table, columns, f"{self.location.root}/{table}")
         return self.opened[name]
 
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         async with self.writing:
-            return await asyncio.to_thread(_failures_of, self.place.root, partial(call, *args, **options))
+            return await asyncio.to_thread(_failures_of, self.location.root, partial(call, *args, **options))
 
 
 def _failures_of(root: str, call: Callable[[], T]) -> T:

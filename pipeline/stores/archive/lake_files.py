@@ -110,16 +110,16 @@ def listed(location: str, files: FileIO | None = None) -> Iterator[tuple[str, fl
         return
     root = location.removesuffix(key)
     for some in obstore.list(bucket, prefix=f"{key}/"):
-        for found in some:
-            yield root + found["path"], found["last_modified"].timestamp()
+        for meta in some:
+            yield root + meta["path"], meta["last_modified"].timestamp()
 
 
 def _listed_by_arrow(location: str, files: PyArrowFileIO) -> Iterator[tuple[str, float]]:
     scheme, netloc, path = PyArrowFileIO.parse_location(location)
     below = FileSelector(path, recursive=True, allow_not_found=True)
-    for one in files.fs_by_scheme(scheme, netloc).get_file_info(below):
-        if one.type == FileType.File:
-            yield location.removesuffix(path) + one.path, one.mtime.timestamp()
+    for info in files.fs_by_scheme(scheme, netloc).get_file_info(below):
+        if info.type == FileType.File:
+            yield location.removesuffix(path) + info.path, info.mtime.timestamp()
 
 
 def _place(location: str) -> tuple[ObjectStore | None, str]:

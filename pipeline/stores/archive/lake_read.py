@@ -24,9 +24,9 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import FileScanTask, Table
 
 from pipeline.stores.archive import lake_merge, lake_offsets
+from pipeline.stores.archive.lake_catalog import DAY
 from pipeline.stores.archive.lake_merge import Key, Rank
 from pipeline.stores.archive.lake_offsets import PROPERTY, Offsets
-from pipeline.stores.archive.lake_schema import DAY
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 

@@ -19,11 +19,10 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 
 from pipeline.stores.archive import lake_files, lake_merge
-from pipeline.stores.archive.lake_commit import ERASED
+from pipeline.stores.archive.lake_catalog import MAX_COMMITS
 from pipeline.stores.archive.lake_merge import Key, Rank
 from pipeline.stores.archive.lake_read import ROWS, on_days, read, tasks
-from pipeline.stores.archive.lake_schema import MAX_COMMITS
-from pipeline.stores.archive.lake_table import LakeTable, groups
+from pipeline.stores.archive.lake_table import ERASED, LakeTable, groups
 from pipeline.stores.database.errors import StoreError
 
 log = logging.getLogger(__name__)
@@ -90,8 +89,8 @@ def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
 
 def owes(lake: LakeTable) -> bool:
     """Return True if older snapshots contain rows that were erased."""
-    found = sorted(lake.load().snapshots(), key=lambda one: one.sequence_number or 0)
-    return any(one.summary and ERASED in one.summary.additional_properties for one in found[1:])
+    snapshots = sorted(lake.load().snapshots(), key=lambda snapshot: snapshot.sequence_number or 0)
+    return any(snapshot.summary and ERASED in snapshot.summary.additional_properties for snapshot in snapshots[1:])
 
 
 def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
@@ -105,14 +104,20 @@ def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
     for _ in range(MAX_COMMITS):
         table = lake.load()
         named = {ref.snapshot_id: name for name, ref in table.refs().items()}
-        old = [snapshot for snapshot in table.snapshots() if snapshot.timestamp_ms < before * 1000 and snapshot.snapshot_id not in named]
+        old = [
+            snapshot
+            for snapshot in table.snapshots()
+            if snapshot.timestamp_ms < before * 1000 and snapshot.snapshot_id not in named
+        ]
         try:
             was = _files(table, old, live=False)
             if erased and old:
-                kept = _names(_files(table, [snapshot for snapshot in table.snapshots() if snapshot not in old], live=True))
+                kept = _names(
+                    _files(table, [snapshot for snapshot in table.snapshots() if snapshot not in old], live=True)
+                )
                 _remove(table, (path for path in was if path.endswith(".parquet") and _name(path) not in kept))
             if old:
-                table.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
+                table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
         except (CommitFailedException, FileNotFoundError, ValueError) as error:  # another commit came first
             log.debug("%s: another commit came between: %s", lake.name, error)
             continue
@@ -136,11 +141,11 @@ def _join(lake: LakeTable, some: Sequence[FileScanTask]) -> None:
 
 def _by_day(some: Iterable[FileScanTask]) -> Mapping[str, list[FileScanTask]]:
     """Return the small files of each day."""
-    found: dict[str, list[FileScanTask]] = {}
+    by_day: dict[str, list[FileScanTask]] = {}
     for task in some:
         if _size(task) < LARGE_FILE_BYTES // 2:
-            found.setdefault(str(task.file.partition), []).append(task)
-    return found
+            by_day.setdefault(str(task.file.partition), []).append(task)
+    return by_day
 
 
 def _size(task: FileScanTask) -> int:
@@ -161,11 +166,11 @@ def _delete(lake: LakeTable, gone: set[str]) -> int:
 
 
 def _remove(table: Table, paths: Iterable[str]) -> int:
-    found = sorted(paths)
-    for path in found:
+    unused = sorted(paths)
+    for path in unused:
         with suppress(FileNotFoundError):
             table.io.delete(path)
-    return len(found)
+    return len(unused)
 
 
 def _name(path: str) -> str:
@@ -179,15 +184,15 @@ def _names(paths: Iterable[str]) -> set[str]:
 
 def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[str]:
     """Return all files that these snapshots consist of; unless `live`, also those that they list as deleted."""
-    found: set[str] = set()
+    paths_of: set[str] = set()
     manifests: dict[str, list[str]] = {}
     for snapshot in snapshots:
-        found.add(snapshot.manifest_list)
+        paths_of.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(table.io):
             if manifest.manifest_path not in manifests:
                 entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live)
                 manifests[manifest.manifest_path] = [entry.data_file.file_path for entry in entries]
-    return found | {*manifests} | {path for paths in manifests.values() for path in paths}
+    return paths_of | {*manifests} | {path for paths in manifests.values() for path in paths}
 
 
 def _metadata(table: Table) -> set[str]:
@@ -206,11 +211,13 @@ def doubles(table: Table) -> dict[Key, Rank]:
     twice = _twice(table, some)
     if not twice:
         return {}
-    found = []
+    tables = []
     for task in some:
         rows = read(table, [task], ROWS)
-        found.append(rows.filter(pa.array([hash(one) in twice for one in rows["turn_id"].to_pylist()], pa.bool_())))
-    return lake_merge.doubles(pa.concat_tables(found))
+        tables.append(
+            rows.filter(pa.array([hash(turn_id) in twice for turn_id in rows["turn_id"].to_pylist()], pa.bool_()))
+        )
+    return lake_merge.doubles(pa.concat_tables(tables))
 
 
 def with_lower(table: Table, best: Mapping[Key, Rank]) -> Iterator[FileScanTask]:
@@ -221,7 +228,7 @@ def with_lower(table: Table, best: Mapping[Key, Rank]) -> Iterator[FileScanTask]
 def _twice(table: Table, some: list[FileScanTask]) -> set[int]:
     """Return hashes of the turn ids that are in several files; also a few hashes of other ids."""
     passes = 1 + sum(task.file.record_count for task in some) // HASHES_BATCH
-    found: set[int] = set()
+    repeated: set[int] = set()
     for number in range(passes):
         hashes = []
         for task in some:
@@ -229,5 +236,5 @@ def _twice(table: Table, some: list[FileScanTask]) -> set[int]:
             mine = {each for id_ in ids if (each := hash(id_)) % passes == number}
             hashes.append(pa.array(mine, pa.int64()))
         counts = pc.value_counts(pa.chunked_array(hashes, pa.int64()))
-        found.update(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
-    return found
+        repeated.update(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
+    return repeated

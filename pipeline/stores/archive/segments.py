@@ -93,7 +93,7 @@ def _of_others(expired: Expired, held: Collection[ThreadKey], thread: ThreadKey,
 
 
 def tables(
-    partition: int, entries: Iterable[Entry], expired: Expired = never, own: Prices = NONE
+    partition: int, entries: Iterable[Entry], expired: Expired = never, prices: Prices = NONE
 ) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
     """Return the tables of the segment's parts, the refused records, and the thread of each expired record.
 
@@ -102,12 +102,12 @@ def tables(
     rows: dict[Part, list[Row]] = {}
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
-    for row, parts in parsed(partition, entries, refused, old, expired, own):
+    for row, parts in parsed(partition, entries, refused, old, expired, prices):
         day = day_of(parts.turn["started_at"])
         near = abs(day - day_of(row["recorded_at"])) <= NEAR
         rows.setdefault(Part(day, "" if near else owner_of(parts.thread.tenant)), []).append(row)
-    found = {part: _table(some, refused) for part, some in rows.items()}
-    return {part: table for part, table in found.items() if table.num_rows}, refused, old
+    by_part = {part: _table(some, refused) for part, some in rows.items()}
+    return {part: table for part, table in by_part.items() if table.num_rows}, refused, old
 
 
 def parsed(
@@ -116,7 +116,7 @@ def parsed(
     refused: list[Refusal],
     old: list[ThreadKey],
     expired: Expired = never,
-    own: Prices = NONE,
+    prices: Prices = NONE,
 ) -> Iterator[tuple[Row, RecordRows]]:
     """Yield the archive's row of each turn record, times in epoch ms, and its rows in the store.
 
@@ -124,7 +124,7 @@ def parsed(
     """
     for entry in entries:
         try:
-            parts = record_rows(turn_record.decode(entry.value), None, own)
+            parts = record_rows(turn_record.decode(entry.value), None, prices)
             if expired(parts.thread, parts.turn["ended_at"]):
                 old.append(parts.thread)
                 continue
@@ -162,15 +162,15 @@ def without(table: pa.Table, erased: Collection[ThreadKey]) -> pa.Table:
     some = table.select(["thread_id", "tenant"]).take(places)
     pairs = zip(some["thread_id"].to_pylist(), some["tenant"].to_pylist(), strict=True)
     stays = [True] * table.num_rows
-    for place, (thread_id, tenant) in zip(places.to_pylist(), pairs, strict=True):
-        stays[place] = (thread_id, tenant or "") not in named
+    for index, (thread_id, tenant) in zip(places.to_pylist(), pairs, strict=True):
+        stays[index] = (thread_id, tenant or "") not in named
     return table.filter(pa.array(stays, pa.bool_()))
 
 
 def threads(table: pa.Table) -> list[ThreadKey]:
     """Return the table's threads, each once."""
-    found = pa.table([table["thread_id"], table["tenant"]], ["thread_id", "tenant"])
-    names = found.group_by(["thread_id", "tenant"]).aggregate([]).to_pylist()
+    pairs = pa.table([table["thread_id"], table["tenant"]], ["thread_id", "tenant"])
+    names = pairs.group_by(["thread_id", "tenant"]).aggregate([]).to_pylist()
     return [_exact(table, ThreadKey.of(row["thread_id"], row["tenant"])) for row in names]
 
 
@@ -184,12 +184,12 @@ def of_expired(
     known = {(key.thread_id, column_text(key.tenant) or ""): (key, end) for key, end in before.items()}
     places, keys = [], set()
     times = table[ends].cast(TIME, safe=False).cast(pa.int64()).to_pylist()
-    for place, (thread_id, tenant, at) in enumerate(
+    for index, (thread_id, tenant, at) in enumerate(
         zip(table["thread_id"].to_pylist(), table["tenant"].to_pylist(), times, strict=True)
     ):
         key, end = known.get((thread_id, tenant or ""), (None, 0))
         if key is not None and (at or 0) < end:
-            places.append(place)
+            places.append(index)
             keys.add(key)
     return places, keys
 
@@ -197,7 +197,7 @@ def of_expired(
 def without_expired(table: pa.Table, before: Mapping[ThreadKey, int], ends: str = "ended_at") -> pa.Table:
     """Return the table without expired rows."""
     gone = set(of_expired(table, before, ends)[0])
-    return table.filter(pa.array([place not in gone for place in range(table.num_rows)], pa.bool_()))
+    return table.filter(pa.array([index not in gone for index in range(table.num_rows)], pa.bool_()))
 
 
 def holds_tenant(table: pa.Table, tenant: str) -> bool:

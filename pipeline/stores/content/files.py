@@ -73,7 +73,7 @@ def files_under(folder: Path) -> list[str]:
     A deletion lists the whole archive: `os.walk` takes a quarter of the time of `Path.rglob`.
     """
     at = len(f"{folder}/")
-    files = [f"{place}/{name}"[at:] for place, _, names in os.walk(folder, onerror=_unless_gone) for name in names]
+    files = [f"{parent}/{name}"[at:] for parent, _, names in os.walk(folder, onerror=_unless_gone) for name in names]
     return sorted(files, key=lambda path: path.split("/"))
 
 

@@ -99,9 +99,9 @@ class Objects:
                 return await asyncio.to_thread(read_file, path_of(uri), bound)
             if where.scheme == "https":
                 return await asyncio.to_thread(_read_https, uri, bound)
-            found = await obstore.get_async(self._bucket(where), _key(where))
-            _bound(found.meta["size"], bound)
-            return bytes(await found.bytes_async())
+            result = await obstore.get_async(self._bucket(where), _key(where))
+            _bound(result.meta["size"], bound)
+            return bytes(await result.bytes_async())
 
     @asynccontextmanager
     async def reading(self, uri: str) -> AsyncIterator[io.IOBase]:
@@ -125,8 +125,8 @@ class Objects:
                 return
             prefix = _key(where)
             async for some in obstore.list(self._bucket(where), prefix=f"{prefix}/" if prefix else None):
-                for found in some:
-                    yield f"{uri}/{quote(found['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
+                for meta in some:
+                    yield f"{uri}/{quote(meta['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
 
     async def found_under(self, uri: str) -> AsyncIterator[Found]:
         """Yield each object of a bucket whose URI begins with `uri`/."""
@@ -134,9 +134,9 @@ class Objects:
         with failures("listed", uri):
             prefix = _key(where)
             async for some in obstore.list(self._bucket(where), prefix=f"{prefix}/"):
-                for one in some:
-                    name = quote(one["path"].removeprefix(prefix).lstrip("/"), safe="/=")
-                    yield Found(f"{uri}/{name}", one["size"], int(one["last_modified"].timestamp() * 1000))
+                for meta in some:
+                    name = quote(meta["path"].removeprefix(prefix).lstrip("/"), safe="/=")
+                    yield Found(f"{uri}/{name}", meta["size"], int(meta["last_modified"].timestamp() * 1000))
 
     async def delete(self, uri: str) -> None:
         """Delete an object if it exists."""
@@ -154,17 +154,17 @@ class Objects:
         with failures("deleted", uri):
             bucket, count = self._bucket(where), 0
             async for some in obstore.list(bucket, prefix=f"{_key(where)}/"):
-                await obstore.delete_async(bucket, [found["path"] for found in some])
+                await obstore.delete_async(bucket, [meta["path"] for meta in some])
                 count += len(some)
             return count
 
     async def _fresh(self, where: SplitResult) -> bool:
         """Return True if an object was written just now."""
         try:
-            found = await obstore.head_async(self._bucket(where), _key(where))
+            meta = await obstore.head_async(self._bucket(where), _key(where))
         except FileNotFoundError:  # just deleted, since nothing referred to it
             return False
-        return datetime.now(UTC) - found["last_modified"] < timedelta(seconds=FRESH_SECONDS)
+        return datetime.now(UTC) - meta["last_modified"] < timedelta(seconds=FRESH_SECONDS)
 
     def _bucket(self, where: SplitResult) -> ObjectStore:
         root = f"{where.scheme}://{where.netloc}"
@@ -192,9 +192,9 @@ class Ranges(io.RawIOBase):
         return self._reader.seek(offset, whence)
 
     def readinto(self, buffer: Any, /) -> int:
-        found = bytes(self._reader.read(len(buffer)))
-        buffer[: len(found)] = found
-        return len(found)
+        data = bytes(self._reader.read(len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _read_https(uri: str, most: int) -> bytes:

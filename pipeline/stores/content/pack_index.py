@@ -91,12 +91,12 @@ class PackIndex:
         """Return the pack of this name, which is added if it is not known."""
         with self.transaction():
             self.connection.execute("INSERT OR IGNORE INTO packs (name, known, live) VALUES (?, 0, 0)", (name,))
-            found = self.connection.execute("SELECT id, name, known, live FROM packs WHERE name = ?", (name,))
-            return Pack(*found.fetchone())
+            rows = self.connection.execute("SELECT id, name, known, live FROM packs WHERE name = ?", (name,))
+            return Pack(*rows.fetchone())
 
-    def add(self, pack: int, found: Iterable[Record], known: int) -> None:
+    def add(self, pack: int, records: Iterable[Record], known: int) -> None:
         """Add values of a pack, of which `known` bytes are indexed then."""
-        rows = [(one.folder, one.digest, pack, one.begin, one.size, one.written) for one in found]
+        rows = [(record.folder, record.digest, pack, record.begin, record.size, record.written) for record in records]
         with self.transaction():
             added = self.connection.executemany("INSERT OR IGNORE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows).rowcount
             values = known, max(added, 0), pack
@@ -127,11 +127,11 @@ class PackIndex:
 
     def remove(self, folder: str, gone: Iterable[ValueLocation]) -> None:
         """Remove values, within the caller's transaction."""
-        for one in gone:
-            key = folder, one.digest, one.pack, one.begin
+        for location in gone:
+            key = folder, location.digest, location.pack, location.begin
             query = "DELETE FROM places WHERE folder = ? AND digest = ? AND pack = ? AND begin = ?"
             count = self.connection.execute(query, key).rowcount
-            self.connection.execute("UPDATE packs SET live = live - ? WHERE id = ?", (count, one.pack))
+            self.connection.execute("UPDATE packs SET live = live - ? WHERE id = ?", (count, location.pack))
 
     def folders(self) -> set[str]:
         """Return all folders that have values."""

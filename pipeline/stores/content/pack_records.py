@@ -104,8 +104,8 @@ def _write(file: int, at: int, data: bytes) -> None:
 def _fallocate() -> Any:
     """Return Linux's fallocate; None on other systems."""
     try:
-        found = ctypes.CDLL(None).fallocate
+        fallocate = ctypes.CDLL(None).fallocate
     except (OSError, AttributeError, TypeError):
         return None
-    found.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    return found
+    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return fallocate

@@ -80,18 +80,23 @@ class Packs:
     def read(self, folder: str, digest: str, most: int) -> bytes:
         """Return a value of at most `most` bytes. Raises FileNotFoundError, ValueError for more bytes."""
         places = self._open().places(folder, bytes.fromhex(digest)) if self.folder.exists() else []
-        for place in places:
-            if place.size > most:
+        for location in places:
+            if location.size > most:
                 raise ValueError(f"it has more than {most} bytes")
-            data = self._data(folder, place)
-            if data is not None and (len(places) == 1 or sha256(data).digest() == place.digest):
+            data = self._data(folder, location)
+            if data is not None and (len(places) == 1 or sha256(data).digest() == location.digest):
                 return data
         raise FileNotFoundError(digest)
 
-    def found(self, folder: str) -> list[Stored]:
+    def stored(self, folder: str) -> list[Stored]:
         """Return all values of a folder."""
         places = self._open().places(folder) if self.folder.exists() else []
-        return list({one.digest: Stored(one.digest.hex(), one.size, one.written) for one in reversed(places)}.values())
+        return list(
+            {
+                location.digest: Stored(location.digest.hex(), location.size, location.written)
+                for location in reversed(places)
+            }.values()
+        )
 
     def folders(self) -> set[str]:
         """Return all folders that have values."""
@@ -109,53 +114,54 @@ class Packs:
             self._mend(index)  # the value may be in a pack whose owner could not update the index
         with index.transaction(synced=True):
             gone = [
-                place
-                for place in index.places(folder)
-                if (digests is None or place.digest.hex() in digests) and (before is None or place.written < before)
+                location
+                for location in index.places(folder)
+                if (digests is None or location.digest.hex() in digests)
+                and (before is None or location.written < before)
             ]
-            for name, some in groupby(sorted(gone, key=lambda place: place.name), lambda place: place.name):
+            for name, some in groupby(sorted(gone, key=lambda location: location.name), lambda location: location.name):
                 with suppress(FileNotFoundError), _opened(self.folder / name) as file:
-                    for place in some:
-                        erase(file, place.begin, end_of(place.begin, folder, place.size))
+                    for location in some:
+                        erase(file, location.begin, end_of(location.begin, folder, location.size))
                     os.fsync(file)
             index.remove(folder, gone)
         if gone:
             with self._alone():
                 self._mend(index)
-        return len({place.digest for place in gone})
+        return len({location.digest for location in gone})
 
     # ---- one pack
 
     def _has(self, index: PackIndex, folder: str, digest: bytes, data: bytes, now: int) -> bool:
         """Return True if a folder has this value, and it was written recently."""
-        for place in index.places(folder, digest):
-            if self._data(folder, place) == data:
-                return place.written > now - FRESH_SECONDS * 1000 or index.touch(folder, digest, now)
+        for location in index.places(folder, digest):
+            if self._data(folder, location) == data:
+                return location.written > now - FRESH_SECONDS * 1000 or index.touch(folder, digest, now)
         return False
 
-    def _data(self, folder: str, place: ValueLocation) -> bytes | None:
+    def _data(self, folder: str, location: ValueLocation) -> bytes | None:
         """Return the value at a location; None if it was erased."""
-        with suppress(FileNotFoundError), _opened(self.folder / place.name) as file:
-            record = record_at(file, place.begin)
-            if record is not None and (record.folder, record.digest) == (folder, place.digest):
+        with suppress(FileNotFoundError), _opened(self.folder / location.name) as file:
+            record = record_at(file, location.begin)
+            if record is not None and (record.folder, record.digest) == (folder, location.digest):
                 return value_of(file, record)
         return None
 
     def _append(self, index: PackIndex, new: dict[tuple[str, bytes], bytes], now: int) -> None:
-        own = self._own = self._own or self._take(index)
+        pack = self._own = self._own or self._take(index)
         try:
-            written, end = list[Record](), own.end
+            written, end = list[Record](), pack.end
             for (folder, digest), data in new.items():
-                written.append(append(own.file, end, folder, data, digest, now))
+                written.append(append(pack.file, end, folder, data, digest, now))
                 end = written[-1].end
-            _sync_data(own.file)
-            index.add(own.id, written, end)
+            _sync_data(pack.file)
+            index.add(pack.id, written, end)
         except BaseException:
             with suppress(OSError):
-                os.ftruncate(own.file, own.end)
+                os.ftruncate(pack.file, pack.end)
             self._leave()  # after a failed sync it is unknown what is on disk
             raise
-        self._own = own._replace(end=end)
+        self._own = pack._replace(end=end)
         if end >= PACK_BYTES:
             self._leave()
 
@@ -217,16 +223,16 @@ def _mend_one(index: PackIndex, path: Path, file: int) -> None:
     if size < pack.known:  # the file was replaced by an older one
         index.forget(pack)
         pack = index.pack(path.name)
-    found, end = list[Record](), pack.known
+    whole, end = list[Record](), pack.known
     for record in records(file, pack.known):
         if record.folder:
-            found.append(record)
+            whole.append(record)
         else:  # erased, or its names are incomplete, so that it can't be found
             erase(file, record.begin, record.end)
         end = record.end
     os.ftruncate(file, end)
     os.fsync(file)
-    index.add(pack.id, found, end)
+    index.add(pack.id, whole, end)
     pack = index.pack(path.name)
     if not pack.live:
         path.unlink()

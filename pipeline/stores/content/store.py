@@ -100,9 +100,9 @@ class ContentStore:
         else:
             expected = digest
             data = await self.objects.read(uri, most)
-        found = hashlib.sha256(data).hexdigest()
-        if found != expected:
-            raise StoreError(f"{uri} does not hold what it should: its SHA-256 is {found}, not {expected}")
+        actual = hashlib.sha256(data).hexdigest()
+        if actual != expected:
+            raise StoreError(f"{uri} does not hold what it should: its SHA-256 is {actual}, not {expected}")
         return data
 
     async def delete_thread(self, key: ThreadKey) -> int:
@@ -116,7 +116,7 @@ class ContentStore:
 
     async def objects_of(self, key: ThreadKey) -> list[Stored]:
         """Return all objects of a thread. Raises StoreError."""
-        return [] if self.values is None else await self.values.found(folder(key))
+        return [] if self.values is None else await self.values.stored(folder(key))
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
         """Return the threads of a tenant, "" for none, that have objects. Raises StoreError."""
@@ -134,28 +134,30 @@ class ContentStore:
         turns = document.get("turns")
         if not isinstance(turns, list):
             return document
-        room, found = Room(most), await asyncio.to_thread(_references, turns)
+        room, references_of = Room(most), await asyncio.to_thread(_references, turns)
         whole = list(turns)
-        for number, places in found.items():
+        for number, places in references_of.items():
             whole[number] = await self._inlined_turn(key, number, turns[number], places, room)
         return {**document, "turns": whole}
 
     async def _inlined_turn(
-        self, key: ThreadKey, number: int, turn: Fields, found: Sequence[tuple[Place, Ref]], room: Room
+        self, key: ThreadKey, number: int, turn: Fields, references: Sequence[tuple[Place, Ref]], room: Room
     ) -> Fields:
         name = f"thread {key.thread_id}, turn {turn.get('meta:turn_id', number)}"
         try:
-            return await asyncio.to_thread(resolved, turn, await self._contents(key, found, room))
+            return await asyncio.to_thread(resolved, turn, await self._contents(key, references, room))
         except StoreError as error:
             raise StoreError(f"{name}: {error}", transient=error.transient) from None
         except ValueError as error:
-            uris = ", ".join(str(ref.get("uri")) for _, ref in found)
+            uris = ", ".join(str(ref.get("uri")) for _, ref in references)
             raise StoreError(f"{name}: {uris}: not what its media type says: {error}") from None
 
-    async def _contents(self, key: ThreadKey, found: Sequence[tuple[Place, Ref]], room: Room) -> dict[Place, bytes]:
+    async def _contents(
+        self, key: ThreadKey, references: Sequence[tuple[Place, Ref]], room: Room
+    ) -> dict[Place, bytes]:
         slots = asyncio.Semaphore(CONCURRENCY)
-        places = Counter(_object(ref) for _, ref in found)
-        objects = {_object(ref): ref for _, ref in reversed(found)}
+        places = Counter(_object(ref) for _, ref in references)
+        objects = {_object(ref): ref for _, ref in reversed(references)}
 
         async def fetch(ref: Ref, places: int) -> bytes:
             size = ref.get("size_bytes")
@@ -168,7 +170,7 @@ class ContentStore:
 
         read = await asyncio.gather(*(fetch(ref, places[name]) for name, ref in objects.items()))
         data = dict(zip(objects, read, strict=True))
-        return {place: data[_object(ref)] for place, ref in found}
+        return {location: data[_object(ref)] for location, ref in references}
 
 
 def folder(key: ThreadKey) -> str:
@@ -180,8 +182,8 @@ def folder(key: ThreadKey) -> str:
 
 def _references(turns: Sequence[Any]) -> dict[int, list[tuple[Place, Ref]]]:
     """Return the references in these turns by the turn's index; turns without any are left out."""
-    found = ((number, references(turn)) for number, turn in enumerate(turns) if isinstance(turn, dict))
-    return {number: places for number, places in found if places}
+    by_turn = ((number, references(turn)) for number, turn in enumerate(turns) if isinstance(turn, dict))
+    return {number: places for number, places in by_turn if places}
 
 
 def digests_in(turn: Fields) -> set[str]:

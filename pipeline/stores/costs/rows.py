@@ -10,14 +10,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pipeline.policies.prices import NONE, Prices
-from pipeline.stores.costs.estimates import estimated
 from pipeline.stores.costs.prices import STREAM, cost_nano_usd
 from pipeline.stores.database.keys import key_of
 from pipeline.turns.column_text import column_text
+from pipeline.turns.partial_turns import with_partial
 from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.times import bounded, epoch_ms
 from pipeline.turns.tokens import COST, COUNTS, counts
+from topics import json_text
 from topics.turn_record import TurnRecord
 
 ERROR = "error"  # the interruption was caused by the agent's failure, not by the user or the network
@@ -27,7 +28,7 @@ TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
 
 
-def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
+def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     """Return a row per response in order, and one more for tokens that only the turn's total includes.
 
     `own`: prices that are used before those of the package.
@@ -60,9 +61,9 @@ def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
     _mark_turn(rows[max(len(responses) - 1, 0)], record)
     if COST not in total:  # otherwise the stream reported the cost of the whole turn
-        _price(rows, own)
+        _price(rows, prices)
     if guessed is not None:
-        _estimate(rows[-1], guessed, own)
+        _estimate(rows[-1], guessed, prices)
     return rows
 
 
@@ -75,15 +76,15 @@ def _mark_turn(row: Row, record: TurnRecord) -> None:
     row |= {"turns": 1, "interrupted": int(interrupted), "errors": int(interrupted and interruption(record) == ERROR)}
 
 
-def _price(rows: Iterable[Row], own: Prices) -> None:
+def _price(rows: Iterable[Row], prices: Prices) -> None:
     for row in rows:
-        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, own)) is not None:
+        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, prices)) is not None:
             row["cost_nano_usd"], row["price_source"] = cost
 
 
-def _estimate(row: Row, guessed: Mapping[str, int], own: Prices) -> None:
+def _estimate(row: Row, guessed: Mapping[str, int], prices: Prices) -> None:
     row["estimated_tokens"] = sum(guessed.values())
-    if (cost := cost_nano_usd({**row, **guessed}, own)) is not None:
+    if (cost := cost_nano_usd({**row, **guessed}, prices)) is not None:
         row["estimated_nano_usd"], row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
 
 
@@ -118,3 +119,29 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
         "estimated_nano_usd": None,
         **{name: known.get(name) for name in COUNTS},
     }
+
+
+CHARACTERS: Final = 4  # per token
+
+
+def estimated(turn: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return the tokens that an interrupted turn's calls without usage read and wrote; None where there are none."""
+    read = written = context = 0
+    messages = with_partial({**turn}).get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        if not isinstance(message, dict):
+            continue
+        known, size = counts(message.get("usage")), -(-_characters(message.get("parts")) // CHARACTERS)
+        if known.keys() & {"input_tokens", "output_tokens"}:
+            context = known.get("input_tokens", 0) + known.get("output_tokens", 0)
+            continue
+        if message.get("message_type") == "response":
+            read, written = read + context, written + size
+        context += size
+    return {"input_tokens": read, "output_tokens": written} if written else None
+
+
+def _characters(parts: Any) -> int:
+    some = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    values = [part.get(name) for part in some for name in ("content", "args")]
+    return sum(len(value if type(value) is str else json_text.dumps(value)) for value in values if value is not None)

@@ -24,8 +24,8 @@ def encode_cursor(value: int, number: int) -> str:
 def decode_cursor(cursor: str, of: str = "list", most: tuple[int, int] = (LARGEST, LARGEST)) -> tuple[int, int]:
     """Return what `encode_cursor` was given. Raises CallerError for other texts, and for numbers above `most`."""
     try:
-        found: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        value, number = found
+        position: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        value, number = position
     except (binascii.Error, ValueError, TypeError):
         value = number = None
     if type(value) is not int or type(number) is not int or not (0 <= value <= most[0] and 0 <= number <= most[1]):

@@ -87,9 +87,10 @@ class RowOneOf(FunctionElement[Any]):
 def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[Any]]) -> RowOneOf:
     """Return the condition that the columns have the values of one of these rows, in their order."""
     each = func.json_each(bindparam(None, list(map(list, rows)), type_=JSON())).table_valued("value")
-    values = select(*(func.json_extract(each.c.value, f"$[{place}]") for place in range(len(columns))))
+    values = select(*(func.json_extract(each.c.value, f"$[{index}]") for index in range(len(columns))))
     arrays = (
-        bindparam(None, [row[place] for row in rows], type_=array_of(one.type)) for place, one in enumerate(columns)
+        bindparam(None, [row[index] for row in rows], type_=array_of(column.type))
+        for index, column in enumerate(columns)
     )
     given = func.unnest(*arrays).table_valued(*(column.name for column in columns)).render_derived("given")
     return RowOneOf(row_of(*columns).in_(select(given)), row_of(*columns).in_(values))

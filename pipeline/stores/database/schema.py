@@ -258,7 +258,7 @@ usage_changes = Table(
     *(Column(column.name, column.type) for column in usage.c if column.name in CHANGED),
 )
 
-# The usage of deleted threads that counts towards budgets (`pipeline.stores.usage.deleted`): by scope, in the window
+# The usage of deleted threads that counts towards budgets (`pipeline.stores.usage.budgets`): by scope, in the window
 # from `start` until `end`.
 deleted_usage = Table(
     "deleted_usage",

@@ -63,16 +63,16 @@ async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[
     driver = (await connection.get_raw_connection()).driver_connection
     # The only way to run code in the driver's thread other than a statement; SQLAlchemy does so for the isolation
     # level.
-    found: list[list[Any]] = await driver._execute(_execute, driver._conn, calls)  # type: ignore[union-attr]  # noqa: SLF001
-    return found
+    rows: list[list[Any]] = await driver._execute(_execute, driver._conn, calls)  # type: ignore[union-attr]  # noqa: SLF001
+    return rows
 
 
 def _execute(connection: sqlite3.Connection, calls: Iterable[Call]) -> list[list[Any]]:
-    cursor, found = connection.cursor(), []
+    cursor, results = connection.cursor(), []
     for sql, parameters, many in calls:
-        found.append((cursor.executemany if many else cursor.execute)(sql, parameters).fetchall())
+        results.append((cursor.executemany if many else cursor.execute)(sql, parameters).fetchall())
     cursor.close()
-    return found
+    return results
 
 
 async def certain(connection: AsyncConnection) -> None:

@@ -49,14 +49,14 @@ async def new_ids(connection: AsyncConnection, times: Sequence[int]) -> list[int
     used, leap = set[int](), 1
     wanted = list(range(len(ids)))
     while wanted:
-        asked = Call(_TAKEN[dialect], (as_list(dialect, [ids[place] for place in wanted]),))
-        taken = {one for (one,) in (await send(connection, [asked]))[0]}
+        asked = Call(_TAKEN[dialect], (as_list(dialect, [ids[index] for index in wanted]),))
+        taken = {id_ for (id_,) in (await send(connection, [asked]))[0]}
         again = []
-        for place in wanted:
-            if ids[place] in taken or ids[place] in used:
-                ids[place] += leap  # wider each time, so that it gets past any run of used ids
-                again.append(place)
+        for index in wanted:
+            if ids[index] in taken or ids[index] in used:
+                ids[index] += leap  # wider each time, so that it gets past any run of used ids
+                again.append(index)
             else:
-                used.add(ids[place])
+                used.add(ids[index])
         wanted, leap = again, 2 * leap
     return ids

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from pipeline.observability.audit import FAILED, about, audit
@@ -13,15 +17,14 @@ from pipeline.settings import Settings
 from pipeline.stores.archive.configured import archives_of
 from pipeline.stores.books import BOOKS
 from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.engine import EMPTY_MS, SQLITE
 from pipeline.stores.database.errors import HeldThread
+from pipeline.stores.database.marks import held_of, held_thread
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.scrubbing import scrub
 from pipeline.stores.threads import list_statements, statements
-from pipeline.stores.threads.documents import summaries_of
-from pipeline.stores.threads.holds import held_of, held_thread
-from pipeline.stores.threads.reading import erased_among
+from pipeline.stores.threads.reading import erased_among, summaries_of
 from pipeline.stores.threads.write import DELETED, add_mark, delete_turns, lives_by, lock
-from pipeline.stores.usage import deleted as deleted_usage
+from pipeline.stores.usage import budgets as used_budgets
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
@@ -89,18 +92,18 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
     deleted last, a sub-agent's before its parent's, so that a repeated call still finds all threads by their links.
     """
     family, held = await _marked(store, keys)
-    for one in family:
-        with_it, action = ("", None) if one in keys else (", a sub-agent's, with the one that started it", ERASE)
-        audit.info("deleting thread %s%s, by %s", one.text, with_it, by, extra=about(one, action))
+    for thread in family:
+        with_it, action = ("", None) if thread in keys else (", a sub-agent's, with the one that started it", ERASE)
+        audit.info("deleting thread %s%s, by %s", thread.text, with_it, by, extra=about(thread, action))
     budgets = settings.budget_list
     contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
-    for one in family:
-        objects += await contents.delete_thread(one)
+    for thread in family:
+        objects += await contents.delete_thread(thread)
     for archive in archives_of(settings, partial(erased_among, store)) if family else ():
         segments += await archive.delete_threads(family)
-    for one in reversed(family):
-        if await delete_thread(store, one, budgets):
-            stored.add(one)
+    for thread in reversed(family):
+        if await delete_thread(store, thread, budgets):
+            stored.add(thread)
     if stored and not await scrub(store):
         audit.warning("the store's log has something of what was deleted, until no reader holds it any more")
     return Erased(tuple(family), frozenset(stored), objects, segments, tuple(held))
@@ -113,12 +116,12 @@ async def delete_thread(store: ThreadStore, key: ThreadKey, budgets: Iterable[Bu
     """
     async with store.writing() as connection:
         locked = await lock(connection, [key])  # waits for a writer that is adding the thread
-        found = await connection.scalar(statements.has_turns(key))
-        await deleted_usage.note(connection, key, budgets, now_ms())
+        turn = await connection.scalar(statements.has_turns(key))
+        await used_budgets.note(connection, key, budgets, now_ms())
         await delete_turns(connection, [key], DELETED, BOOKS)
         await connection.execute(statements.delete_empty([locked[key].id]))
         await connection.execute(statements.delete_expired(key))
-        return found is not None
+        return turn is not None
 
 
 async def mark_erased(store: ThreadStore, key: ThreadKey) -> None:
@@ -139,7 +142,7 @@ async def sub_agents(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:
     async with store.writing() as connection:
         await lock(connection, [key])  # waits for writers of sub-agents' turns that have not seen the mark
         spawned = await summaries_of(connection, list_statements.spawned_from(key, None))
-        return [one.key for one in spawned.values() if await lives_by(connection, one.key)]
+        return [summary.key for summary in spawned.values() if await lives_by(connection, summary.key)]
 
 
 async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[ThreadKey], list[ThreadKey]]:
@@ -149,14 +152,45 @@ async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[T
     """
     family, held = dict[ThreadKey, None](), dict[ThreadKey, None]()
     waiting = list(keys)
-    for one in waiting:  # the list grows during the loop
-        if one in family or one in held:
+    for thread in waiting:  # the list grows during the loop
+        if thread in family or thread in held:
             continue
         try:
-            await mark_erased(store, one)
+            await mark_erased(store, thread)
         except HeldThread:
-            held[one] = None
+            held[thread] = None
         else:
-            family[one] = None
-            waiting += await sub_agents(store, one)
+            family[thread] = None
+            waiting += await sub_agents(store, thread)
     return list(family), list(held)
+
+
+PAGES: Final = 500  # of the index, merged in one transaction: about 0.1 s
+MAX_ATTEMPTS: Final = 20  # to empty the log; each waits for readers, and blocks writers, for at most EMPTY_MS
+
+MERGE: Final = "INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('merge', {})"
+
+
+async def scrub(store: ThreadStore) -> bool:
+    """Remove deleted rows' bytes from the files; return False if a long-running reader prevents emptying the log.
+
+    To be called after an erasure, once for all of its threads.
+    """
+    if not store.url.startswith(SQLITE):
+        return True
+    with store.failures():
+        return await asyncio.to_thread(_scrub, Path(store.url.removeprefix(SQLITE)))
+
+
+def _scrub(file: Path) -> bool:
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=15.0)) as connection:
+        connection.execute("PRAGMA secure_delete=ON")
+        pages, merged = -PAGES, True  # below 0: merge all parts of the index, however few
+        while merged:
+            before = connection.total_changes
+            connection.execute(MERGE.format(pages))
+            pages, merged = PAGES, connection.total_changes - before > 1  # fewer changes: nothing was left to merge
+        connection.execute(f"PRAGMA busy_timeout={EMPTY_MS}")
+        return any(
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0 for _ in range(MAX_ATTEMPTS)
+        )

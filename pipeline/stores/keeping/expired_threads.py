@@ -18,12 +18,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.observability.audit import about, audit
 from pipeline.policies.retention import Retention
 from pipeline.stores.books import BOOKS
-from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text, thread_of
+from pipeline.stores.database.marks import erased_of, held_of
 from pipeline.stores.database.schema import expiry_state, threads, turns
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
-from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.rows import FACTS
@@ -109,15 +108,15 @@ async def ripe_of(
 ) -> list[Ripe]:
     """Return those of these threads that have expired and are not being erased."""
     held, erased = await held_of(connection, keys), await erased_of(connection, keys)
-    found = []
+    ripe = []
     for key in keys:
         real = func.sum(case((turns.c.role != FACTS, 1), else_=0))
         begun = func.min(case((turns.c.started_at > 0, turns.c.started_at)))
         query = select(real, begun, func.max(turns.c.ended_at)).where(turns.c.thread == statements.number_of(key))
         count, first, last = (await connection.execute(query)).one()
         if last is not None and key not in erased and retention.expired(key.tenant, last, now):
-            found.append(Ripe(key, int(count), last if first is None else first, last, held=key in held))
-    return found
+            ripe.append(Ripe(key, int(count), last if first is None else first, last, held=key in held))
+    return ripe
 
 
 async def expire(store: ThreadStore, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
@@ -131,14 +130,14 @@ async def expire(store: ThreadStore, keys: Iterable[ThreadKey], retention: Reten
 async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
     wanted = sorted(keys, key=key_text)
     rows = await lock(connection, wanted)  # waits for a writer that is adding a turn, or a caller that holds it
-    gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
-    for one in gone:
+    gone = [thread for thread in await ripe_of(connection, wanted, retention, now) if not thread.held]
+    for thread in gone:
         # Logged before the transaction ends: if the process died in between, the deletion would have no line.
         what = "expired thread %s, %d turns, the last of %s"
-        audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
-        before = retention.begin(one.key.tenant, now) or 0
-        await remember(connection, [Remnant(one.key, before, one.first, one.last, now)])
-    await delete_turns(connection, [one.key for one in gone], EXPIRED, BOOKS)
+        audit.info(what, thread.key.text, thread.turns, iso(thread.last), extra=about(thread.key))
+        before = retention.begin(thread.key.tenant, now) or 0
+        await remember(connection, [Remnant(thread.key, before, thread.first, thread.last, now)])
+    await delete_turns(connection, [thread.key for thread in gone], EXPIRED, BOOKS)
     await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone
 

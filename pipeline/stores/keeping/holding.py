@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from sqlalchemy import delete, select
 
-from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text
+from pipeline.stores.database.marks import erased_of, held_of
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import holds
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
-from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.write import lock
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms

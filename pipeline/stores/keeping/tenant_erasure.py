@@ -19,10 +19,9 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import expired, threads
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.erasure import Erased, erase_all
+from pipeline.stores.keeping.erasure import Erased, erase_all, scrub
 from pipeline.stores.keeping.holding import held_threads
 from pipeline.stores.keeping.places import rows_left
-from pipeline.stores.keeping.scrubbing import scrub
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.threads.statements import NAME
@@ -106,8 +105,8 @@ async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> L
     segments = sum([await archive.holding(tenant) for archive in archives_of(settings, partial(erased_among, store))])
     audited = AuditArchive.of(settings)
     entries = await audited.holding(tenant) if audited is not None else 0
-    found = {**await rows_left(store, tenant), VALUES: objects, ARCHIVE: segments, AUDIT: entries}
-    return Left(tuple(sorted(held, key=lambda key: key.text)), found)
+    counts = {**await rows_left(store, tenant), VALUES: objects, ARCHIVE: segments, AUDIT: entries}
+    return Left(tuple(sorted(held, key=lambda key: key.text)), counts)
 
 
 async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:

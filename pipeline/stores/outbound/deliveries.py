@@ -14,8 +14,8 @@ from sqlalchemy import Select, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.webhooks import Event, Webhook, lane_of
-from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text
+from pipeline.stores.database.marks import erased_of
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.one_of import row_one_of
 from pipeline.stores.database.schema import webhook_deliveries as queue
@@ -128,8 +128,8 @@ async def enqueue(store: ThreadStore, events: Sequence[tuple[str, Event]], now: 
         events = [event for event in events if event[1].thread not in erased]
         lanes = sorted({(webhook, event.lane) for webhook, event in events})
         waiting = row_one_of((queue.c.webhook, queue.c.lane), lanes)
-        found = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
-        busy = {(row.webhook, row.lane) for row in found}
+        result = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
+        busy = {(row.webhook, row.lane) for row in result}
         rows = []
         for webhook, event in events:
             lane = webhook, event.lane
@@ -157,7 +157,9 @@ async def claim_deliveries(
             return []
     async with store.writing() as connection:
         await certain(connection)
-        chosen = {one.seq: one for one in map(Due._make, (await connection.execute(_candidates(now))).all())}
+        chosen = {
+            delivery.seq: delivery for delivery in map(Due._make, (await connection.execute(_candidates(now))).all())
+        }
         numbers = choose(list(chosen.values()))
         if not numbers:
             return []
@@ -233,15 +235,15 @@ def _candidates(now: int) -> Select[Any]:
     within = func.row_number().over(partition_by=queue.c.webhook, order_by=oldest)
     columns = (queue.c.seq, queue.c.webhook, owner.label("owner"), queue.c.due, within.label("within"))
     of = select(*columns).outerjoin(webhooks, webhooks.c.id == queue.c.webhook).where(queue.c.due <= now).subquery()
-    place = func.row_number().over(partition_by=of.c.owner, order_by=(of.c.within, of.c.due, of.c.seq))
-    ranked = select(of, place.label("place")).where(of.c.within <= WEBHOOK_CONCURRENCY).subquery()
+    rank = func.row_number().over(partition_by=of.c.owner, order_by=(of.c.within, of.c.due, of.c.seq))
+    ranked = select(of, rank.label("place")).where(of.c.within <= WEBHOOK_CONCURRENCY).subquery()
     first = select(ranked.c.seq, ranked.c.webhook, ranked.c.owner).where(ranked.c.place <= OWNER_CANDIDATES)
     return first.order_by(ranked.c.place, ranked.c.due, ranked.c.seq).limit(CANDIDATES)
 
 
 def _delivery(row: Any, due: Due) -> Delivery:
-    place = str(row.place[0]), int(row.place[1]), int(row.place[2])
-    return Delivery(due, row.id, row.lane, row.payload, place, row.at, row.attempts)
+    position = str(row.place[0]), int(row.place[1]), int(row.place[2])
+    return Delivery(due, row.id, row.lane, row.payload, position, row.at, row.attempts)
 
 
 def _webhook(row: Any, now: int) -> Webhook:

@@ -66,8 +66,8 @@ async def due_notices(store: ThreadStore, now: int) -> list[NoticeRecord]:
     claim = mine.values(due=now + CLAIMED_MS).returning(notices.c.record)
     async with store.writing() as connection:
         await certain(connection)
-        found: list[NoticeRecord] = list(await connection.scalars(claim))
-    return sorted(found, key=lambda one: (one["at"], one["id"]))
+        records: list[NoticeRecord] = list(await connection.scalars(claim))
+    return sorted(records, key=lambda record: (record["at"], record["id"]))
 
 
 async def notices_sent(store: ThreadStore, ids: Collection[str], now: int) -> None:
@@ -82,8 +82,8 @@ async def notices_sent(store: ThreadStore, ids: Collection[str], now: int) -> No
 async def forget_notices(store: ThreadStore, tenant: str) -> None:
     """Delete a tenant's notices, except those of deletions."""
     async with store.writing() as connection:
-        found = (await connection.execute(select(notices.c.id, notices.c.record))).all()
-        gone = [row.id for row in found if of_notice(row.record) == tenant]
+        rows = (await connection.execute(select(notices.c.id, notices.c.record))).all()
+        gone = [row.id for row in rows if of_notice(row.record) == tenant]
         for some in portions(gone):
             await connection.execute(delete(notices).where(notices.c.id.in_(some)))
 

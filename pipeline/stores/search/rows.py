@@ -25,23 +25,23 @@ def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
 
     Empty if the turn contains no text.
     """
-    found = row_words(rows.record["turn"], kinds)
-    if not found:
+    spoken_words = row_words(rows.record["turn"], kinds)
+    if not spoken_words:
         return []
     tenant, agent_id = column_text(rows.thread.tenant) or "", column_text(rows.record["agent_id"])
     tools = sorted({called(name) for name in tools_called(rows.record["turn"])})
-    return [*found, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:MAX_TOOLS]]
+    return [*spoken_words, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:MAX_TOOLS]]
 
 
 def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list[str]:
     """Return the words of a turn."""
-    found: list[str] = []
+    marked: list[str] = []
     for kind, text in searched_texts(document, kinds):
         some = words(text)
-        if found and some:
-            found.append(BORDER)
-        found += [BEFORE[kind] + word for word in some] if BEFORE[kind] else some
-    return found
+        if marked and some:
+            marked.append(BORDER)
+        marked += [BEFORE[kind] + word for word in some] if BEFORE[kind] else some
+    return marked
 
 
 def searched_texts(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, str]]:
@@ -60,9 +60,9 @@ def facets(tenant: str | None, agent_id: str | None, role: int | None) -> list[s
     return [facet(name, value) for name, value in given if value is not None]
 
 
-def tsvector(found: Sequence[str]) -> str:
+def tsvector(words: Sequence[str]) -> str:
     """Return the words as the text of a tsvector.
 
     Postgres itself joins the positions of a word, and drops those beyond 256 of a word, or beyond position 16,383.
     """
-    return " ".join([f"{word}:{number}" for number, word in enumerate(found, 1) if word != BORDER])
+    return " ".join([f"{word}:{number}" for number, word in enumerate(words, 1) if word != BORDER])

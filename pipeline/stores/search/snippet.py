@@ -40,13 +40,13 @@ def snippet_of(document: Mapping[str, Any] | None, terms: Terms, kinds: Sequence
 
 def score_of(words: str, terms: Terms, kinds: Sequence[Kind]) -> float:
     """Return the score of a row's words: how often the terms occur, relative to the number of words."""
-    found = words.split(" ")
+    listed = words.split(" ")
     score = 0.0
     for term in terms.wanted:
         marked = tuple(BEFORE[kind] + term.words[-1] for kind in kinds)
-        count = sum(word.startswith(marked) for word in found) if term.prefix else sum(map(found.count, marked))
+        count = sum(word.startswith(marked) for word in listed) if term.prefix else sum(map(listed.count, marked))
         score += 1 + math.log(count) if count else 0
-    return score / (1 + math.log(len(found)))
+    return score / (1 + math.log(len(listed)))
 
 
 def _hits(there: Sequence[Place], term: Term) -> list[Span]:
@@ -57,7 +57,7 @@ def _hits(there: Sequence[Place], term: Term) -> list[Span]:
         if not _is(word, term, 0) or len(spans) == MAX_HITS:
             continue
         row = there[number : number + count]
-        if len(row) == count and all(_is(one, term, place) for place, (_, _, one) in enumerate(row)):
+        if len(row) == count and all(_is(following, term, index) for index, (_, _, following) in enumerate(row)):
             end = row[-1][1]
             unspaced = end - row[-1][0] == len(row[-1][2]) and not row[-1][2].isascii()
             cut = unspaced and term.prefix and len(term.words[-1]) < len(row[-1][2])
@@ -65,9 +65,9 @@ def _hits(there: Sequence[Place], term: Term) -> list[Span]:
     return spans
 
 
-def _is(word: str, term: Term, place: int) -> bool:
-    wanted = term.words[place]
-    return word.startswith(wanted) if term.prefix and place == len(term.words) - 1 else word == wanted
+def _is(word: str, term: Term, index: int) -> bool:
+    wanted = term.words[index]
+    return word.startswith(wanted) if term.prefix and index == len(term.words) - 1 else word == wanted
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:

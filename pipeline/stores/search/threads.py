@@ -7,8 +7,8 @@ from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.hits import callers
 from pipeline.stores.threads import list_statements
-from pipeline.stores.threads.documents import summaries_of
 from pipeline.stores.threads.list_statements import ALL, SORTS, UPDATED, ListQuery
+from pipeline.stores.threads.reading import summaries_of
 from pipeline.stores.threads.summaries import ThreadPage
 
 
@@ -24,8 +24,8 @@ async def list_threads(
         await certain(connection)
         of_turns = None if called is None else list_statements.threads_of(called)
         statement = list_statements.thread_list(limit, cursor, wanted, of_turns)
-        found = list((await summaries_of(connection, statement)).items())
-    page, value = found[:limit], SORTS[wanted.sort][1]
-    cursor = encode_cursor(value(page[-1][1]), page[-1][0]) if len(found) > limit else None
+        lines = list((await summaries_of(connection, statement)).items())
+    page, value = lines[:limit], SORTS[wanted.sort][1]
+    cursor = encode_cursor(value(page[-1][1]), page[-1][0]) if len(lines) > limit else None
     among = None if wanted.sort == UPDATED else list_statements.AMONG
     return ThreadPage(tuple(summary for _, summary in page), cursor, among)

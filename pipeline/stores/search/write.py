@@ -58,12 +58,12 @@ async def word_calls(connection: AsyncConnection, turns: Sequence[PlacedTurn], _
     costs three times as much as all rows of a transaction at once.
     """
     kinds, dialect = kinds_of(connection), connection.dialect.name
-    found = [(id_, rows, words) for id_, _, rows in turns if kinds and (words := search_words(rows, kinds))]
-    if not found:
+    with_words = [(id_, rows, words) for id_, _, rows in turns if kinds and (words := search_words(rows, kinds))]
+    if not with_words:
         return []
-    ids = [id_ for id_, _, _ in found]
-    tenants = [column_text(rows.thread.tenant) or "" for _, rows, _ in found]
-    texts = [words for _, _, words in found]
+    ids = [id_ for id_, _, _ in with_words]
+    tenants = [column_text(rows.thread.tenant) or "" for _, rows, _ in with_words]
+    texts = [words for _, _, words in with_words]
     if dialect == "postgresql":
         return [Call(_ADD, (ids, tenants, [tsvector(some) for some in texts]))]
     values = list(zip(ids, tenants, map(" ".join, texts), strict=True))
@@ -94,10 +94,10 @@ async def index_words(connection: AsyncConnection, most: int) -> int:
             await forget_words(connection, ids)
             await connection.execute(update(turns).where(turns.c.id.in_(ids)).values(searched=False))
         return len(ids)
-    found = (await connection.execute(UNSEARCHED_TURNS.limit(most))).all()
-    if found:
-        ids = [id_ for id_, _, _ in found]
+    rows = (await connection.execute(UNSEARCHED_TURNS.limit(most))).all()
+    if rows:
+        ids = [id_ for id_, _, _ in rows]
         await connection.execute(update(turns).where(turns.c.id.in_(ids)).values(searched=True))
-        placed = [PlacedTurn(id_, thread, record_rows(record_of(text), text.encode())) for id_, thread, text in found]
+        placed = [PlacedTurn(id_, thread, record_rows(record_of(text), text.encode())) for id_, thread, text in rows]
         await send(connection, await word_calls(connection, placed))
-    return len(found)
+    return len(rows)

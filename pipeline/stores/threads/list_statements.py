@@ -131,8 +131,8 @@ def line(key: ThreadKey) -> Select[Any]:
 def thread_names(after: tuple[str, str], limit: int, wanted: ListQuery = ALL) -> Select[Any]:
     """Return a query of id and name of the next `limit` threads, in the order of their names."""
     order = threads.c.thread_id, threads.c.tenant
-    found = select(threads.c.id, *NAME).where(row_of(*order) > row_of(*after), *conditions(wanted))
-    return found.order_by(*order).limit(limit)
+    query = select(threads.c.id, *NAME).where(row_of(*order) > row_of(*after), *conditions(wanted))
+    return query.order_by(*order).limit(limit)
 
 
 def having_id(thread_id: str) -> Select[Any]:

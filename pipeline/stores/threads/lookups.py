@@ -44,7 +44,7 @@ _ADD_THREADS: Final = {
 }
 _READ: Final = ", ".join("CAST(t.asked AS text)" if name == "asked" else f"t.{name}" for name in COLUMNS)
 _GIVEN: Final = {name: f"CAST(given.{name} AS json)" if name == "asked" else f"given.{name}" for name in COLUMNS}
-_ARRAYS: Final = ", ".join(f"${place}::{TYPES[name]}[]" for place, name in enumerate(COLUMNS, 1))
+_ARRAYS: Final = ", ".join(f"${number}::{TYPES[name]}[]" for number, name in enumerate(COLUMNS, 1))
 # ruff: noqa: S608  # the names in these statements are our own
 _THREADS: Final = {
     "postgresql": (

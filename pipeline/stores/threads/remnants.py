@@ -34,7 +34,11 @@ class Remnant(NamedTuple):
 async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remnant]) -> None:
     """Store these; if a thread is stored already, its time range is extended."""
     for expired_remnant in expired_remnants:
-        row = {"thread_key": key_text(expired_remnant.key), "name": list(expired_remnant.key), "before": expired_remnant.before}
+        row = {
+            "thread_key": key_text(expired_remnant.key),
+            "name": list(expired_remnant.key),
+            "before": expired_remnant.before,
+        }
         row |= {"first": expired_remnant.first, "last": expired_remnant.last, "due": expired_remnant.due}
         new = INSERT[connection.dialect.name](expired).values(row)
 

@@ -39,7 +39,7 @@ async def request_bodies(store: ThreadStore, names: Collection[str], tenant: str
     `tenant`: only this one's, "" for those without one. Raises StoreError.
     """
     wanted = sorted({bytes.fromhex(name) for name in names if HASH.fullmatch(name)})
-    found: dict[str, Fields] = {}
+    bodies: dict[str, Fields] = {}
     async with store.reading() as connection:
         for some in portions(wanted):
             query = select(requests.c.id, requests.c.sha256, requests.c.body).where(requests.c.sha256.in_(some))
@@ -48,8 +48,8 @@ async def request_bodies(store: ThreadStore, names: Collection[str], tenant: str
             rows = {row.id: row for row in await connection.execute(query)}
             large = await _large(connection, rows)
             for id_, row in rows.items():
-                found[bytes(row.sha256).hex()] = {**json_text.loads(row.body), **large.get(id_, {})}
-    return found
+                bodies[bytes(row.sha256).hex()] = {**json_text.loads(row.body), **large.get(id_, {})}
+    return bodies
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ async def _large(connection: AsyncConnection, ids: Iterable[int]) -> dict[int, F
     query = select(members.c.request, members.c.name, request_values.c.value).join(
         request_values, request_values.c.id == members.c.value
     )
-    found: dict[int, Fields] = {}
+    by_request: dict[int, Fields] = {}
     for request, name, value in await connection.execute(query.where(members.c.request.in_(list(ids)))):
-        found.setdefault(request, {})[name] = json_text.loads(value)
-    return found
+        by_request.setdefault(request, {})[name] = json_text.loads(value)
+    return by_request
 
 
 async def request_calls(connection: AsyncConnection, placed: Iterable[PlacedTurn], _: object = None) -> list[Call]:
@@ -170,7 +170,9 @@ async def _add_members(connection: AsyncConnection, new: Mapping[int, _Body]) ->
         (request, name, _Value(body.tenant, text)) for request, body in new.items() for name, text in body.large.items()
     ]
     values = {value.digest: value for _, _, value in uses}
-    known = await numbers_of(connection, request_values, values, lambda one: {"tenant": one.tenant, "value": one.text})
+    known = await numbers_of(
+        connection, request_values, values, lambda value: {"tenant": value.tenant, "value": value.text}
+    )
     rows = [{"request": request, "name": name, "value": known[value.digest]} for request, name, value in uses]
     if rows:
         dialect = connection.dialect.name

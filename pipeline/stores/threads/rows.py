@@ -69,7 +69,7 @@ def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int
     return events, (status == COMPLETE, revision, status > BROKEN_OFF, digest)
 
 
-def record_rows(record: TurnRecord, value: bytes | None = None, own: Prices = NONE) -> RecordRows:
+def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices = NONE) -> RecordRows:
     """Return the rows of a turn record. `value`: its original JSON, from callers that have it; `own`: own prices."""
     requests = cast("dict[str, Any]", record).get("requests")  # of a foreign record: anything
     if requests is not None:  # requests have rows of their own
@@ -92,7 +92,7 @@ def record_rows(record: TurnRecord, value: bytes | None = None, own: Prices = NO
             }
             for number, (source, link) in enumerate(outgoing(record))
         ],
-        usage=usage_rows(record, own),
+        usage=usage_rows(record, prices),
         key=key,
         version=Version(ranges_of(record), rank),
         requests=requests if isinstance(requests, dict) else {},
@@ -107,7 +107,9 @@ def agents_of(record: TurnRecord) -> list[Agent]:
 
 
 def _agent_names(record: TurnRecord) -> dict[str, str | None]:
-    names: dict[str, str | None] = {agent_config["agent_id"]: agent_config.get("agent_name") for agent_config in agent_configs(record)}
+    names: dict[str, str | None] = {
+        agent_config["agent_id"]: agent_config.get("agent_name") for agent_config in agent_configs(record)
+    }
     if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
         names.setdefault(record["agent_id"], None)
     return names
@@ -180,15 +182,15 @@ def record_of(text: str) -> TurnRecord:
 
 def starters(record: TurnRecord) -> set[str]:
     """Return the ids of the other threads that a record names as those that started its run."""
-    own, parent = record["thread_id"], record.get("parent")
+    its_id, parent = record["thread_id"], record.get("parent")
     named: list[Any] = [parent.get("thread_id")] if isinstance(parent, dict) else []
     links = record.get("links")
     named += [
         link.get("thread_id")
         for link in (links if isinstance(links, list) else ())
-        if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", own) == own
+        if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", its_id) == its_id
     ]
-    return {thread_id for thread_id in named if isinstance(thread_id, str) and thread_id != own}
+    return {thread_id for thread_id in named if isinstance(thread_id, str) and thread_id != its_id}
 
 
 def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:

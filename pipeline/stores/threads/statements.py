@@ -96,40 +96,40 @@ def delete_children(table: Table, ids: Sequence[int]) -> Delete:
 
 def refresh_threads(ids: Collection[int]) -> Update:
     """Return an UPDATE that derives the rows of `threads` again from their turns and usage."""
-    own, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
+    of_thread, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
 
     def newest(column: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[Any]:
         latest = [part.desc() for part in ORDER]
-        return select(column).where(own, *where).order_by(*latest).limit(1).scalar_subquery()
+        return select(column).where(of_thread, *where).order_by(*latest).limit(1).scalar_subquery()
 
     def over_turns(aggregate: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return the aggregate over turns; over records of facts where a thread has no turn."""
         value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
-        return select(value).where(own).scalar_subquery()
+        return select(value).where(of_thread).scalar_subquery()
 
-    first_prompt = select(turns.c.prompt).where(own, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
+    first_prompt = select(turns.c.prompt).where(of_thread, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
 
     def used(column: ColumnElement[Any]) -> Select[Any]:
-        return select(column).select_from(usage.join(turns, usage.c.turn == turns.c.id)).where(own)
+        return select(column).select_from(usage.join(turns, usage.c.turn == turns.c.id)).where(of_thread)
 
     latest_usage = [*(part.desc() for part in ORDER), usage.c.position.desc()]
     models = select(usage_names.c.model).join(usage, usage.c.names == usage_names.c.id)
-    models = models.join(turns, usage.c.turn == turns.c.id).where(own).order_by(*latest_usage).limit(1)
-    place = turns.c.started_at * (1 << ROLE_BITS) + turns.c.role
+    models = models.join(turns, usage.c.turn == turns.c.id).where(of_thread).order_by(*latest_usage).limit(1)
+    order = turns.c.started_at * (1 << ROLE_BITS) + turns.c.role
     values = {
         "external_id": newest(turns.c.external_id, turns.c.external_id.is_not(None)),
         "title": newest(turns.c.title, turns.c.title.is_not(None)),
         "prompt": first_prompt.scalar_subquery(),
         "status": newest(turns.c.status, real),
         "asked": newest(turns.c.asked, real),
-        "turns": select(func.count()).select_from(turns).where(own, real).scalar_subquery(),
+        "turns": select(func.count()).select_from(turns).where(of_thread, real).scalar_subquery(),
         "total_tokens": used(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).scalar_subquery(),
         "cost_nano_usd": used(BoundedSum(usage.c.cost_nano_usd)).scalar_subquery(),
         "model": models.scalar_subquery(),
         "duration_ms": newest(turns.c.ended_at - turns.c.started_at, turns.c.role == AGENT),
         "created_at": over_turns(func.min, turns.c.started_at),
         "updated_at": over_turns(func.max, turns.c.ended_at),
-        "newest": select(func.max(place)).where(own).scalar_subquery(),
+        "newest": select(func.max(order)).where(of_thread).scalar_subquery(),
     }
     return update(threads).where(threads.c.id.in_(sorted(ids))).values(values)
 
@@ -139,11 +139,11 @@ def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
 
     It may return some of other tenants' threads.
     """
-    own = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(among(keys))
+    of_threads = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(among(keys))
     sources = sorted({id_and_tenant(key)[0] for key in keys})
     linked = select(links.c.turn).where(links.c.source.in_(sources))
     others = select(turns.c.record).join(threads, turns.c.thread == threads.c.id)
-    return union_all(own, others.where(turns.c.id.in_(linked), ~among(keys)))
+    return union_all(of_threads, others.where(turns.c.id.in_(linked), ~among(keys)))
 
 
 def has_turns(key: ThreadKey) -> Select[Any]:

@@ -61,8 +61,8 @@ def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
         begun, ended = row.created_at, row.updated_at
     elif (row.turns > 0) == real and row.newest is not None:
         begun, ended = min(row.created_at, begun), max(row.updated_at, ended)
-    tokens = sum(one["total_tokens"] or 0 for one in rows.usage)
-    costs = [one["cost_nano_usd"] for one in rows.usage if one["cost_nano_usd"] is not None]
+    tokens = sum(row_of_usage["total_tokens"] or 0 for row_of_usage in rows.usage)
+    costs = [row_of_usage["cost_nano_usd"] for row_of_usage in rows.usage if row_of_usage["cost_nano_usd"] is not None]
     return row._replace(
         external_id=row.external_id if turn["external_id"] is None else turn["external_id"],
         title=row.title if turn["title"] is None else turn["title"],

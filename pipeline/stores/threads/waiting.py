@@ -66,17 +66,17 @@ def waiting_rows(wanted: WaitingWanted, limit: int) -> Select[Any]:
 
 def with_ids(run_id: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a run's questions with their answer ids, which use a question's index if its wire has no id for it."""
-    return [{"answer_id": answer_id(run_id, one["id"] or str(n)), **one} for n, one in enumerate(asked)]
+    return [{"answer_id": answer_id(run_id, question["id"] or str(n)), **question} for n, question in enumerate(asked)]
 
 
 async def waiting_threads(store: ThreadStore, wanted: WaitingWanted, limit: int = 100) -> list[Waiting]:
     """Return the threads whose newest turn waits for an answer, the last updated first."""
     async with store.reading() as connection:
         rows = (await connection.execute(waiting_rows(wanted, limit))).all()
-    found = []
+    waiting = []
     for row in rows:
         thread = thread_of(row)
         title = row.title or row.prompt
         known = {**row.asked, "asked": with_ids(row.asked["run_id"], row.asked["asked"])}
-        found.append(Waiting(thread.thread_id, row.external_id, title, thread.tenant, **known))
-    return found
+        waiting.append(Waiting(thread.thread_id, row.external_id, title, thread.tenant, **known))
+    return waiting

@@ -10,15 +10,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.retention import Retention
 from pipeline.stores.database.engine import search_choice
-from pipeline.stores.database.erased import add_erased, erased_of
 from pipeline.stores.database.keys import id_and_tenant, key_text
+from pipeline.stores.database.marks import add_erased, erased_of, held_of
 from pipeline.stores.database.sending import certain, of_rows, send
 from pipeline.stores.database.turn_ids import new_ids
 from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
 from pipeline.stores.threads import lookups, statements
 from pipeline.stores.threads.book import Book, PlacedTurn
-from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.rows import RecordRows, TurnKey, record_of, starters
 from pipeline.stores.threads.summaries import WriteResult
@@ -58,10 +57,10 @@ async def write(
     result, changed, known = await _result(connection, batch, erased, threads, retention, now)
     if changed:
         await _apply(connection, changed, known, threads, books)
-    if empty := erased | others | {batch[place].thread for place in result.expired}:
+    if empty := erased | others | {batch[index].thread for index in result.expired}:
         await connection.execute(statements.delete_empty({threads[key].id for key in empty}))
-    for place in result.expired:
-        await _leave(connection, batch[place], retention, now)
+    for index in result.expired:
+        await _leave(connection, batch[index], retention, now)
     return result
 
 
@@ -85,12 +84,12 @@ async def stored_threads(connection: AsyncConnection, keys: Collection[ThreadKey
     """Return the rows of those of these threads that exist."""
     if not keys:
         return {}
-    [found] = await send(connection, [lookups.threads_of(connection.dialect.name, keys)])
-    return _by_key(keys, found)
+    [rows] = await send(connection, [lookups.threads_of(connection.dialect.name, keys)])
+    return _by_key(keys, rows)
 
 
-def _by_key(keys: Iterable[ThreadKey], found: Iterable[Sequence[Any]]) -> dict[ThreadKey, ThreadRow]:
-    rows = {(thread_id, tenant): ThreadRow(*columns) for thread_id, tenant, *columns in found}
+def _by_key(keys: Iterable[ThreadKey], columns_of: Iterable[Sequence[Any]]) -> dict[ThreadKey, ThreadRow]:
+    rows = {(thread_id, tenant): ThreadRow(*columns) for thread_id, tenant, *columns in columns_of}
     return {key: rows[name] for key in keys if (name := id_and_tenant(key)) in rows}
 
 
@@ -115,17 +114,17 @@ async def _result(
     now: int,
 ) -> tuple[WriteResult, list[RecordRows], dict[TurnKey, Stored]]:
     """Return the result, the records to be written, and the stored turns of their runs."""
-    live = {place: rows for place, rows in batch.items() if rows.thread not in erased} if erased else batch
+    live = {index: rows for index, rows in batch.items() if rows.thread not in erased} if erased else batch
     known = await known_versions(connection, live, threads)
     old = [
-        place
-        for place, rows in live.items()
+        index
+        for index, rows in live.items()
         if rows.key not in known and retention.expired(rows.thread.tenant, rows.turn["ended_at"], now)
     ]
-    held = await held_of(connection, {live[place].thread for place in old}) if old else set()
-    expired = dict.fromkeys([place for place in old if live[place].thread not in held])
-    young = {place: rows for place, rows in live.items() if place not in expired} if expired else live
-    winners, late = taken(young, {key: one.version for key, one in known.items()})
+    held = await held_of(connection, {live[index].thread for index in old}) if old else set()
+    expired = dict.fromkeys([index for index in old if live[index].thread not in held])
+    young = {index: rows for index, rows in live.items() if index not in expired} if expired else live
+    winners, late = taken(young, {key: turn.version for key, turn in known.items()})
     updated = sum(key in known for key in winners)
     unchanged = len(batch) - len(winners) - len(late)
     gone = tuple(sorted(erased, key=key_text))

@@ -47,7 +47,9 @@ VALUES: Final = tuple(value for value, _ in BINS)
 LASTS: Final = tuple(last for _, last in BINS)
 
 
-ZEROS: Final = sum(2 ** (BITS - 1) << BITS * place for place in range(len(BINS)))  # added, so that no count is below 0
+ZEROS: Final = sum(
+    2 ** (BITS - 1) << BITS * number for number in range(len(BINS))
+)  # added, so that no count is below 0
 
 
 def bin_of(ms: int) -> int:
@@ -59,9 +61,9 @@ def of_times(times: Mapping[int, int]) -> Histogram:
     """Return the histogram of times in ms -> how often each was measured; below 0 to subtract."""
     counts: dict[int, int] = {}
     for ms, count in times.items():
-        place = bin_of(ms)
-        counts[place] = counts.get(place, 0) + count
-    return sum(count << BITS * place for place, count in counts.items())
+        number = bin_of(ms)
+        counts[number] = counts.get(number, 0) + count
+    return sum(count << BITS * number for number, count in counts.items())
 
 
 def possible(histogram: Histogram) -> bool:

@@ -108,8 +108,8 @@ async def _ends(connection: AsyncConnection, query: UsageQuery) -> tuple[int | N
 
 
 async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[int]) -> Sequence[UsageRow]:
-    found = await connection.execute(usage_figures(query, edges))
-    return [read_row(row, query) for row in found.mappings()]
+    result = await connection.execute(usage_figures(query, edges))
+    return [read_row(row, query) for row in result.mappings()]
 
 
 def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
@@ -122,10 +122,10 @@ def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
     placed = _with_other(kept, names, query) if names else kept
     keys = [name for name in ("bucket", "other", *names) if name in placed.c]
     ranked = _ranked(placed, keys)
-    found = [ranked.c[key] for key in keys]
+    columns = [ranked.c[key] for key in keys]
     sums = [func.coalesce(BoundedSum(ranked.c[name]), 0).label(name) for name in SUMMED]
     percentiles = [_percentile(ranked, name, percent) for name in TIMES for percent in PERCENTS]
-    return select(*found, *sums, *percentiles).group_by(*found)
+    return select(*columns, *sums, *percentiles).group_by(*columns)
 
 
 def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
@@ -160,8 +160,8 @@ def unpriced_models(query: UsageQuery) -> Select[Any]:
     """Return a query of model and the number of its responses without a price."""
     count = func.count().label("responses")
     model = usage_names.c.model
-    found = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
-    return found.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(MAX_UNPRICED)
+    counts = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
+    return counts.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(MAX_UNPRICED)
 
 
 def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:
@@ -193,8 +193,8 @@ def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
     source = usage.join(usage_names, usage.c.names == usage_names.c.id)
     if "thread" in query.group_by:
         source = source.join(threads, usage.c.thread == threads.c.id)
-    found = select(*bucket, *groups, *sums, unpriced).select_from(source)
-    return found.where(*_conditions(query)).cte("kept")
+    rows = select(*bucket, *groups, *sums, unpriced).select_from(source)
+    return rows.where(*_conditions(query)).cte("kept")
 
 
 def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
@@ -203,8 +203,8 @@ def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
     windows = []
     for name in TIMES:
         value = placed.c[name]
-        place = func.row_number().over(partition_by=[*group, value.is_(None)], order_by=value)
-        windows += [place.label(f"{name}_place"), func.count(value).over(partition_by=group).label(f"{name}_count")]
+        rank = func.row_number().over(partition_by=[*group, value.is_(None)], order_by=value)
+        windows += [rank.label(f"{name}_place"), func.count(value).over(partition_by=group).label(f"{name}_count")]
     return select(*placed.c, *windows).cte("ranked")
 
 
@@ -236,9 +236,9 @@ def _with_other(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
     ]
     is_named = top.c.named.is_not(None)
     rest = [column for column in kept.c if column.name not in names]
-    own = [case((is_named, kept.c[name]), else_=null()).label(name) for name in names]
+    named_groups = [case((is_named, kept.c[name]), else_=null()).label(name) for name in names]
     other = case((is_named, 0), else_=1).label("other")
-    return select(other, *own, *rest).select_from(kept.outerjoin(top, and_(*same))).cte("placed")
+    return select(other, *named_groups, *rest).select_from(kept.outerjoin(top, and_(*same))).cte("placed")
 
 
 def _null(table: CTE, name: str) -> ColumnElement[int]:

@@ -59,7 +59,7 @@ class UsageQuery:
 
         `now`: epoch ms.
         """
-        groups = tuple(part.strip() for one in group_by for part in one.split(",") if part.strip())
+        groups = tuple(part.strip() for names in group_by for part in names.split(",") if part.strip())
         within = zone(tz)
         start, end = (None if text is None else moment(text, within, now) for text in times)
         given = {name: tuple(values) for name, values in where.items() if values}
@@ -138,7 +138,7 @@ class Figures:
         return self.estimated_nano_usd / NANO
 
 
-SUMMED: Final = tuple(one.name for one in fields(Figures) if not one.name.endswith(("_ms", "feedback")))
+SUMMED: Final = tuple(figure.name for figure in fields(Figures) if not figure.name.endswith(("_ms", "feedback")))
 SAID_OTHERWISE: Final = ("cost_nano_usd", "estimated_nano_usd", "unpriced")  # in JSON and CSV
 ORDERS: Final = (*SUMMED[:-1], "cost_usd")
 
@@ -217,7 +217,7 @@ def _json(figures: Figures) -> dict[str, Any]:
         for name in ("ttft_ms", "duration_ms")
     }
     costs = {name: getattr(figures, name) for name in ("cost_usd", "estimated_cost_usd", "unpriced")}
-    judged = {name: one.document() for name, one in figures.feedback.items()}
+    judged = {name: mean.document() for name, mean in figures.feedback.items()}
     return {**counts, **costs, **times, **({"feedback": judged} if judged else {})}
 
 
@@ -226,7 +226,7 @@ def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in figures.items():
         below = _flat(value) if isinstance(value, dict) else None
-        flat |= {name: value} if below is None else {f"{name}_{p}": one for p, one in below.items()}
+        flat |= {name: value} if below is None else {f"{name}_{p}": figure for p, figure in below.items()}
     return flat
 
 

@@ -48,8 +48,8 @@ async def reprice(store: ThreadStore, since: int, until: int, *, dry_run: bool) 
             rows = (await connection.execute(mine.order_by(*PLACE).limit(BATCH_SIZE))).all()
             places = {(row.turn, row.position) for row in rows}
             changed = await _reprice(connection, places, store.prices, (since, until), dry_run=dry_run)
-        for one in changed:
-            yield one
+        for row in changed:
+            yield row
         if len(rows) < BATCH_SIZE:
             return
         last = rows[-1].at, rows[-1].turn, rows[-1].position
@@ -68,22 +68,22 @@ async def _reprice(
     of = select(*statements.NAME).where(threads.c.id.in_(select(usage.c.thread).where(usage.c.turn.in_(turns))))
     if not dry_run:  # while no writer replaces a turn
         await lock(connection, {thread_of(row) for row in await connection.execute(of)})
-    found = await connection.execute(statements.records_by_id(turns))
-    fresh = {(id_, row["position"]): row for id_, text in found for row in usage_rows(record_of(text), prices)}
+    records = await connection.execute(statements.records_by_id(turns))
+    fresh = {(id_, row["position"]): row for id_, text in records for row in usage_rows(record_of(text), prices)}
     query = select(usage, price_sources.c.source).outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
     stored = (await connection.execute(query.where(usage.c.turn.in_(turns)))).mappings().all()
-    known = {(one["turn"], one["position"]): {**one, "price_source": one["source"]} for one in stored}
+    known = {(row["turn"], row["position"]): {**row, "price_source": row["source"]} for row in stored}
     changes = {
-        place: fresh[place]
-        for place, one in known.items()
-        if place in places
-        and place in fresh
-        and within[0] <= one["at"] < within[1]
-        and any(one[name] != fresh[place][name] for name in PRICED)
+        position: fresh[position]
+        for position, row in known.items()
+        if position in places
+        and position in fresh
+        and within[0] <= row["at"] < within[1]
+        and any(row[name] != fresh[position][name] for name in PRICED)
     }
     repriced = [
-        Repriced(row["model"], _cost(known[place]), known[place]["source"], _cost(row), row["price_source"])
-        for place, row in changes.items()
+        Repriced(row["model"], _cost(known[position]), known[position]["source"], _cost(row), row["price_source"])
+        for position, row in changes.items()
     ]
     if dry_run or not changes:
         return repriced

@@ -66,11 +66,11 @@ async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
             begin = await usage_sums.since(connection)
             week = await usage_sums.next_week(connection, max(week, begin)) if begin < usage_sums.NONE else None
             if week is not None:
-                found = await usage_sums.compare(connection, week, begin)
-                differ = {place: right for place, (right, is_) in found.items() if right.columns() != is_.columns()}
+                compared = await usage_sums.compare(connection, week, begin)
+                differ = {key: right for key, (right, is_) in compared.items() if right.columns() != is_.columns()}
                 names = await usage_sums.names_of(connection, differ)
-                wrong += [(place, names[place.names]) for place in differ]
-                looked_at, week = looked_at + len(found), week + WEEK
+                wrong += [(key, names[key.names]) for key in differ]
+                looked_at, week = looked_at + len(compared), week + WEEK
                 if repair:
                     await usage_sums.correct(connection, differ)
     return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)

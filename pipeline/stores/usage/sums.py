@@ -139,13 +139,13 @@ async def take_up(connection: AsyncConnection, most: int = CHANGES_BATCH) -> int
     noted = usage_changes.c.id <= last
     if connection.dialect.name == "postgresql":  # one statement: a second one might see more changes
         taken = delete(usage_changes).where(noted).returning(*usage_changes.c).cte("taken")
-        found = await tallies(connection, of_changes(taken, _counts(taken, begin)).cte("counted"))
+        changed = await tallies(connection, of_changes(taken, _counts(taken, begin)).cte("counted"))
     else:
-        found = await tallies(
+        changed = await tallies(
             connection, of_changes(usage_changes, noted, _counts(usage_changes, begin)).cte("counted")
         )
         await connection.execute(delete(usage_changes).where(noted))
-    await _add(connection, found)
+    await _add(connection, changed)
     return int(count)
 
 
@@ -175,7 +175,7 @@ async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[Su
     query = select(*PLACE, *VALUES).select_from(usage_names.join(usage_sums, its_own))
     of_week = and_(sums.start >= week, sums.start < week + WEEK, ~sums.expired)
     stored = await _read(connection, query.where(of_week))
-    return {place: (right.get(place, Tally()), stored.get(place, Tally())) for place in {*right, *stored}}
+    return {key: (right.get(key, Tally()), stored.get(key, Tally())) for key in {*right, *stored}}
 
 
 async def correct(connection: AsyncConnection, right: Mapping[SumKey, Tally]) -> None:
@@ -188,8 +188,8 @@ async def next_week(connection: AsyncConnection, after: int) -> int | None:
     at = await connection.scalar(select(func.min(usage.c.at)).where(usage.c.at >= after))
     of_weeks = and_(usage_sums.c.span == WEEK, usage_sums.c.start >= after - after % WEEK, ~usage_sums.c.expired)
     start = await connection.scalar(select(func.min(usage_sums.c.start)).where(of_weeks))
-    found = [time - time % WEEK for time in (at, start) if time is not None]
-    return min(found, default=None)
+    weeks = [time - time % WEEK for time in (at, start) if time is not None]
+    return min(weeks, default=None)
 
 
 def _counts(changes: Any, begin: int) -> ColumnElement[bool]:
@@ -204,8 +204,8 @@ async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumK
     """Return the right sums of this period: the rows, without the pending changes."""
     rows = of_usage(usage.c.at >= begin, usage.c.at < end)
     noted = and_(usage_changes.c.at >= begin, usage_changes.c.at < end, ~usage_changes.c.expired)
-    found = await tallies(connection, union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted"))
-    return {place: tally for place, tally in found.items() if not tally.empty}
+    right = await tallies(connection, union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted"))
+    return {key: tally for key, tally in right.items() if not tally.empty}
 
 
 async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], first: int = ALL) -> bool:
@@ -214,24 +214,24 @@ async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], fi
     The sums were then wrong, and are deleted: they are built again, and until then rows are read. `first`: no sums
     exist yet that end at or before this time.
     """
-    found = of_all_spans(quarters)
-    there = [place for place in found if place.start + place.span > first]
-    for place, tally in (await _stored(connection, there)).items():
-        tally.add(found[place])
-        found[place] = tally
-    if not all(tally.possible for tally in found.values()):
+    sums = of_all_spans(quarters)
+    there = [key for key in sums if key.start + key.span > first]
+    for key, tally in (await _stored(connection, there)).items():
+        tally.add(sums[key])
+        sums[key] = tally
+    if not all(tally.possible for tally in sums.values()):
         await _forget(connection)
         return False
-    await _put(connection, found)
+    await _put(connection, sums)
     return True
 
 
 async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict[SumKey, Tally]:
     """Return the stored ones of these sums."""
-    found = dict[SumKey, Tally]()
+    stored = dict[SumKey, Tally]()
     for some in portions(sorted(places)):
-        found |= await _read(connection, select(*PLACE, *VALUES).where(row_one_of(PLACE, some)))
-    return found
+        stored |= await _read(connection, select(*PLACE, *VALUES).where(row_one_of(PLACE, some)))
+    return stored
 
 
 async def _read(connection: AsyncConnection, query: Select[Any]) -> dict[SumKey, Tally]:
@@ -241,16 +241,16 @@ async def _read(connection: AsyncConnection, query: Select[Any]) -> dict[SumKey,
 
 async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> None:
     rows, gone = [], []
-    for place, tally in sums.items():
+    for key, tally in sums.items():
         if tally.empty:
-            gone.append(place)
+            gone.append(key)
         else:
-            rows.append(place._asdict() | tally.columns())
+            rows.append(key._asdict() | tally.columns())
     for some in portions(gone):
         await connection.execute(delete(usage_sums).where(row_one_of(PLACE, some)))
     dialect = connection.dialect.name
     await send(connection, [of_rows(dialect, _replacing(dialect), some) for some in portions(rows)])
-    await forget_names(connection, {place.names for place in gone})
+    await forget_names(connection, {key.names for key in gone})
 
 
 @cache
@@ -262,12 +262,12 @@ def _replacing(dialect: str) -> Insert:
 
 async def names_of(connection: AsyncConnection, sums: Iterable[SumKey]) -> dict[int, UsageNames]:
     """Return the names of these sums by their integers."""
-    found: dict[int, UsageNames] = {}
+    by_id: dict[int, UsageNames] = {}
     columns = (usage_names.c.id, *(usage_names.c[name] for name in UsageNames._fields))
     for some in portions(sorted({key.names for key in sums})):
         for id_, *names in await connection.execute(select(*columns).where(usage_names.c.id.in_(some))):
-            found[id_] = UsageNames(*names)
-    return found
+            by_id[id_] = UsageNames(*names)
+    return by_id
 
 
 async def _forget(connection: AsyncConnection) -> None:

@@ -68,10 +68,10 @@ def names_of(where: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 def wanted_of(dialect: str, wanted: Iterable[tuple[int, int, int]]) -> dict[str, Any]:
     """Return the spans, each with the period in which its sums begin, as parameters."""
-    all_of = [list(one) for one in wanted]
+    all_of = [list(period) for period in wanted]
     if dialect == "sqlite":
         return {"wanted": all_of}
-    return {name: [one[place] for one in all_of] for place, name in enumerate(("spans", "begins", "ends"))}
+    return {name: [period[index] for period in all_of] for index, name in enumerate(("spans", "begins", "ends"))}
 
 
 def changes_of(plan: Plan) -> dict[str, int]:
@@ -190,4 +190,4 @@ def _added(sums: Mapping[str, ColumnElement[Any]]) -> list[ColumnElement[Any]]:
 
 
 def _listed(texts: Iterable[ColumnElement[str]]) -> list[ColumnElement[str]]:
-    return [func.aggregate_strings(one, ",") for one in texts]
+    return [func.aggregate_strings(column, ",") for column in texts]

@@ -40,8 +40,8 @@ def moment(text: str, tz: tzinfo, now: int) -> int:
     if ago := AGO.fullmatch(text):
         return max(now - int(ago[1]) * UNITS[ago[2]], 0)
     try:
-        found = datetime.fromisoformat(text)
-        return _ms(found if found.tzinfo is not None else found.replace(tzinfo=tz))
+        at = datetime.fromisoformat(text)
+        return _ms(at if at.tzinfo is not None else at.replace(tzinfo=tz))
     except (ValueError, OverflowError):
         raise CallerError(
             f"{text[:80]!r} is no time: give a date (2026-01-20), a time (2026-01-20T10:00), or how long ago (24h, 7d)"
@@ -52,19 +52,19 @@ def edges(bucket: str, first: int, last: int, tz: tzinfo) -> list[int]:
     """Return the beginnings of all buckets with a time from `first` to `last`, ascending. Raises CallerError."""
     if bucket not in STARTS:
         raise CallerError(f"no bucket {bucket[:80]!r}: there are {', '.join(STARTS)}")
-    found: list[int] = []
+    starts: list[int] = []
     try:
         for start in STARTS[bucket](first, tz):
             if start > last:
                 break
-            found.append(start)
-            if len(found) > MAX_BUCKETS:
+            starts.append(start)
+            if len(starts) > MAX_BUCKETS:
                 raise CallerError(
                     f"over {MAX_BUCKETS:,} buckets of a {bucket}: ask for a shorter time, or for larger buckets"
                 )
     except (OverflowError, ValueError, OSError):
         raise CallerError("the time is outside the calendar: ask for one between the years 1970 and 9999") from None
-    return found
+    return starts
 
 
 def label(start: int, tz: tzinfo) -> str:

@@ -1,23 +1,30 @@
-"""A table of the lake in its catalog: created at its first use, and given the columns that it lacks."""
+"""The lake's catalog: where it is, and its tables, created at their first use and given the columns that they lack.
+
+All calls block.
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from pipeline.settings import LAKE, Settings
 from pipeline.stores.archive import lake_files
 from pipeline.stores.database.errors import StoreError
 
@@ -44,7 +51,9 @@ PROPERTIES: Final = {
 def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None:
     """Create the table turnmill.NAME if it does not exist, or add the columns that it lacks. Raises StoreError."""
     catalog.create_namespace_if_not_exists(NAMESPACE)
-    fields = [NestedField(number, one.name, TYPES[one.type], required=False) for number, one in enumerate(columns, 1)]
+    fields = [
+        NestedField(number, column.name, TYPES[column.type], required=False) for number, column in enumerate(columns, 1)
+    ]
     schema = Schema(*fields)
     _refuse_other_catalogs(catalog, name, location)
     day = PartitionField(schema.find_field(DAY).field_id, 1000, DayTransform(), "day")
@@ -85,3 +94,62 @@ def _refuse_other_catalogs(catalog: Catalog, name: str, location: str) -> None:
             "or another place by TURNMILL_ARCHIVE",
             transient=True,  # another worker may be about to register it
         )
+
+
+CATALOG: Final = "catalog.db"  # of an archive in a folder; else `archive.db` in TURNMILL_HOME
+SQLITE: Final = "sqlite:///"
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """The rows of a table's current snapshot, and how many snapshots there are."""
+
+    rows: int
+    files: int
+    snapshots: int
+
+
+@dataclass(frozen=True, slots=True)
+class LakeLocation:
+    """`root`: file:///folder, s3://bucket/prefix or gs://…; `catalog`: sqlite:///path, or https:// for a REST one."""
+
+    root: str
+    catalog: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> LakeLocation:
+        """Return the location that the settings name."""
+        root = unquote(str(settings.archive).removeprefix(LAKE)).rstrip("/")
+        if settings.archive_catalog is not None:
+            return cls(root, settings.archive_catalog)
+        if root.startswith("file:"):
+            return cls(root, f"sqlite:///{root.removeprefix('file://')}/{CATALOG}")
+        return cls(root, f"sqlite:///{settings.home.absolute() / 'archive.db'}")
+
+    def open(self) -> Catalog:
+        """Return the catalog.
+
+        A REST catalog says how its files are accessed; PYICEBERG_CATALOG__TURNMILL__… contains its login.
+        """
+        if not self.catalog.startswith(SQLITE):
+            return load_catalog("turnmill", type="rest", uri=self.catalog)
+        Path(self.catalog.removeprefix(SQLITE)).parent.mkdir(parents=True, exist_ok=True)
+        files = {"py-io-impl": "pipeline.stores.archive.lake_files.LakeFiles"}
+        return load_catalog("turnmill", type="sql", uri=self.catalog, warehouse=self.root, **files)
+
+    def state(self, names: Iterable[str]) -> dict[str, TableState]:
+        """Return the state of these tables; creates none."""
+        if self.catalog.startswith(SQLITE) and not Path(self.catalog.removeprefix(SQLITE)).exists():
+            return {}
+        catalog = self.open()
+        states = {}
+        for name in names:
+            try:
+                table = catalog.load_table((NAMESPACE, name))
+            except NoSuchTableError:
+                continue
+            snapshot = table.current_snapshot()
+            properties = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+            rows, files = (int(properties.get(key, 0)) for key in ("total-records", "total-data-files"))
+            states[name] = TableState(rows, files, len(table.snapshots()))
+        return states
