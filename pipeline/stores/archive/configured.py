@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 class TurnArchive(Protocol):
-    """The interface of an archive, for its role, erasures and expiry.
-
-    All calls raise StoreError, and may be repeated.
-    """
+    """The interface of an archive for its role, erasures and expiry. Calls raise StoreError, and may be repeated."""
 
     async def write(
         self,
@@ -32,10 +29,7 @@ class TurnArchive(Protocol):
         expired: Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`; it is safe when this returns.
-
-        Turns that have `expired` are left out, unless their thread is `held`.
-        """
+        """Write a segment durably: offsets from `begin` to before `end`, without expired turns of threads not held."""
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
         """Remove threads that are marked as erased; return how many objects contained rows of them."""

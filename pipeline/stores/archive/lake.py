@@ -63,10 +63,7 @@ class Lake:
         expired: archive_records.Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without expired turns of threads that are not held.
-
-        It is safe when this returns. Raises StoreError.
-        """
+        """Write a segment durably, without expired turns of threads that are not held. Raises StoreError."""
         batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired, self.prices)
         if (rule := await segments.sparing(expired, batch.expired, held)) is not None:
             batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule, self.prices)
@@ -85,10 +82,7 @@ class Lake:
         return Written(merged[0].rows, sum(commit.bytes for commit in merged), batch.refused, len(batch.expired))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
-        """Remove the rows of erased threads, and all older snapshots; return how many files had such rows.
-
-        Raises StoreError; the same call then goes on.
-        """
+        """Remove erased threads' rows, and older snapshots; return how many files had such rows. Raises StoreError."""
         return await self._in_thread(self._delete, keys)
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
@@ -115,10 +109,7 @@ class Lake:
         return {name: await self._in_thread(self._compact, name) for name in COLUMNS}
 
     async def expire_snapshots(self, older_than: float) -> dict[str, Expired]:
-        """Remove snapshots older than `older_than`, in seconds, and files that no snapshot names.
-
-        Return what was removed, by table. Raises StoreError.
-        """
+        """Remove snapshots older than `older_than` seconds, and unreferenced files, by table. Raises StoreError."""
         before = time.time() - older_than
         return {name: await self._in_thread(self._expire_snapshots, name, before) for name in COLUMNS}
 

@@ -127,10 +127,7 @@ class LakeLocation:
         return cls(root, f"sqlite:///{settings.home.absolute() / 'archive.db'}")
 
     def open(self) -> Catalog:
-        """Return the catalog.
-
-        A REST catalog says how its files are accessed; PYICEBERG_CATALOG__TURNMILL__… contains its login.
-        """
+        """Return the catalog. A REST catalog's login is read from PYICEBERG_CATALOG__TURNMILL__…."""
         if not self.catalog.startswith(SQLITE):
             return load_catalog("turnmill", type="rest", uri=self.catalog)
         Path(self.catalog.removeprefix(SQLITE)).parent.mkdir(parents=True, exist_ok=True)

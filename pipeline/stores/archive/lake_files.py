@@ -95,10 +95,7 @@ class Written(io.BytesIO):
 
 
 def listed(location: str, files: FileIO | None = None) -> Iterator[tuple[str, float]]:
-    """Yield the files below a location, and when each was written, in seconds since the epoch.
-
-    `files`: how to access them, if not by this module.
-    """
+    """Yield the files below a location and when each was written, in epoch seconds; through `files`, if given."""
     if isinstance(files, PyArrowFileIO):
         yield from _listed_by_arrow(location, files)
         return

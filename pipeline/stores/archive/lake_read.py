@@ -61,10 +61,7 @@ def read(table: Table, some: Sequence[FileScanTask], columns: Collection[str] | 
 def held(
     table: Table, days: Collection[date | None], turns: Collection[Key]
 ) -> Iterator[tuple[FileScanTask, pa.Table]]:
-    """Yield the files that have some of these turns, which began on these days, with those rows' KEY and RANK.
-
-    Of a file without any, as most are, a single column is read.
-    """
+    """Yield the files with some of these turns of these days, and their KEY and RANK; of others read only turn ids."""
     wanted = pa.array(sorted({turn_id for _, _, turn_id in turns}), pa.string())
     for task in tasks(table, on_days(days, SLACK)):
         ids = read(table, [task], ["turn_id"])["turn_id"]

@@ -97,10 +97,7 @@ def batch(partition: int, entries: Iterable[Entry], expired: Expired = never, pr
 
 
 def _tables(records: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> tuple[pa.Table, pa.Table]:
-    """Return the tables; rows that fit no column go to `refused`.
-
-    Each record is converted separately only if converting all at once fails.
-    """
+    """Return the tables; rows that fit no column go to `refused`. Converts records separately if all at once fails."""
     bodies = {name: body for _, parts in records for name, body in parts.requests.items()}
     try:
         prompts = {name: prompt_of(body) for name, body in bodies.items()}

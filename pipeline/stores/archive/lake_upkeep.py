@@ -55,10 +55,7 @@ class Expired:
 
 
 def compact(lake: LakeTable) -> Compacted:
-    """Join each day's small files, and remove duplicates.
-
-    Only this finds duplicates of a turn that started days apart in two of its revisions.
-    """
+    """Join each day's small files, and remove duplicates, also of turns whose revisions began days apart."""
     table = lake.load()
     before = len(tasks(table))
     if best := doubles(table):
@@ -203,10 +200,7 @@ def _metadata(table: Table) -> set[str]:
 
 
 def doubles(table: Table) -> dict[Key, Rank]:
-    """Return the best rank of each turn that has rows of several ranks.
-
-    All rows of a turn's record are in one file, so these are turns with rows in several files.
-    """
+    """Return the best rank of each turn with several records: its rows are in several files."""
     some = tasks(table)
     twice = _twice(table, some)
     if not twice:

@@ -82,10 +82,7 @@ class Archive:
         expired: Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without expired turns of threads that are not held.
-
-        It is safe when this returns. Raises StoreError.
-        """
+        """Write a segment durably, without expired turns of threads that are not held. Raises StoreError."""
         parts, refused, old = await asyncio.to_thread(self.tables, partition, entries, expired, self.prices)
         if (rule := await segments.sparing(expired, old, held)) is not None:
             parts, refused, old = await asyncio.to_thread(self.tables, partition, entries, rule, self.prices)
@@ -106,10 +103,7 @@ class Archive:
         return sum(await _all(rewritten, await self._names({key.tenant for key in keys})))
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
-        """Remove the rows of these days and threads that ended before the thread's time, epoch ms.
-
-        Raises StoreError.
-        """
+        """Remove these threads' rows of these days that ended before the thread's time, epoch ms. Raises StoreError."""
         rows, objects, threads = 0, 0, set[ThreadKey]()
         for uri in await self.names_of(days):
             removed, keys = await self._expire(uri, before)

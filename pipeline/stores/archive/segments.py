@@ -118,10 +118,7 @@ def parsed(
     expired: Expired = never,
     prices: Prices = NONE,
 ) -> Iterator[tuple[Row, RecordRows]]:
-    """Yield the archive's row of each turn record, times in epoch ms, and its rows in the store.
-
-    Other records go to `refused`, the threads of expired ones to `old`.
-    """
+    """Yield each record's rows in archive and store; add to `refused`, and expired threads to `old`."""
     for entry in entries:
         try:
             parts = record_rows(turn_record.decode(entry.value), None, prices)
@@ -177,10 +174,7 @@ def threads(table: pa.Table) -> list[ThreadKey]:
 def of_expired(
     table: pa.Table, before: Mapping[ThreadKey, int], ends: str = "ended_at"
 ) -> tuple[list[int], set[ThreadKey]]:
-    """Return the indexes of rows of these threads that ended before the thread's time, and their threads.
-
-    The table needs only the columns `thread_id`, `tenant` and `ends`.
-    """
+    """Return indexes and threads of rows that ended before the thread's time; `ends`: the column with their end."""
     known = {(key.thread_id, column_text(key.tenant) or ""): (key, end) for key, end in before.items()}
     places, keys = [], set()
     times = table[ends].cast(TIME, safe=False).cast(pa.int64()).to_pylist()

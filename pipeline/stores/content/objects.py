@@ -245,9 +245,6 @@ def failures(done: str, uri: str) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return an error's first line, without the library's debug text and without URLs' queries.
-
-    These may hold signatures.
-    """
+    """Return an error's first line without debug text, and without URLs' queries, which may contain signatures."""
     lines = str(error).splitlines() or [type(error).__name__]
     return re.sub(r"\?\S+", "?…", lines[0])[:300]

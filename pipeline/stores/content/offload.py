@@ -48,10 +48,7 @@ class Offload:
         await self._move(record, self._chosen(record))
 
     def has_long_text(self, record: TurnRecord) -> bool:
-        """Return True if one of the record's values is a text of at least `threshold` characters.
-
-        The record is then moved without being encoded first.
-        """
+        """Return True if a value is a text of `threshold` characters or more: it is moved before it is encoded."""
         return record["turn"] is not None and has_long_text(record["turn"], self.threshold)
 
     async def move_longest(self, record: TurnRecord) -> None:

@@ -110,10 +110,7 @@ class PackIndex:
             self.connection.execute("DELETE FROM packs WHERE id = ?", (pack.id,))
 
     def places(self, folder: str, digest: bytes | None = None) -> list[ValueLocation]:
-        """Return the locations of a folder's values, or of one of them, last written first.
-
-        A value that is stored several times has several locations.
-        """
+        """Return all locations of a folder's values, or of a single value, last written first."""
         query = "SELECT digest, pack, name, begin, size, written FROM places JOIN packs ON id = pack WHERE folder = ?"
         query, values = (query, (folder,)) if digest is None else (f"{query} AND digest = ?", (folder, digest))
         with self._lock:

@@ -103,10 +103,7 @@ class Packs:
         return self._open().folders() if self.folder.exists() else set()
 
     def erase(self, folder: str, digests: Collection[str] | None = None, before: int | None = None) -> int:
-        """Erase values of a folder that were last written before a time, in epoch ms: all, or some by their SHA-256.
-
-        Return how many, once no pack contains a byte of them, durably.
-        """
+        """Durably erase a folder's values, or some, last written before a time (epoch ms); return how many."""
         if not self.folder.exists():
             return 0
         index = self._open()

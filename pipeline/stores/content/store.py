@@ -82,10 +82,7 @@ class ContentStore:
         return {"uri": uri, "size_bytes": size, "hash": f"sha256:{digest}", "media_type": media_type}
 
     async def get(self, key: ThreadKey, ref: Ref, most: int | None = None) -> bytes:
-        """Return the value of a ContentRef in this thread, its hash verified.
-
-        Raises StoreError, also for more than `most` bytes, and for a value of another thread.
-        """
+        """Return a value of this thread, its hash verified. Raises StoreError, also above `most` bytes."""
         uri, digest = ref.get("uri"), _digest(ref)
         if not isinstance(uri, str):
             raise StoreError(f"a content reference needs a URI, got {ref!r:.200}")

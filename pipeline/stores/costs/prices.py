@@ -105,10 +105,7 @@ _known: dict[int, _Known] = {}  # by the id of the price: as many as the package
 
 
 def total_price(price: ModelPrice, counts: Mapping[str, int]) -> Decimal:
-    """Return the price of counts of PRICED, in US dollars; the input includes cached tokens.
-
-    Raises ValueError.
-    """
+    """Return the price of counts of PRICED, in US dollars; the input includes cached tokens. Raises ValueError."""
     known = _known.get(id(price)) or _known.setdefault(id(price), _Known(price, _starts(price)))
     tier = bisect_left(known.starts, counts.get("input_tokens", 0))
     if tier not in known.rates:

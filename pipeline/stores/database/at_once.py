@@ -42,10 +42,7 @@ class Direct:
 def in_one_go(
     engine: Engine, options: Mapping[str, Any], work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]
 ) -> T:
-    """Run a transaction in the current thread, which may block while others write; return what `work` returns.
-
-    `options`: execution options of its connection.
-    """
+    """Run a transaction in the current thread, with these execution options of its connection; return its result."""
     with engine.execution_options(**options).begin() as connection:
         coroutine = work(cast("AsyncConnection", Direct(connection)))
         try:

@@ -14,10 +14,7 @@ LARGEST: Final = 2**63 - 1
 
 
 def encode_cursor(value: int, number: int) -> str:
-    """Return the position after a thread in the list as an opaque, URL-safe text.
-
-    `value`: the thread's value of the sort column; `number`: its id in the database.
-    """
+    """Return the position after a row as an opaque, URL-safe text: the value of its sort column, and its id."""
     return base64.urlsafe_b64encode(orjson.dumps([value, number])).decode().rstrip("=")
 
 

@@ -32,10 +32,7 @@ _alembic = threading.Lock()  # its `op` and `context` are global to the process
 
 
 async def current(connection: AsyncConnection) -> str | None:
-    """Return the revision of the store's schema; None if there are no tables.
-
-    Raises StoreError for tables of ours that lack the baseline's mark.
-    """
+    """Return the schema's revision; None without tables. Raises StoreError for tables from before the baseline."""
     tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     if VERSION_TABLE not in tables:
         if {threads.name, turns.name} <= {*tables}:
@@ -55,10 +52,7 @@ async def oldest(connection: AsyncConnection) -> str | None:
 
 
 def check(revision: str | None, oldest: str | None = None) -> None:
-    """Raise StoreError if this code does not work with the schema.
-
-    It works with a newer one that only adds to the known one: `oldest` is then no newer than HEAD.
-    """
+    """Raise StoreError unless this code works with the schema: its own, or a newer with an `oldest` up to HEAD."""
     if revision == HEAD:
         return
     if revision is None:

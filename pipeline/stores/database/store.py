@@ -44,10 +44,7 @@ class ThreadStore:
 
     @classmethod
     async def open(cls, url: str, *, migrate: bool = False, search: str = "on", prices: Prices = NONE) -> Self:
-        """Connect, and check that the schema fits.
-
-        SQLite is always migrated, Postgres only with `migrate`: there, users run `turnmill store migrate`.
-        """
+        """Connect, and check the schema, or `migrate` it; SQLite is always migrated."""
         store = cls(url, search=search, prices=prices)
         try:
             if migrate or not url.startswith(POSTGRES):
@@ -120,10 +117,7 @@ class ThreadStore:
             yield connection
 
     async def written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
-        """Run `work` in a transaction that ends even when the caller is cancelled; return what it returns.
-
-        `work` awaits nothing but its statements.
-        """
+        """Run `work`, which awaits its statements only, as one transaction, even if cancelled; return its result."""
 
         async def transaction() -> T:
             if self._direct is not None:

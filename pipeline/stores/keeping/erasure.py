@@ -110,9 +110,9 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
 
 
 async def delete_thread(store: ThreadStore, key: ThreadKey, budgets: Iterable[Budget] = ()) -> bool:
-    """Delete a thread's rows; return whether there were any.
+    """Delete a thread's rows; return whether there were any. Its usage still counts towards these budgets.
 
-    A replay stores it again unless `mark_erased` was called. Its usage still counts towards these budgets.
+    A replay stores it again unless `mark_erased` was called.
     """
     async with store.writing() as connection:
         locked = await lock(connection, [key])  # waits for a writer that is adding the thread
@@ -135,10 +135,7 @@ async def mark_erased(store: ThreadStore, key: ThreadKey) -> None:
 
 
 async def sub_agents(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:
-    """Return the threads in which only sub-agents of this thread, and of other erased threads, have spoken.
-
-    The thread itself must be marked as erased.
-    """
+    """Return the threads in which only sub-agents of erased threads have spoken; `key` must be marked as erased."""
     async with store.writing() as connection:
         await lock(connection, [key])  # waits for writers of sub-agents' turns that have not seen the mark
         spawned = await summaries_of(connection, list_statements.spawned_from(key, None))
@@ -172,10 +169,7 @@ MERGE: Final = "INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('me
 
 
 async def scrub(store: ThreadStore) -> bool:
-    """Remove deleted rows' bytes from the files; return False if a long-running reader prevents emptying the log.
-
-    To be called after an erasure, once for all of its threads.
-    """
+    """Remove deleted bytes from SQLite's files, after all deletions; return False if a reader keeps the log."""
     if not store.url.startswith(SQLITE):
         return True
     with store.failures():

@@ -36,11 +36,7 @@ TURNS_BATCH: Final = 100  # how many turns one transaction deletes at most, unle
 
 @dataclass(frozen=True, slots=True)
 class Ripe:
-    """A thread that has expired.
-
-    `turns`: how many; `first`, `last`: when its first turn began and its last record ended, epoch ms; `held`: it is not
-    deleted.
-    """
+    """An expired thread: its number of turns; first beginning, last end (epoch ms); held threads are not deleted."""
 
     key: ThreadKey
     turns: int
@@ -64,10 +60,7 @@ def scopes(retention: Retention) -> list[str | None]:
 
 
 def candidates(tenant: str | None, begin: int, after: RoundPosition) -> Select[Any]:
-    """Return a query of the next threads that were last updated before `begin`, the oldest first.
-
-    Rows are name, id, turns, updated_at; of any tenant where that is None.
-    """
+    """Return a query of the next threads updated before `begin`, the oldest first, of a tenant or (None) of any."""
     order = threads.c.updated_at, threads.c.id
     query = select(*statements.NAME, *order, threads.c.turns)
     query = query.where(threads.c.updated_at > 0, threads.c.updated_at < begin, *of_tenant(tenant))
@@ -77,10 +70,7 @@ def candidates(tenant: str | None, begin: int, after: RoundPosition) -> Select[A
 async def next_ripe(
     store: ThreadStore, retention: Retention, now: int, after: RoundPosition
 ) -> tuple[list[Ripe], RoundPosition | None]:
-    """Return the next expired threads, held ones too, and the next position, None after the last.
-
-    Together they have at most TURNS_BATCH turns, unless it is a single thread.
-    """
+    """Return the next expired threads, of TURNS_BATCH turns or just one, and the next position; None at the end."""
     wanted = scopes(retention)
     if after.tenant >= len(wanted):
         return [], None

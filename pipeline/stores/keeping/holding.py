@@ -19,10 +19,7 @@ from turnmill.errors import CallerError
 
 
 async def hold_thread(store: ThreadStore, key: ThreadKey) -> bool:
-    """Hold a thread: until it is released, it is not deleted and does not expire.
-
-    Return True if it was not held before. Raises CallerError for a thread that is being or was deleted.
-    """
+    """Hold a thread; return True if it was not held. Raises CallerError for a thread that is being or was deleted."""
     async with store.writing() as connection:
         locked = await lock(connection, [key])  # waits for a deletion that is about to mark it
         gone = await erased_of(connection, [key])

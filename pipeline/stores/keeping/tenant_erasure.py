@@ -34,11 +34,7 @@ BATCH_SIZE: Final = 2_000  # threads that are marked and searched for in the arc
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The remnants of a tenant.
-
-    `held`: its threads that are held; `found`: how many rows of each table, large values and objects of the archive
-    contain data of it.
-    """
+    """The remnants of a tenant: its held threads, and the counts of rows, large values, and objects of the archive."""
 
     held: tuple[ThreadKey, ...]
     found: Mapping[str, int]

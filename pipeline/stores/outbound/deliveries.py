@@ -78,10 +78,7 @@ async def add_webhook(store: ThreadStore, webhook: Webhook) -> None:
 
 
 async def rotate_webhook(store: ThreadStore, webhook_id: str, secret: str, now: int, old_until: int) -> bool:
-    """Give a webhook a new secret; return False if there is no such webhook.
-
-    The newest of its old secrets also signs until `old_until` (epoch ms).
-    """
+    """Give a webhook a new secret; the newest old one also signs until `old_until` (epoch ms). Return if it exists."""
     mine = webhooks.c.id == webhook_id
     async with store.writing() as connection:
         row = (await connection.execute(select(webhooks).where(mine).with_for_update())).first()
@@ -114,10 +111,7 @@ async def drop_webhook(store: ThreadStore, webhook_id: str) -> bool:
 
 
 async def enqueue(store: ThreadStore, events: Sequence[tuple[str, Event]], now: int) -> None:
-    """Queue events for webhooks (by id), in this order.
-
-    Events that are queued already, or belong to an erased thread, are skipped.
-    """
+    """Queue events for webhooks (by id), in this order. Skip queued events, and those of erased threads."""
     if not events:
         return
     async with store.writing() as connection:

@@ -38,10 +38,7 @@ def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:
 
 
 async def add(connection: AsyncConnection, records: Sequence[NoticeRecord], keep_until: int = 0) -> None:
-    """Leave notices; one whose id is known already changes nothing.
-
-    `keep_until` (epoch ms): until then its id stays known after it was sent.
-    """
+    """Leave notices whose ids are unknown. `keep_until` (epoch ms): until then an id stays known after it was sent."""
     rows = [{"id": record["id"], "due": record["at"], "keep_until": keep_until, "record": record} for record in records]
     if rows:
         new = INSERT[connection.dialect.name](notices)

@@ -212,10 +212,7 @@ def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
 
 
 async def _candidates(connection: AsyncConnection, query: SearchQuery, before: int) -> list[tuple[int, float]]:
-    """Return id and score of the newest turns that match, at most CANDIDATES.
-
-    A score below 0 means that the turn doesn't match after all.
-    """
+    """Return id and score of the newest matches, at most CANDIDATES; a score below 0 marks a false match."""
     since = 0 if query.since is None else first_id(query.since)
     before = before if query.until is None else min(before, first_id(query.until))
     named = facets(query.named_tenant, column_text(query.agent_id), ROLES.get(query.role or ""))

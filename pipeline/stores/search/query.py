@@ -191,10 +191,7 @@ def matching(query: str, tenant: str | None, since: int, before: int) -> Select[
 
 
 def postgres_candidates(rows: Select[Any], query: str, wanted: str, limit: int) -> Select[Any]:
-    """Return a query of id and score of the newest of these rows that match.
-
-    `wanted`: the query without terms that must not occur.
-    """
+    """Return a query of id and score of the newest of these rows that match; `wanted`: the query without `-` terms."""
     some = rows.subquery()
     hits = select(some).where(_fits(some.c.words, query)).order_by(some.c.id.desc()).limit(limit).subquery()
     return select(hits.c.id, func.ts_rank(hits.c.words, cast(literal(wanted), TSQUERY), 1).label("score"))
@@ -213,10 +210,7 @@ def postgres_callers(query: str, tenant: str | None, limit: int) -> Select[Any]:
 
 
 def hits_of(ids: Sequence[int], tenant: str | None) -> Select[Any]:
-    """Return a query of the turns with these ids.
-
-    Its columns: id, name and title of the thread, turn_id, role, started_at and record.
-    """
+    """Return a query of these turns: id, name and title of the thread, turn_id, role, started_at, record."""
     title = func.coalesce(threads.c.title, threads.c.prompt).label("title")
     columns = turns.c.id, *NAME, title, turns.c.turn_id, turns.c.role, turns.c.started_at, turns.c.record
     query = select(*columns).join(threads, turns.c.thread == threads.c.id).where(turns.c.id.in_(ids))

@@ -21,10 +21,7 @@ MAX_TOOLS: Final = 500  # called tools by which a turn is found
 
 
 def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
-    """Return the words of a record for the index, followed by its tenant, agent and role.
-
-    Empty if the turn contains no text.
-    """
+    """Return the words of a record, then its tenant, agent, role and tools; nothing if the turn has no text."""
     spoken_words = row_words(rows.record["turn"], kinds)
     if not spoken_words:
         return []
@@ -61,8 +58,5 @@ def facets(tenant: str | None, agent_id: str | None, role: int | None) -> list[s
 
 
 def tsvector(words: Sequence[str]) -> str:
-    """Return the words as the text of a tsvector.
-
-    Postgres itself joins the positions of a word, and drops those beyond 256 of a word, or beyond position 16,383.
-    """
+    """Return the words as the text of a tsvector; Postgres limits a word's positions to 256, none beyond 16,383."""
     return " ".join([f"{word}:{number}" for number, word in enumerate(words, 1) if word != BORDER])

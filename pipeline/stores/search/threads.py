@@ -15,10 +15,7 @@ from pipeline.stores.threads.summaries import ThreadPage
 async def list_threads(
     store: ThreadStore, limit: int = 50, cursor: str | None = None, wanted: ListQuery = ALL
 ) -> ThreadPage:
-    """Return threads in the wanted order, by default the last updated first.
-
-    Raises CallerError for a malformed cursor.
-    """
+    """Return threads in the wanted order, by default the last updated first. Raises CallerError for a bad cursor."""
     async with store.reading() as connection:
         called = None if wanted.tool is None else await callers(connection, wanted.tool, wanted.tenant)
         await certain(connection)

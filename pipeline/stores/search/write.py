@@ -76,18 +76,12 @@ async def forget_words(connection: AsyncConnection, ids: Iterable[int]) -> None:
 
 
 async def index_some(store: ThreadStore, most: int = INDEXED_BATCH) -> int:
-    """Index the words of some turns that lack them, or delete some if search is off; return how many turns.
-
-    Several processes may call it.
-    """
+    """See `index_words`, in a transaction of its own; several processes may call it."""
     return await store.completed(partial(index_words, most=most))
 
 
 async def index_words(connection: AsyncConnection, most: int) -> int:
-    """Write the words of some turns that lack them, newest first; return how many turns.
-
-    If search is off, delete the words of some turns instead.
-    """
+    """Write the words of the newest turns that lack them, or delete some if search is off; return how many turns."""
     if not kinds_of(connection):
         ids = list(await connection.scalars(SEARCHED_TURNS.limit(most)))
         if ids:

@@ -30,10 +30,7 @@ class ReceivedFeedback(NamedTuple):
 
 
 async def add_feedback(store: ThreadStore, received: Sequence[ReceivedFeedback]) -> int:
-    """Store feedback; return how many records were skipped since their thread is erased.
-
-    A record that is stored already, or older than the stored one, changes nothing.
-    """
+    """Store feedback, if newer than the stored; return how many records were skipped since their thread is erased."""
     newest: dict[tuple[str, str], tuple[ThreadKey, ReceivedFeedback]] = {}
     for item in sorted(received, key=lambda item: (item.at, item.offset)):
         key = thread_of(item.record)

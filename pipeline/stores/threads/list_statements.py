@@ -61,12 +61,7 @@ ALL: Final = ListQuery()
 
 
 def thread_list(limit: int, cursor: str | None, wanted: ListQuery, callers: Select[Any] | None = None) -> Select[Any]:
-    """Return a query of rows of `threads`, one more than `limit`.
-
-    `callers`: the ids of threads in which `wanted.tool` was called, if it is set.
-
-    Raises CallerError for a bad cursor.
-    """
+    """Return a query of `limit` + 1 rows of `threads`; `callers`: ids for `wanted.tool`. Raises CallerError."""
     rows: Any = threads
     among = [] if callers is None else [threads.c.id.in_(callers)]
     query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.id.desc())

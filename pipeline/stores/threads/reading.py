@@ -84,10 +84,7 @@ async def run_events(store: ThreadStore, key: ThreadKey) -> dict[str, int]:
 
 
 async def all_documents(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
-    """Yield every wanted thread with its document, in the order of ids, read in pages.
-
-    Memory does not grow with the store. `tool` and `sort` are ignored.
-    """
+    """Yield wanted threads with their documents, in the order of ids, in pages. Ignores `tool` and `sort`."""
     async for page in _pages(store, wanted):
         some = list(page.values())
         async with store.reading() as connection:
@@ -137,10 +134,7 @@ async def _pages(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[d
 
 
 async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> dict[int, ThreadSummary]:
-    """Return lines of the list of threads by their ids in the database, in the order of `query`.
-
-    `query` selects rows of `threads`; each line has the names of its agents.
-    """
+    """Return lines of the list of threads, by id and in the order of `query`, which selects rows of `threads`."""
     rows = (await connection.execute(query)).all()
     names: dict[int, list[str]] = {row.id: [] for row in rows}
     if names:
@@ -188,10 +182,7 @@ async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -
 def _records_by_thread(
     texts: list[str], keys: Iterable[ThreadKey]
 ) -> tuple[dict[ThreadKey, list[TurnRecord]], set[ThreadKey]]:
-    """Return the records of each thread, and the threads that they link to.
-
-    Empties `texts`, since both together would take much memory.
-    """
+    """Return the records of each thread, and the threads that they link to. Empties `texts`, to save memory."""
     records: dict[ThreadKey, list[TurnRecord]] = {key: [] for key in keys}
     targets: set[ThreadKey] = set()
     while texts:

@@ -34,10 +34,7 @@ SEPARATE_BYTES: Final = 512  # from which on a member is stored separately
 
 
 async def request_bodies(store: ThreadStore, names: Collection[str], tenant: str | None = None) -> dict[str, Fields]:
-    """Return the stored bodies with these hashes.
-
-    `tenant`: only this one's, "" for those without one. Raises StoreError.
-    """
+    """Return the stored bodies with these hashes, of any tenant or of `tenant`, "" for none. Raises StoreError."""
     wanted = sorted({bytes.fromhex(name) for name in names if HASH.fullmatch(name)})
     bodies: dict[str, Fields] = {}
     async with store.reading() as connection:

@@ -161,10 +161,7 @@ def _turn(record: TurnRecord, text: str) -> Row:
 
 
 def _asked(record: TurnRecord, ended_at: int) -> Row | None:
-    """Return what a turn waits for, with the columns that a list of waiting threads shows.
-
-    See `pipeline.stores.threads.waiting`.
-    """
+    """Return a turn's questions, with the columns that `pipeline.stores.threads.waiting` lists; None without any."""
     asked = pending(record["turn"])
     if not asked:
         return None

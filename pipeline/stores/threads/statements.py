@@ -135,10 +135,7 @@ def refresh_threads(ids: Collection[int]) -> Update:
 
 
 def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
-    """Return a query of the records of these threads' turns, and of other threads' turns that contain their links.
-
-    It may return some of other tenants' threads.
-    """
+    """Return a query of these threads' records, and of others with their links, also of other tenants' namesakes."""
     of_threads = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(among(keys))
     sources = sorted({id_and_tenant(key)[0] for key in keys})
     linked = select(links.c.turn).where(links.c.source.in_(sources))

@@ -82,10 +82,7 @@ class TurnUsage:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPage:
-    """Some threads; `cursor`: of the next page, None on the last one.
-
-    `sorted_among`: how many threads were sorted, those updated last; None if all were.
-    """
+    """Some threads; `cursor`: of the next page; `sorted_among`: how many were sorted, None if all were."""
 
     threads: tuple[ThreadSummary, ...]
     cursor: str | None

@@ -43,10 +43,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingWanted:
-    """The wanted threads; None: any.
-
-    `tenant`: "" means threads without one; `thread`: its id, as `thread_uuid` returns it, and the producer's id for it.
-    """
+    """The wanted threads, None for any; `tenant`: "" for none; `thread`: its `thread_uuid`, and the producer's id."""
 
     tenant: str | None = None
     agent: str | None = None

@@ -184,10 +184,7 @@ async def _forget_unused(connection: AsyncConnection, before: Sequence[Any], boo
 async def delete_turns(
     connection: AsyncConnection, keys: Collection[ThreadKey], reason: str, books: Sequence[Book]
 ) -> None:
-    """Delete the turns of threads, with all that follows from them; leave a notice of each thread that had any.
-
-    `reason`: DELETED or EXPIRED.
-    """
+    """Delete the turns of threads with all their rows, and leave a notice of each; `reason`: DELETED or EXPIRED."""
     keys = list(keys)
     before = [None if book.deleted is None else await book.deleted(connection, keys, reason) for book in books]
     for key in keys:
@@ -198,10 +195,7 @@ async def delete_turns(
 
 
 async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[TurnRecord] = ()) -> bool:
-    """Return True if a thread contains only turns of sub-agents of erased threads.
-
-    An erased thread started each of its runs. `records`: some that are not stored yet.
-    """
+    """Return True if erased threads started all runs of a thread, and of `records`, which are not stored yet."""
     runs: dict[str, set[ThreadKey]] = {}
     stored = map(record_of, await connection.scalars(statements.records_in(thread)))
     for record in (*records, *stored):
@@ -212,10 +206,8 @@ async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iter
 
 
 async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> set[ThreadKey]:
-    """Return the threads of a batch in which only sub-agents of these erased threads have spoken.
-
-    A run of the erased thread was still open, or is replayed.
-    """
+    """Return the threads of a batch in which only sub-agents of these erased threads have spoken."""
+    # A run of the erased thread was still open, or is replayed.
     suspects = {rows.thread for rows in batch.values() if rows.started_by & set(erased)} - set(erased)
     suspects -= await held_of(connection, suspects)
     records = {thread: [rows.record for rows in batch.values() if rows.thread == thread] for thread in suspects}

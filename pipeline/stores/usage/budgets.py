@@ -27,10 +27,7 @@ UNITS: Final = {"tokens": usage.c.total_tokens, "nano_usd": usage.c.cost_nano_us
 
 
 async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable[Budget], now: int) -> None:
-    """Add a thread's usage in the windows that `now` (epoch ms) is in, and forget windows that are over.
-
-    The thread's rows are deleted in the same transaction.
-    """
+    """Add a thread's usage in the windows of `now` (epoch ms), as its rows are deleted; forget past windows."""
     tenant = column_text(thread.tenant) or ""
     counting = {budget.scope: budget for budget in budgets if budget.tenant in (None, thread.tenant or "")}
     parts = {window: await _used(connection, thread, *window) for window in {b.window(now) for b in counting.values()}}
@@ -90,10 +87,7 @@ TENANTS: Final = 100  # the tenants listed separately: those that have used most
 
 
 async def states(store: ThreadStore, budgets: Iterable[Budget], now: int) -> Sequence[State]:
-    """Return the budgets' states at `now` (epoch ms), from stored turns and deleted ones. Imported turns don't count.
-
-    Raises StoreError.
-    """
+    """Return the budgets' states at `now` (epoch ms). Imported turns don't count. Raises StoreError."""
     return [await _state(store, budget, now) for budget in budgets]
 
 
@@ -114,10 +108,7 @@ async def _state(store: ThreadStore, budget: Budget, now: int) -> State:
 
 
 async def budget_usage(store: ThreadStore, query: UsageQuery, scope: str) -> tuple[UsageReport, dict[str, int]]:
-    """Return a report of usage, and the usage of deleted threads by tenant.
-
-    The latter counts towards the budgets of this scope, in the window that begins as the query does.
-    """
+    """Return a report of usage, and deleted threads' usage by tenant in the window that begins as the query does."""
     async with store.snapshot() as connection:
         usage = await report(connection, query)
         return usage, await of_scope(connection, scope, query.start or 0)

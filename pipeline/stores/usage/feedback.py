@@ -44,10 +44,7 @@ async def with_feedback(
     groups: Sequence[ColumnElement[Any]],
     conditions: Sequence[ColumnElement[bool]],
 ) -> tuple[list[UsageRow], Figures]:
-    """Return rows and total with the feedback of the names that the query asks for.
-
-    `groups`: the columns of the query's groups; `conditions`: those of its rows of usage.
-    """
+    """Return rows and total with feedback; `groups`, `conditions`: columns and conditions of the query's usage."""
     await certain(connection)
     rows = {_place(row): row for row in usage_rows}
     sums: defaultdict[Place, Sums] = defaultdict(lambda: dict.fromkeys(query.feedback, Judged()))

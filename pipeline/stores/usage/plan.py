@@ -27,10 +27,7 @@ class Piece(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The sums of a piece that count alike.
-
-    `counts`: a bucket's beginning, or None without buckets -> the factor by which they count there.
-    """
+    """The sums of a piece that count alike; `counts`: a bucket's beginning (None without buckets) -> their factor."""
 
     begin: int
     end: int

@@ -113,10 +113,7 @@ async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[
 
 
 def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
-    """Return a query of rows for `read_row`.
-
-    `edges`: those of the query's buckets, empty without buckets.
-    """
+    """Return a query of rows for `read_row`. `edges`: those of the query's buckets, empty without buckets."""
     kept = _kept(query, edges)
     names = [f"group_{number}" for number in range(len(query.group_by))]
     placed = _with_other(kept, names, query) if names else kept

@@ -55,10 +55,7 @@ class UsageQuery:
         now: int,
         feedback: Sequence[str] = (),
     ) -> Self:
-        """Return a query from users' text: `group_by` also as `model,agent`, `times` as in `moment`.
-
-        `now`: epoch ms.
-        """
+        """Return a query from users' text: `group_by` also as `a,b`; `times` as in `moment`; `now`: epoch ms."""
         groups = tuple(part.strip() for names in group_by for part in names.split(",") if part.strip())
         within = zone(tz)
         start, end = (None if text is None else moment(text, within, now) for text in times)
@@ -83,10 +80,7 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Nearest-rank percentiles in ms; None without any value.
-
-    Each is a measured value, or within 2 % of it where it comes from sums.
-    """
+    """Nearest-rank percentiles in ms, None without any value; those from sums are within 2 % of a measured value."""
 
     p50: int | None
     p95: int | None
@@ -145,10 +139,7 @@ ORDERS: Final = (*SUMMED[:-1], "cost_usd")
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """A row of a report.
-
-    `bucket`: its beginning, epoch ms. `group`: its names, None if the turns have none; all None in the row `other`.
-    """
+    """A row of a report. `bucket`: its beginning, epoch ms; `group`: its names, all None in the row `other`."""
 
     bucket: int | None
     group: dict[str, str | None]

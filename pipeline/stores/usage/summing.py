@@ -53,10 +53,7 @@ async def _sum_up(connection: AsyncConnection) -> bool:
 
 
 async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
-    """Compare each sum with the rows, one week per transaction; with `repair`, correct wrong ones.
-
-    Sums of expired turns have no rows any more, and are left alone.
-    """
+    """Compare sums of live turns with the rows, a transaction for each week; with `repair`, correct wrong sums."""
     looked_at, wrong, begin = 0, list[tuple[SumKey, UsageNames]](), usage_sums.NONE
     week: int | None = 0
     while week is not None:

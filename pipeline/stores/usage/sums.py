@@ -69,11 +69,7 @@ NONE: Final = 2**62  # `since`, if they include none
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The result of a comparison.
-
-    `sums`: how many were compared; `wrong`: those that differ from the rows, with their names; `since`: see
-    `usage_state`.
-    """
+    """How many `sums` were compared, and which are `wrong`, with their names; `since`: see `usage_state`."""
 
     sums: int
     wrong: tuple[tuple[SumKey, UsageNames], ...]
@@ -165,10 +161,7 @@ async def build(connection: AsyncConnection, most: int = ROWS_BATCH) -> int:
 
 
 async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[SumKey, tuple[Tally, Tally]]:
-    """Return, for each sum of one week, from `begin` on, its right value and its stored value.
-
-    Includes missing sums, and sums that should not exist.
-    """
+    """Return the right and the stored value of each sum of a week, from `begin` on, also if one of them is missing."""
     right = of_all_spans(await _right(connection, max(week, begin), week + WEEK))
     sums = usage_sums.c
     its_own = and_(sums.span.in_(SPANS), sums.names == usage_names.c.id + 0)  # looked up for each name in turn

@@ -14,7 +14,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.search.write import index_some
-from pipeline.stores.threads import list_statements, reading
+from pipeline.stores.threads import list_statements
 from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import all_documents, count_rows, find_threads, read_thread, thread_keys
@@ -49,8 +49,8 @@ async def test_threads_are_read_beside_the_event_loop(
     called: dict[str, bool] = {}
     in_loop = threading.get_ident()
     for module, name in (
-        (reading, "record_of"),
-        (reading, "thread_document"),
+        (stored_reading, "record_of"),
+        (stored_reading, "thread_document"),
         (turns, "used_by"),
         (content, "references"),
     ):
