@@ -60,8 +60,7 @@ async def audit_page(
     query = select(audit).where(*_conditions(wanted)).order_by(audit.c.at.desc(), audit.c.id.desc())
     if cursor is not None:
         query = query.where(row_of(audit.c.at, audit.c.id) < row_of(*decode_cursor(cursor)))
-    async with store.reading() as connection:
-        rows = (await connection.execute(query.limit(limit + 1))).all()
+    rows = await store.rows(query.limit(limit + 1))
     more = encode_cursor(rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None
     return [Entry(*row[1:]) for row in rows[:limit]], more
 
@@ -75,8 +74,7 @@ async def audit_from(store: ThreadStore, since: int) -> int | None:
 async def audit_between(store: ThreadStore, since: int, until: int) -> list[Entry]:
     """Return the entries of a short period, `until` excluded, oldest first."""
     query = select(audit).where(audit.c.at >= since, audit.c.at < until).order_by(audit.c.at, audit.c.id)
-    async with store.reading() as connection:
-        return [Entry(*row[1:]) for row in (await connection.execute(query)).all()]
+    return [Entry(*row[1:]) for row in await store.rows(query)]
 
 
 async def expire_audit(store: ThreadStore, before: int) -> int:
@@ -89,8 +87,7 @@ async def expire_audit(store: ThreadStore, before: int) -> int:
 
 async def forget_audit(store: ThreadStore, tenant: str) -> None:
     """Delete the entries about a tenant, "" for threads without one, except those of erasures."""
-    async with store.writing() as connection:
-        await connection.execute(delete(audit).where(about_tenant(tenant)))
+    await store.change(delete(audit).where(about_tenant(tenant)))
 
 
 def about_tenant(tenant: str) -> ColumnElement[bool]:

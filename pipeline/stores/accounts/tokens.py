@@ -65,23 +65,20 @@ class Token:
 
 async def all_tokens(store: ThreadStore) -> list[Token]:
     """Return all tokens, oldest first."""
-    async with store.reading() as connection:
-        rows = await connection.execute(select(*SHOWN).order_by(tokens.c.made_at, tokens.c.id))
-        return [_token(row._asdict()) for row in rows]
+    rows = await store.rows(select(*SHOWN).order_by(tokens.c.made_at, tokens.c.id))
+    return [_token(row._asdict()) for row in rows]
 
 
 async def tokens_stamp(store: ThreadStore) -> tuple[int, int]:
     """Return a value that changes when any token is made, changed or revoked."""
     query = select(func.count(), func.coalesce(func.sum(tokens.c.changed_at), 0)).select_from(tokens)
-    async with store.reading() as connection:
-        count, changed = (await connection.execute(query)).one()
+    [(count, changed)] = await store.rows(query)
     return count, int(changed)
 
 
 async def add_token(store: ThreadStore, token: Token) -> None:
     """Store a new token."""
-    async with store.writing() as connection:
-        await connection.execute(insert(tokens), [_row(token)])
+    await store.change(insert(tokens), [_row(token)])
 
 
 async def begin_session(store: ThreadStore, token: Token, id_token: str | None, now: int) -> None:
@@ -120,9 +117,8 @@ async def rotate_token(store: ThreadStore, token_id: str, digest: str, now: int,
     """Give a token a new secret; the old one is valid until `old_until`. Return the token, or None without one."""
     mine = tokens.c.id == token_id
     async with store.writing() as connection:
-        row = (
-            await connection.execute(select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION).with_for_update())
-        ).first()
+        query = select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION).with_for_update()
+        row = (await connection.execute(query)).first()
         if row is None:
             return None
         changed = {"digest": digest, "old": row.digest, "old_until": old_until}
@@ -134,8 +130,7 @@ async def rotate_token(store: ThreadStore, token_id: str, digest: str, now: int,
 
 async def revoke_token(store: ThreadStore, token_id: str) -> bool:
     """Delete a token; return False if there is none."""
-    async with store.writing() as connection:
-        return (await connection.execute(delete(tokens).where(tokens.c.id == token_id))).rowcount > 0
+    return await store.change(delete(tokens).where(tokens.c.id == token_id)) > 0
 
 
 async def revoke_tokens(store: ThreadStore, tenant: str) -> None:
@@ -150,10 +145,7 @@ async def note_use(store: ThreadStore, token_id: str, at: int) -> None:
     """Note that a token was used at this time (epoch ms)."""
     earlier = or_(tokens.c.used_at.is_(None), tokens.c.used_at < at)
     seen = tokens.c.changed_at + case((NO_SESSION, 0), else_=1)  # so that other gateways see its idle time
-    async with store.writing() as connection:
-        await connection.execute(
-            update(tokens).where(tokens.c.id == token_id, earlier).values(used_at=at, changed_at=seen)
-        )
+    await store.change(update(tokens).where(tokens.c.id == token_id, earlier).values(used_at=at, changed_at=seen))
 
 
 def _token(row: dict[str, Any]) -> Token:

@@ -120,11 +120,8 @@ def _tables(records: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -
 
 def _usage(turn: Row, row: Row) -> Row:
     times = {name: _us(turn[name]) for name in ("started_at", "ended_at", "recorded_at")}
-    return {name: turn[name] for name in OF_TURN} | times | {name: row[name] for name in OF_RESPONSE} | _at(row)
-
-
-def _at(row: Row) -> Row:
-    return {"at": _us(segments.time_or_none(row["at"]))}
+    response = {name: row[name] for name in OF_RESPONSE} | {"at": _us(segments.time_or_none(row["at"]))}
+    return {name: turn[name] for name in OF_TURN} | times | response
 
 
 def _us(ms: int | None) -> int | None:

@@ -62,11 +62,6 @@ def read_file(path: Path, most: int) -> bytes:
     return path.read_bytes()
 
 
-def delete_file(path: Path) -> None:
-    """Delete a file if it exists. Raises OSError."""
-    path.unlink(missing_ok=True)
-
-
 def files_under(folder: Path) -> list[str]:
     """Return the paths of all files below a folder, relative to it; empty where it does not exist. Raises OSError.
 

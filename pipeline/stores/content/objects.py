@@ -20,7 +20,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import ObjectStore, from_url
 
-from pipeline.stores.content.files import FRESH_SECONDS, delete_file, files_under, read_file, write_file
+from pipeline.stores.content.files import FRESH_SECONDS, files_under, read_file, write_file
 from pipeline.stores.database.errors import StoreError
 from turnmill.errors import CallerError
 
@@ -143,7 +143,7 @@ class Objects:
         where = urlsplit(uri)
         with failures("deleted", uri):
             if where.scheme == "file":
-                await asyncio.to_thread(delete_file, path_of(uri))
+                await asyncio.to_thread(path_of(uri).unlink, missing_ok=True)
                 return
             with suppress(FileNotFoundError):
                 await obstore.delete_async(self._bucket(where), _key(where))

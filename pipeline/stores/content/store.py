@@ -91,7 +91,7 @@ class ContentStore:
             expected = digest or ours[1]
             data = await self.values.read(*ours, most)  # ours by its name, even if the store has moved since
         elif ours is not None or not self.elsewhere:
-            raise _refused(uri)
+            raise StoreError(f"{uri} is not in the content store, and nothing else is read here")
         elif digest is None:
             raise StoreError(f"{uri} is not in the content store, and without a SHA-256 in `hash` it is not read")
         else:
@@ -201,10 +201,6 @@ def _digest(ref: Ref) -> str | None:
     value = ref.get("hash")
     match = HASH.fullmatch(value) if isinstance(value, str) else None
     return match[1].lower() if match is not None else None
-
-
-def _refused(uri: str) -> StoreError:
-    return StoreError(f"{uri} is not in the content store, and nothing else is read here")
 
 
 def _object(ref: Ref) -> tuple[str, str]:

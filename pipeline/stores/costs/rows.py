@@ -49,31 +49,24 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
     rows = [
         _row(record, number, message, counts(message.get("usage")))
-        | {name: _duration(timing.get(name)) for name in TIMES}
+        | {name: None if (ms := timing.get(name)) is None else bounded(ms) for name in TIMES}
         for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
     ]
     total = counts(turn.get("total_usage"))
     rest = remainder(total, rows)
-    guessed = None if record["status"] == "complete" or rest or COST in total else estimated(turn)
+    cut_off = record["status"] != "complete"
+    guessed = estimated(turn) if cut_off and not rest and COST not in total else None
     if rest or guessed or not rows:
         last = responses[-1] if responses else {}
         at_end = {**last, "timestamp": None, "finish_reason": None}
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
-    _mark_turn(rows[max(len(responses) - 1, 0)], record)
+    failed = cut_off and interruption(record) == ERROR
+    rows[max(len(responses) - 1, 0)] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}
     if COST not in total:  # otherwise the stream reported the cost of the whole turn
         _price(rows, prices)
     if guessed is not None:
         _estimate(rows[-1], guessed, prices)
     return rows
-
-
-def _duration(ms: int | None) -> int | None:
-    return None if ms is None else bounded(ms)
-
-
-def _mark_turn(row: Row, record: TurnRecord) -> None:
-    interrupted = record["status"] != "complete"
-    row |= {"turns": 1, "interrupted": int(interrupted), "errors": int(interrupted and interruption(record) == ERROR)}
 
 
 def _price(rows: Iterable[Row], prices: Prices) -> None:

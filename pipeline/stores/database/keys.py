@@ -46,17 +46,14 @@ def key_text(key: ThreadKey) -> str:
     """Return the text of a key as the columns `thread_key` hold it."""
     thread_id, tenant = key
     size = len(thread_id) if tenant is None else len(thread_id) + len(tenant)
-    return _remembered(thread_id, tenant) if size <= KEY_CHARACTERS else _text(thread_id, tenant)
+    return (_cached_text if size <= KEY_CHARACTERS else _text_of_key)(thread_id, tenant)
 
 
-@lru_cache(maxsize=4_096)
-def _remembered(thread_id: str, tenant: str | None) -> str:
-    """Return the text of a key, cached: a batch asks for each of its keys several times."""
-    return _text(thread_id, tenant)
-
-
-def _text(thread_id: str, tenant: str | None) -> str:
+def _text_of_key(thread_id: str, tenant: str | None) -> str:
     return column_text(ThreadKey(thread_id, tenant).text) or ""
+
+
+_cached_text: Final = lru_cache(maxsize=4_096)(_text_of_key)  # a batch asks for each of its keys several times
 
 
 def id_and_tenant(key: ThreadKey) -> tuple[str, str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import asyncpg
+from sqlalchemy import Executable
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -108,6 +109,11 @@ class ThreadStore:
             async with self._engine.connect() as connection:
                 yield connection
 
+    async def rows(self, query: Executable) -> Sequence[Any]:
+        """Return the rows of a query."""
+        async with self.reading() as connection:
+            return (await connection.execute(query)).all()
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
         """Open one snapshot for several statements; SQLite's transactions always have one."""
@@ -136,6 +142,11 @@ class ThreadStore:
                 return await work(connection)
 
         return await to_the_end(transaction())
+
+    async def change(self, statement: Executable, rows: Sequence[Mapping[str, Any]] | None = None) -> int:
+        """Execute a statement, for each of these rows if given; return how many rows of the store it changed."""
+        async with self.writing() as connection:
+            return (await connection.execute(statement, rows)).rowcount
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:

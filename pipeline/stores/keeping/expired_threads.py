@@ -135,6 +135,4 @@ async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retent
 async def lease_expiry(store: ThreadStore, holder: str, now: int, until: int) -> bool:
     """Take or renew the lease of the expiry until `until`; return False if another process has it."""
     free = or_(expiry_state.c.holder == holder, expiry_state.c.until <= now)
-    async with store.writing() as connection:
-        taken = await connection.execute(update(expiry_state).where(free).values(holder=holder, until=until))
-        return taken.rowcount > 0
+    return await store.change(update(expiry_state).where(free).values(holder=holder, until=until)) > 0

@@ -35,9 +35,7 @@ async def hold_thread(store: ThreadStore, key: ThreadKey) -> bool:
 
 async def release_thread(store: ThreadStore, key: ThreadKey) -> bool:
     """Lift the hold of a thread; return whether there was one."""
-    async with store.writing() as connection:
-        gone = await connection.execute(delete(holds).where(holds.c.thread_key == key_text(key)))
-        return gone.rowcount > 0
+    return await store.change(delete(holds).where(holds.c.thread_key == key_text(key))) > 0
 
 
 async def held_threads(store: ThreadStore, keys: Iterable[ThreadKey] | None = None) -> set[ThreadKey]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.observability.audit import FAILED, audit, of
@@ -120,10 +120,10 @@ async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> Async
 
 async def threads_of_tenant(store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
     """Yield a tenant's threads, each once, the least recently updated first."""
-    after = (-1, 0)
+    order, after = (threads.c.updated_at, threads.c.id), (-1, 0)
+    query = select(*NAME, *order).where(*of_tenant(tenant)).order_by(*order).limit(PAGE_SIZE)
     while True:
-        async with store.reading() as connection:
-            rows = (await connection.execute(_rows_of_tenant(tenant, after))).all()
+        rows = await store.rows(query.where(row_of(*order) > row_of(*after)))
         for row in rows:
             yield thread_of(row)
         if not rows:
@@ -131,15 +131,7 @@ async def threads_of_tenant(store: ThreadStore, tenant: str) -> AsyncIterator[Th
         after = rows[-1].updated_at, rows[-1].id
 
 
-def _rows_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
-    """Return a query of name, updated_at and id of the next of a tenant's rows of `threads`."""
-    order = threads.c.updated_at, threads.c.id
-    query = select(*NAME, *order).where(*of_tenant(tenant))
-    return query.where(row_of(*order) > row_of(*after)).order_by(*order).limit(PAGE_SIZE)
-
-
 async def expired_of(store: ThreadStore, tenant: str) -> set[ThreadKey]:
     """Return a tenant's threads that have expired, and of which something may remain elsewhere."""
-    async with store.reading() as connection:
-        names = (ThreadKey.of(*name) for name in await connection.scalars(select(expired.c.name)))
-        return {key for key in names if (key.tenant or "") == tenant}
+    names = {ThreadKey.of(*row.name) for row in await store.rows(select(expired.c.name))}
+    return {key for key in names if (key.tenant or "") == tenant}

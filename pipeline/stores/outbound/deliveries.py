@@ -64,17 +64,19 @@ class Delivery:
 
 async def all_webhooks(store: ThreadStore, now: int) -> list[Webhook]:
     """Return all webhooks, oldest first, with the secrets that are valid at `now` (epoch ms)."""
-    async with store.reading() as connection:
-        rows = (await connection.execute(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))).all()
-    return [_webhook(row, now) for row in rows]
+    rows = await store.rows(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))
+    valid = [tuple(secret for secret, until in row.secrets if until is None or now < until) for row in rows]
+    return [
+        Webhook(row.id, row.url, tuple(row.events), row.tenant, secrets, row.created_at)
+        for row, secrets in zip(rows, valid, strict=True)
+    ]
 
 
 async def add_webhook(store: ThreadStore, webhook: Webhook) -> None:
     """Store a new webhook."""
     row = {"id": webhook.id, "tenant": webhook.tenant, "url": webhook.url, "created_at": webhook.created_at}
     secrets = [[secret, None] for secret in webhook.secrets]
-    async with store.writing() as connection:
-        await connection.execute(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
+    await store.change(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
 
 
 async def rotate_webhook(store: ThreadStore, webhook_id: str, secret: str, now: int, old_until: int) -> bool:
@@ -183,15 +185,13 @@ async def finish_delivery(store: ThreadStore, delivery: Delivery, now: int) -> N
 async def retry_delivery(store: ThreadStore, delivery: Delivery, due: int) -> None:
     """Retry a failed delivery at `due` (epoch ms)."""
     values = {"due": due, "attempts": delivery.attempts + 1}
-    async with store.writing() as connection:
-        await connection.execute(update(queue).where(*_same(delivery)).values(**values))
+    await store.change(update(queue).where(*_same(delivery)).values(**values))
 
 
 async def waiting_deliveries(store: ThreadStore) -> Mapping[str, int]:
     """Return how many events are queued, by webhook."""
     counts = select(queue.c.webhook, func.count()).group_by(queue.c.webhook)
-    async with store.reading() as connection:
-        return {row[0]: row[1] for row in await connection.execute(counts)}
+    return {row[0]: row[1] for row in await store.rows(counts)}
 
 
 async def forget_deliveries(connection: AsyncConnection, thread: ThreadKey) -> None:
@@ -238,8 +238,3 @@ def _candidates(now: int) -> Select[Any]:
 def _delivery(row: Any, due: Due) -> Delivery:
     position = str(row.place[0]), int(row.place[1]), int(row.place[2])
     return Delivery(due, row.id, row.lane, row.payload, position, row.at, row.attempts)
-
-
-def _webhook(row: Any, now: int) -> Webhook:
-    secrets = tuple(secret for secret, until in row.secrets if until is None or now < until)
-    return Webhook(row.id, row.url, tuple(row.events), row.tenant, secrets, row.created_at)

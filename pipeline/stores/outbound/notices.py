@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, and_, delete, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.audit import ERASURES
@@ -73,7 +73,7 @@ async def notices_sent(store: ThreadStore, ids: Collection[str], now: int) -> No
         await certain(connection)
         mine = notices.c.id.in_(sorted(ids))
         await connection.execute(update(notices).where(mine).values(due=None))
-        await connection.execute(delete(notices).where(_over(now)))
+        await connection.execute(delete(notices).where(notices.c.due.is_(None), notices.c.keep_until <= now))
 
 
 async def forget_notices(store: ThreadStore, tenant: str) -> None:
@@ -90,7 +90,3 @@ def of_notice(record: Any) -> str | None:
     if record.get("type") == AUDIT_RECORDED:
         return None if record["data"].get("action") in ERASURES else record.get("tenant")
     return None if record.get("type") == THREAD_DELETED else record.get("tenant") or ""
-
-
-def _over(now: int) -> ColumnElement[bool]:
-    return and_(notices.c.due.is_(None), notices.c.keep_until <= now)

@@ -19,23 +19,13 @@ from topics import json_text
 from topics.thread_key import ThreadKey
 
 # The columns of a ThreadRow -> their types on Postgres.
+COLUMNS: Final = ThreadRow._fields
 TYPES: Final = {
-    "id": "bigint",
-    "external_id": "text",
-    "title": "text",
-    "prompt": "text",
+    **dict.fromkeys(COLUMNS, "bigint"),
+    **dict.fromkeys(("external_id", "title", "prompt", "model", "asked"), "text"),
     "status": "smallint",
     "turns": "integer",
-    "total_tokens": "bigint",
-    "cost_nano_usd": "bigint",
-    "model": "text",
-    "duration_ms": "bigint",
-    "created_at": "bigint",
-    "updated_at": "bigint",
-    "newest": "bigint",
-    "asked": "text",
 }
-COLUMNS: Final = ThreadRow._fields
 _ADD_THREADS: Final = {
     "postgresql": "INSERT INTO threads (thread_id, tenant, name) SELECT thread_id, tenant, CAST(name AS json) "
     "FROM unnest($1::text[], $2::text[], $3::text[]) AS given (thread_id, tenant, name) "
@@ -94,7 +84,7 @@ def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
     On Postgres the update that never happens locks an existing row. All writers lock in the same order, so they can't
     deadlock; on SQLite there is one writer.
     """
-    rows = {id_and_tenant(key): _json(exact_name(key)) for key in keys}
+    rows = {id_and_tenant(key): (exact := exact_name(key)) and json_text.dumps(exact) for key in keys}
     return _of_rows(_ADD_THREADS, dialect, [(*name, exact) for name, exact in sorted(rows.items(), key=itemgetter(0))])
 
 
@@ -131,7 +121,3 @@ def _of_rows(statements: dict[str, str], dialect: str, rows: Sequence[Sequence[A
     if dialect == "postgresql":
         return Call(statements[dialect], [list(column) for column in zip(*rows, strict=True)])
     return Call(statements[dialect], rows, many=True)
-
-
-def _json(value: Any) -> str | None:
-    return None if value is None else json_text.dumps(value)

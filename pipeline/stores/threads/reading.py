@@ -79,8 +79,7 @@ async def stored_runs(store: ThreadStore) -> AsyncIterator[tuple[str | None, str
 
 async def run_events(store: ThreadStore, key: ThreadKey) -> dict[str, int]:
     """Return the number of stored events of each run of a thread."""
-    async with store.reading() as connection:
-        return {run_id: int(events) for run_id, events in await connection.execute(statements.run_events(key))}
+    return {run_id: int(events) for run_id, events in await store.rows(statements.run_events(key))}
 
 
 async def all_documents(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
@@ -117,16 +116,15 @@ async def find_threads(store: ThreadStore, conversation_id: str, tenant: str | N
 
 async def count_rows(store: ThreadStore) -> Counts:
     """Return the numbers of stored threads, turns and runs. This reads all turns."""
-    async with store.reading() as connection:
-        return Counts(*map(int, (await connection.execute(statements.counts())).one()))
+    [counts] = await store.rows(statements.counts())
+    return Counts(*map(int, counts))
 
 
 async def _pages(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[dict[int, ThreadKey]]:
     """Yield pages of the wanted threads by their ids in the database, in the order of names."""
     after = ("", "")
     while True:
-        async with store.reading() as connection:
-            rows = (await connection.execute(list_statements.thread_names(after, THREADS_BATCH, wanted))).all()
+        rows = await store.rows(list_statements.thread_names(after, THREADS_BATCH, wanted))
         if not rows:
             return
         yield {row.id: thread_of(row) for row in rows}

@@ -59,8 +59,7 @@ def due_ones(now: int, limit: int) -> Select[Any]:
 
 async def due_remnants(store: ThreadStore, now: int) -> list[Remnant]:
     """Return the due expired threads of which large values or archived rows may remain, at most REMNANTS_BATCH."""
-    async with store.reading() as connection:
-        rows = (await connection.execute(due_ones(now, REMNANTS_BATCH))).all()
+    rows = await store.rows(due_ones(now, REMNANTS_BATCH))
     return [Remnant(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
 
 

@@ -68,10 +68,8 @@ def with_ids(run_id: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 async def waiting_threads(store: ThreadStore, wanted: WaitingWanted, limit: int = 100) -> list[Waiting]:
     """Return the threads whose newest turn waits for an answer, the last updated first."""
-    async with store.reading() as connection:
-        rows = (await connection.execute(waiting_rows(wanted, limit))).all()
     waiting = []
-    for row in rows:
+    for row in await store.rows(waiting_rows(wanted, limit)):
         thread = thread_of(row)
         title = row.title or row.prompt
         known = {**row.asked, "asked": with_ids(row.asked["run_id"], row.asked["asked"])}

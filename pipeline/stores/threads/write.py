@@ -145,7 +145,8 @@ async def _apply(
     replaced = {known[rows.key].id: rows.thread for rows in changed if rows.key in known}
     before: list[Any] = [None] * len(books)
     if replaced:
-        before = await _replaced(connection, {id_: threads[key].id for id_, key in replaced.items()}, books)
+        turn_threads = {id_: threads[key].id for id_, key in replaced.items()}
+        before = [book.replaced and await book.replaced(connection, turn_threads) for book in books]
     ids = {key: stored.id for key, stored in known.items()}
     new_numbers = await new_ids(connection, [rows.turn["started_at"] for rows in added])
     ids |= {rows.key: id_ for rows, id_ in zip(added, new_numbers, strict=True)}
@@ -170,11 +171,6 @@ async def _apply(
         await _forget_unused(connection, before, books)
 
 
-async def _replaced(connection: AsyncConnection, turns: Mapping[int, int], books: Sequence[Book]) -> list[Any]:
-    """Delete what follows from turns that are replaced, given with their threads; return what each book returns."""
-    return [None if book.replaced is None else await book.replaced(connection, turns) for book in books]
-
-
 async def _forget_unused(connection: AsyncConnection, before: Sequence[Any], books: Sequence[Book]) -> None:
     for book, shared in zip(books, before, strict=True):
         if book.unused is not None and shared:
@@ -186,7 +182,7 @@ async def delete_turns(
 ) -> None:
     """Delete the turns of threads with all their rows, and leave a notice of each; `reason`: DELETED or EXPIRED."""
     keys = list(keys)
-    before = [None if book.deleted is None else await book.deleted(connection, keys, reason) for book in books]
+    before = [book.deleted and await book.deleted(connection, keys, reason) for book in books]
     for key in keys:
         gone = await connection.execute(statements.delete_turns(key))
         if gone.rowcount:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import case, delete, select
+from sqlalchemy import ColumnElement, case, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.budgets import Budget, State
@@ -43,7 +43,7 @@ async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable
         most = MAX_INTEGER - new.excluded.used
         added = {"used": case((known > most, MAX_INTEGER), else_=known + new.excluded.used)}
         await connection.execute(new.on_conflict_do_update(index_elements=deleted_usage.primary_key, set_=added), rows)
-    await _forget(connection, now)
+    await connection.execute(delete(deleted_usage).where(_over(now)))
 
 
 async def of_scope(connection: AsyncConnection, scope: str, start: int) -> dict[str, int]:
@@ -62,25 +62,19 @@ async def _used(connection: AsyncConnection, thread: ThreadKey, start: int, end:
     return [dict(row) for row in (await connection.execute(query.group_by(*names))).mappings()]
 
 
-async def _forget(connection: AsyncConnection, now: int) -> None:
-    await connection.execute(delete(deleted_usage).where(deleted_usage.c.end <= now))
+def _over(now: int) -> ColumnElement[bool]:
+    return deleted_usage.c.end <= now
 
 
 async def forget_windows(store: ThreadStore, now: int) -> None:
     """Delete the usage of windows that were over at `now` (epoch ms)."""
-    async with store.reading() as connection:  # nearly always there is nothing
-        over = select(deleted_usage.c.scope).where(deleted_usage.c.end <= now).limit(1)
-        if await connection.scalar(over) is None:
-            return
-    async with store.writing() as connection:
-        await _forget(connection, now)
+    if await store.rows(select(deleted_usage.c.scope).where(_over(now)).limit(1)):  # nearly always there is nothing
+        await store.change(delete(deleted_usage).where(_over(now)))
 
 
 async def forget_deleted_usage(store: ThreadStore, tenant: str) -> None:
     """Delete the usage of a tenant's deleted threads, "" for threads without a tenant."""
-    async with store.writing() as connection:
-        mine = deleted_usage.c.tenant == (column_text(tenant) or "")
-        await connection.execute(delete(deleted_usage).where(mine))
+    await store.change(delete(deleted_usage).where(deleted_usage.c.tenant == (column_text(tenant) or "")))
 
 
 TENANTS: Final = 100  # the tenants listed separately: those that have used most

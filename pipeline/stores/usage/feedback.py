@@ -46,7 +46,9 @@ async def with_feedback(
 ) -> tuple[list[UsageRow], Figures]:
     """Return rows and total with feedback; `groups`, `conditions`: columns and conditions of the query's usage."""
     await certain(connection)
-    rows = {_place(row): row for row in usage_rows}
+    rows: dict[Place, UsageRow] = {
+        (row.bucket, OTHER) if row.other else (row.bucket, tuple(row.group.values())): row for row in usage_rows
+    }
     sums: defaultdict[Place, Sums] = defaultdict(lambda: dict.fromkeys(query.feedback, Judged()))
     whole = dict.fromkeys(query.feedback, Judged())
     for name in query.feedback:
@@ -62,10 +64,6 @@ async def with_feedback(
                     of[name] = Judged(of[name].count + 1, of[name].total + float(record["value"] or 0))
     filled = [replace(row, figures=replace(row.figures, feedback=sums[key])) for key, row in rows.items()]
     return filled, replace(total, feedback=whole)
-
-
-def _place(row: UsageRow) -> Place:
-    return (row.bucket, OTHER) if row.other else (row.bucket, tuple(row.group.values()))
 
 
 async def _rated(connection: AsyncConnection, name: str, tenants: Sequence[str]) -> AsyncIterator[list[FeedbackRecord]]:

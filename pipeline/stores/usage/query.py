@@ -10,18 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import (
-    CTE,
-    BigInteger,
-    ColumnElement,
-    Select,
-    and_,
-    case,
-    func,
-    literal,
-    null,
-    select,
-)
+from sqlalchemy import CTE, BigInteger, ColumnElement, Select, and_, case, func, literal, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.metrics import UNKNOWN
@@ -35,25 +24,21 @@ from pipeline.stores.usage import sums as usage_sums
 from pipeline.stores.usage import sums_query as usage_sums_query
 from pipeline.stores.usage.feedback import with_feedback
 from pipeline.stores.usage.report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
+from pipeline.stores.usage.sums_query import MAX_UNPRICED, PERCENTS
+from pipeline.stores.usage.sums_statements import COLUMNS
+from pipeline.stores.usage.tallies import no_price
 from pipeline.stores.usage.time_buckets import edges as bucket_edges
 from pipeline.turns.column_text import column_text
 from turnmill.errors import CallerError
 from turnmill.limits import USAGE_ROWS
 
 GROUPS: Final[dict[str, ColumnElement[Any]]] = {
-    "model": usage_names.c.model,
-    "provider": usage_names.c.provider,
-    "agent": usage_names.c.agent_id,
-    "tenant": usage_names.c.tenant,
-    "prompt": usage_names.c.prompt,
-    "origin": usage_names.c.origin,
+    **{name: usage_names.c[column] for name, column in COLUMNS.items()},
     "thread": threads.c.thread_id,
     "finish_reason": usage.c.finish_reason,
 }
 TIMES: Final = ("ttft_ms", "duration_ms")
-PERCENTS: Final = (50, 95, 99)
-NO_PRICE: Final = and_(usage.c.cost_nano_usd.is_(None), usage.c.total_tokens > 0)
-MAX_UNPRICED: Final = 100  # models without a price that a report lists
+NO_PRICE: Final = no_price(usage.c)
 
 
 async def usage_report(store: ThreadStore, query: UsageQuery) -> UsageReport:
@@ -80,9 +65,10 @@ async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
     summed = since != usage_sums.NONE
     edges: Sequence[int] = ()
     if query.bucket is not None:
-        first, last = await (
-            usage_sums_query.first_and_last(connection, query, since) if summed else _ends(connection, query)
-        )
+        if summed:
+            first, last = await usage_sums_query.first_and_last(connection, query, since)
+        else:
+            first, last = (await connection.execute(first_and_last(query))).one()
         edges = [] if first is None or last is None else bucket_edges(query.bucket, first, last, query.tz)
         if len(edges) * (query.limit if query.group_by else 1) > USAGE_ROWS:
             raise CallerError(f"that might be over {USAGE_ROWS:,} rows: ask for fewer groups, or larger buckets")
@@ -100,11 +86,6 @@ async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
         groups, conditions = [GROUPS[name] for name in query.group_by], _conditions(query)
         rows, total = await with_feedback(connection, query, rows, total, edges, groups, conditions)
     return UsageReport(query, tuple(sorted_rows(rows, query)), total, {model or UNKNOWN: int(n) for model, n in models})
-
-
-async def _ends(connection: AsyncConnection, query: UsageQuery) -> tuple[int | None, int | None]:
-    first, last = (await connection.execute(first_and_last(query))).one()
-    return first, last
 
 
 async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[int]) -> Sequence[UsageRow]:
