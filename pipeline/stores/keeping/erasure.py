@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy import delete
+
 from pipeline.observability.audit import FAILED, about, audit
 from pipeline.policies.budgets import Budget
 from pipeline.settings import Settings
@@ -19,7 +21,9 @@ from pipeline.stores.books import BOOKS
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.engine import EMPTY_MS, SQLITE
 from pipeline.stores.database.errors import HeldThread
+from pipeline.stores.database.keys import key_text
 from pipeline.stores.database.marks import held_of, held_thread
+from pipeline.stores.database.schema import expired
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import list_statements, statements
 from pipeline.stores.threads.reading import erased_among, summaries_of
@@ -120,7 +124,7 @@ async def delete_thread(store: ThreadStore, key: ThreadKey, budgets: Iterable[Bu
         await used_budgets.note(connection, key, budgets, now_ms())
         await delete_turns(connection, [key], DELETED, BOOKS)
         await connection.execute(statements.delete_empty([locked[key].id]))
-        await connection.execute(statements.delete_expired(key))
+        await connection.execute(delete(expired).where(expired.c.thread_key == key_text(key)))
         return turn is not None
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from sqlalchemy import select
+
 from pipeline.stores.database.cursors import encode_cursor
+from pipeline.stores.database.schema import turns
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.search.hits import callers
@@ -19,7 +22,7 @@ async def list_threads(
     async with store.reading() as connection:
         called = None if wanted.tool is None else await callers(connection, wanted.tool, wanted.tenant)
         await certain(connection)
-        of_turns = None if called is None else list_statements.threads_of(called)
+        of_turns = None if called is None else select(turns.c.thread).where(turns.c.id.in_(called))
         statement = list_statements.thread_list(limit, cursor, wanted, of_turns)
         lines = list((await summaries_of(connection, statement)).items())
     page, value = lines[:limit], SORTS[wanted.sort][1]

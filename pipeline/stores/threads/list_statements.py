@@ -13,7 +13,7 @@ from pipeline.stores.database.cursors import decode_cursor
 from pipeline.stores.database.keys import id_and_tenant
 from pipeline.stores.database.schema import agents, links, thread_agents, threads, turns
 from pipeline.stores.threads.rows import COMPLETE
-from pipeline.stores.threads.statements import NAME, is_thread
+from pipeline.stores.threads.statements import NAME
 from pipeline.stores.threads.summaries import ThreadSummary
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import NANO
@@ -77,11 +77,6 @@ def thread_list(limit: int, cursor: str | None, wanted: ListQuery, callers: Sele
     return query.limit(limit + 1)
 
 
-def threads_of(ids: Sequence[int]) -> Select[Any]:
-    """Return a query of the ids of the threads that these turns are in."""
-    return select(turns.c.thread).where(turns.c.id.in_(ids))
-
-
 def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
     """Return the conditions that a row of `threads` is a tenant's: "" means threads without one, None any."""
     return [] if tenant is None else [threads.c.tenant == (column_text(tenant) or "")]
@@ -116,24 +111,6 @@ def conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
         yield threads.c.model == column_text(wanted.model)
     if wanted.min_cost is not None:
         yield threads.c.cost_nano_usd >= round(wanted.min_cost * NANO)
-
-
-def line(key: ThreadKey) -> Select[Any]:
-    """Return a query of a thread's row of `threads`."""
-    return select(threads).where(is_thread(key))
-
-
-def thread_names(after: tuple[str, str], limit: int, wanted: ListQuery = ALL) -> Select[Any]:
-    """Return a query of id and name of the next `limit` threads, in the order of their names."""
-    order = threads.c.thread_id, threads.c.tenant
-    query = select(threads.c.id, *NAME).where(row_of(*order) > row_of(*after), *conditions(wanted))
-    return query.order_by(*order).limit(limit)
-
-
-def having_id(thread_id: str) -> Select[Any]:
-    """Return a query of the names of the threads with this id, whichever tenant's."""
-    mine = threads.c.thread_id == column_text(thread_id)
-    return select(*NAME).where(mine).order_by(threads.c.tenant).limit(MAX_NAMED)
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:

@@ -6,17 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, Select
+from sqlalchemy import Row, Select, func, select
+from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.keys import id_and_tenant, key_of, thread_of
 from pipeline.stores.database.marks import erased_of
+from pipeline.stores.database.schema import threads, turns
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import list_statements, statements
 from pipeline.stores.threads.list_statements import ALL, ListQuery
 from pipeline.stores.threads.rows import COMPLETE, record_of, without_links
 from pipeline.stores.threads.summaries import Counts, ThreadSummary
+from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import outgoing, thread_document
 from pipeline.turns.tokens import NANO
 from topics.thread_key import ThreadKey
@@ -55,7 +58,7 @@ async def spawned_threads(store: ThreadStore, key: ThreadKey, limit: int = 100) 
 async def thread_summary(store: ThreadStore, key: ThreadKey) -> ThreadSummary | None:
     """Return the thread's line of the list of threads; None if it is not stored."""
     async with store.reading() as connection:
-        lines = await summaries_of(connection, list_statements.line(key))
+        lines = await summaries_of(connection, select(threads).where(statements.is_thread(key)))
     return next(iter(lines.values()), None)
 
 
@@ -71,7 +74,8 @@ async def stored_runs(store: ThreadStore) -> AsyncIterator[tuple[str | None, str
     async for some in _pages(store):
         async with store.reading() as connection:
             await certain(connection)
-            rows = (await connection.execute(statements.run_ids(list(some)))).all()
+            query = select(turns.c.thread, turns.c.run_id).where(turns.c.thread.in_(list(some))).distinct()
+            rows = (await connection.execute(query)).all()
         for thread, run_id in rows:
             thread_id, tenant = id_and_tenant(some[thread])
             yield tenant or None, thread_id, run_id
@@ -79,7 +83,8 @@ async def stored_runs(store: ThreadStore) -> AsyncIterator[tuple[str | None, str
 
 async def run_events(store: ThreadStore, key: ThreadKey) -> dict[str, int]:
     """Return the number of stored events of each run of a thread."""
-    return {run_id: int(events) for run_id, events in await store.rows(statements.run_events(key))}
+    query = select(turns.c.run_id, func.max(turns.c.events)).where(turns.c.thread == statements.number_of(key))
+    return {run_id: int(events) for run_id, events in await store.rows(query.group_by(turns.c.run_id))}
 
 
 async def all_documents(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
@@ -108,7 +113,9 @@ async def find_threads(store: ThreadStore, conversation_id: str, tenant: str | N
             rows = await connection.execute(list_statements.declaring(conversation_id, tenant))
             return tuple(map(thread_of, rows))[:1]
         by_tenant: dict[str | None, ThreadKey] = {}
-        for query in (list_statements.having_id(thread_id), list_statements.declaring(conversation_id, None)):
+        having_id = select(*statements.NAME).where(threads.c.thread_id == column_text(thread_id))
+        having_id = having_id.order_by(threads.c.tenant).limit(list_statements.MAX_NAMED)
+        for query in (having_id, list_statements.declaring(conversation_id, None)):
             for key in map(thread_of, await connection.execute(query)):
                 by_tenant.setdefault(key.tenant, key)
     return tuple(by_tenant.values())
@@ -122,9 +129,10 @@ async def count_rows(store: ThreadStore) -> Counts:
 
 async def _pages(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIterator[dict[int, ThreadKey]]:
     """Yield pages of the wanted threads by their ids in the database, in the order of names."""
-    after = ("", "")
+    order, after = (threads.c.thread_id, threads.c.tenant), ("", "")
+    query = select(threads.c.id, *statements.NAME).where(*list_statements.conditions(wanted)).order_by(*order)
     while True:
-        rows = await store.rows(list_statements.thread_names(after, THREADS_BATCH, wanted))
+        rows = await store.rows(query.where(row_of(*order) > row_of(*after)).limit(THREADS_BATCH))
         if not rows:
             return
         yield {row.id: thread_of(row) for row in rows}

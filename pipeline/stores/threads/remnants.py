@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Select, case, delete, select, update
+from sqlalchemy import case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.keys import key_text
@@ -52,14 +52,10 @@ async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remna
         await connection.execute(new.on_conflict_do_update(index_elements=[expired.c.thread_key], set_=values))
 
 
-def due_ones(now: int, limit: int) -> Select[Any]:
-    """Return a query of the rows that are due, those that have waited longest first."""
-    return select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key).limit(limit)
-
-
 async def due_remnants(store: ThreadStore, now: int) -> list[Remnant]:
     """Return the due expired threads of which large values or archived rows may remain, at most REMNANTS_BATCH."""
-    rows = await store.rows(due_ones(now, REMNANTS_BATCH))
+    query = select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key)
+    rows = await store.rows(query.limit(REMNANTS_BATCH))
     return [Remnant(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
 
 

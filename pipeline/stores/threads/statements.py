@@ -23,16 +23,14 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.sql.dml import Insert, ReturningDelete
+from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.bounded_sum import BoundedSum
-from pipeline.stores.database.keys import id_and_tenant, key_text
+from pipeline.stores.database.keys import id_and_tenant
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.one_of import RowOneOf, row_one_of
 from pipeline.stores.database.schema import (
-    expired,
     links,
-    thread_agents,
     threads,
     turn_requests,
     turns,
@@ -67,11 +65,6 @@ def number_of(key: ThreadKey) -> Any:
 def delete_empty(ids: Collection[int]) -> Delete:
     """Return a DELETE of those of these threads that have no record."""
     return delete(threads).where(threads.c.id.in_(sorted(ids)), ~exists().where(turns.c.thread == threads.c.id))
-
-
-def delete_expired(key: ThreadKey) -> Delete:
-    """Return a DELETE of the remnants' row of an expired thread."""
-    return delete(expired).where(expired.c.thread_key == key_text(key))
 
 
 def records_by_id(ids: Sequence[int]) -> Select[Any]:
@@ -146,37 +139,6 @@ def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
 def has_turns(key: ThreadKey) -> Select[Any]:
     """Return a query of the id of any turn of this thread."""
     return select(turns.c.id).where(turns.c.thread == number_of(key)).limit(1)
-
-
-def run_events(key: ThreadKey) -> Select[Any]:
-    """Return a query of each run of this thread, and the number of its stored events."""
-    return select(turns.c.run_id, func.max(turns.c.events)).where(turns.c.thread == number_of(key)).group_by("run_id")
-
-
-def records_in(key: ThreadKey) -> Select[Any]:
-    """Return a query of each record of this thread."""
-    return select(turns.c.record).where(turns.c.thread == number_of(key))
-
-
-def delete_turns(key: ThreadKey) -> Delete:
-    """Return a DELETE of the turns of this thread."""
-    return delete(turns).where(turns.c.thread == number_of(key))
-
-
-def delete_agents(key: ThreadKey) -> ReturningDelete[Any]:
-    """Return a DELETE of the agents of this thread, which returns them."""
-    return delete(thread_agents).where(thread_agents.c.thread == number_of(key)).returning(thread_agents.c.agent)
-
-
-def delete_silent(ids: Sequence[int]) -> ReturningDelete[Any]:
-    """Return a DELETE of the agents that no longer speak in any turn of these threads, which returns them."""
-    silent = thread_agents.c.thread.in_(ids), thread_agents.c.turns <= 0
-    return delete(thread_agents).where(*silent).returning(thread_agents.c.agent)
-
-
-def run_ids(ids: Sequence[int]) -> Select[Any]:
-    """Return a query of thread and run_id of each run in these threads."""
-    return select(turns.c.thread, turns.c.run_id).where(turns.c.thread.in_(ids)).distinct()
 
 
 def counts() -> Select[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import WAITING, threads
@@ -50,17 +50,6 @@ class WaitingWanted:
     thread: tuple[str, str] | None = None
 
 
-def waiting_rows(wanted: WaitingWanted, limit: int) -> Select[Any]:
-    """Return a query of rows of `threads` that wait, the last updated first."""
-    query = select(threads).where(WAITING, *of_tenant(wanted.tenant))
-    if wanted.agent is not None:
-        query = query.where(speaks(wanted.agent))
-    if wanted.thread is not None:
-        thread_id, external_id = (column_text(text) for text in wanted.thread)
-        query = query.where((threads.c.thread_id == thread_id) | (threads.c.external_id == external_id))
-    return query.order_by(threads.c.updated_at.desc(), threads.c.id.desc()).limit(limit)
-
-
 def with_ids(run_id: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a run's questions with their answer ids, which use a question's index if its wire has no id for it."""
     return [{"answer_id": answer_id(run_id, question["id"] or str(n)), **question} for n, question in enumerate(asked)]
@@ -68,8 +57,15 @@ def with_ids(run_id: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 async def waiting_threads(store: ThreadStore, wanted: WaitingWanted, limit: int = 100) -> list[Waiting]:
     """Return the threads whose newest turn waits for an answer, the last updated first."""
+    query = select(threads).where(WAITING, *of_tenant(wanted.tenant))
+    if wanted.agent is not None:
+        query = query.where(speaks(wanted.agent))
+    if wanted.thread is not None:
+        thread_id, external_id = (column_text(text) for text in wanted.thread)
+        query = query.where((threads.c.thread_id == thread_id) | (threads.c.external_id == external_id))
+    query = query.order_by(threads.c.updated_at.desc(), threads.c.id.desc()).limit(limit)
     waiting = []
-    for row in await store.rows(waiting_rows(wanted, limit)):
+    for row in await store.rows(query):
         thread = thread_of(row)
         title = row.title or row.prompt
         known = {**row.asked, "asked": with_ids(row.asked["run_id"], row.asked["asked"])}

@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.retention import Retention
 from pipeline.stores.database.engine import search_choice
 from pipeline.stores.database.keys import id_and_tenant, key_text
 from pipeline.stores.database.marks import add_erased, erased_of, held_of
+from pipeline.stores.database.schema import turns
 from pipeline.stores.database.sending import certain, of_rows, send
 from pipeline.stores.database.turn_ids import new_ids
 from pipeline.stores.outbound import notices
@@ -152,8 +154,8 @@ async def _apply(
     ids |= {rows.key: id_ for rows, id_ in zip(added, new_numbers, strict=True)}
     placed = [PlacedTurn(ids[rows.key], threads[rows.thread].id, rows) for rows in changed]
     searched = search_choice(connection) != "off"
-    turns = [{"id": id_, "thread": thread, "searched": searched, **rows.turn} for id_, thread, rows in placed]
-    calls = [of_rows(dialect, statements.put_turns(dialect), turns)]
+    turn_rows = [{"id": id_, "thread": thread, "searched": searched, **rows.turn} for id_, thread, rows in placed]
+    calls = [of_rows(dialect, statements.put_turns(dialect), turn_rows)]
     for book, shared in zip(books, before, strict=True):
         if book.calls is not None:
             calls += await book.calls(connection, placed, shared)
@@ -184,7 +186,7 @@ async def delete_turns(
     keys = list(keys)
     before = [book.deleted and await book.deleted(connection, keys, reason) for book in books]
     for key in keys:
-        gone = await connection.execute(statements.delete_turns(key))
+        gone = await connection.execute(delete(turns).where(turns.c.thread == statements.number_of(key)))
         if gone.rowcount:
             await notices.add(connection, [notices.deleted(key, reason, now_ms())])
     await _forget_unused(connection, before, books)
@@ -193,8 +195,8 @@ async def delete_turns(
 async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[TurnRecord] = ()) -> bool:
     """Return True if erased threads started all runs of a thread, and of `records`, which are not stored yet."""
     runs: dict[str, set[ThreadKey]] = {}
-    stored = map(record_of, await connection.scalars(statements.records_in(thread)))
-    for record in (*records, *stored):
+    texts = await connection.scalars(select(turns.c.record).where(turns.c.thread == statements.number_of(thread)))
+    for record in (*records, *map(record_of, texts)):
         named = {ThreadKey(thread_id, thread.tenant) for thread_id in starters(record)}
         runs.setdefault(record["run_id"], set()).update(named)
     erased = await erased_of(connection, set().union(*runs.values()))
