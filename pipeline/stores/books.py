@@ -32,8 +32,8 @@ from pipeline.stores.threads.book import Book, Count, TablePlace
 from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.requests import delete_requests, forget_requests, request_calls, requests_in
-from pipeline.stores.usage.beside import delete_usage, names_in, usage_calls
 from pipeline.stores.usage.budgets import forget_deleted_usage
+from pipeline.stores.usage.rows import delete_usage, names_in, usage_calls
 from pipeline.stores.usage.summing import forget_names, forget_sums, keep_expired, names_of, sums_of
 from pipeline.turns.column_text import column_text
 

@@ -25,11 +25,10 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
-from pipeline.stores.archive import lake_catalog, lake_merge, lake_offsets, lake_read
+from pipeline.stores.archive import lake_catalog, lake_merge, lake_read
 from pipeline.stores.archive.lake_catalog import DAY, MAX_COMMITS, NAMESPACE
 from pipeline.stores.archive.lake_merge import ABOVE_ALL, Key, Rank
-from pipeline.stores.archive.lake_offsets import PROPERTY, Offsets, Source
-from pipeline.stores.archive.lake_read import read
+from pipeline.stores.archive.lake_read import PROPERTY, Offsets, Source, read
 from pipeline.stores.database.errors import StoreError
 
 ERASED: Final = "turnmill.erased"  # on a snapshot: earlier snapshots contain rows that must be removed
@@ -65,7 +64,7 @@ def written(table: Table, change: Change) -> Iterator[DataFile]:
 def swap(table: Table, change: Change, files: Sequence[DataFile]) -> int | None:
     """Commit; return the id of the snapshot. Raises CommitFailedException if another commit came first."""
     transaction = table.transaction()
-    properties = {PROPERTY: lake_offsets.text(change.offsets)} | ({ERASED: "true"} if change.erases else {})
+    properties = {PROPERTY: lake_read.text_of_offsets(change.offsets)} | ({ERASED: "true"} if change.erases else {})
     update = transaction.update_snapshot(snapshot_properties=properties)
     with update.overwrite() if change.drop else update.fast_append() as snapshot:
         for task in change.drop:
@@ -153,7 +152,7 @@ class LakeTable:
 
         def change(table: Table) -> Change | None:
             offsets = lake_read.offsets_of(table)
-            again = lake_offsets.holds(offsets, source)
+            again = lake_read.holds(offsets, source)
             if again and not erases:
                 return None
             files = list(lake_read.held(table, days, known := ranks()))
@@ -164,7 +163,7 @@ class LakeTable:
             new = lake_merge.unknown(rows, there, best)
             if again and not drop and not new.num_rows:
                 return None
-            later = offsets if again else lake_offsets.with_source(offsets, source)
+            later = offsets if again else lake_read.with_source(offsets, source)
             gone = erases and any(best.get(key) == ABOVE_ALL for some in there for key in lake_merge.keys(some))
             return Change(later, drop, partial(lake_merge.without_lower, best=best), new, erases=gone)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.archive.records import EPOCH, Entry, Expired, Held, Refusal, never
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import key_of
 from pipeline.stores.threads.rows import RecordRows, Row, record_rows
 from pipeline.turns.column_text import column_text

@@ -58,7 +58,7 @@ def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) 
 
 
 def create_direct_engine(url: str) -> Engine | None:
-    """Return the engine of transactions in one go (`stores.database.at_once`); None for Postgres, which needs none.
+    """Return the engine of transactions in one go (`stores.database.sending`); None for Postgres, which needs none.
 
     It has a connection of its own beside those of `create_engine`, which has seen that the file can be opened.
     """

@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.errors import HeldThread
+from pipeline.stores.database.expressions import one_of
 from pipeline.stores.database.keys import key_text
 from pipeline.stores.database.names import INSERT
-from pipeline.stores.database.one_of import one_of
 from pipeline.stores.database.schema import erased, holds
 from pipeline.stores.database.sending import of_texts, portions, send
 from topics.thread_key import ThreadKey

@@ -3,17 +3,32 @@
 SQLite's driver has a thread of its own, and each statement of SQLAlchemy switches to it and back three times: here all
 statements whose results aren't needed in between go there together. Postgres takes rows as an array for each column,
 which it unnests: one statement, planned once and called once, whose triggers run once.
+
+A transaction is written once, with `await`, for both databases. On SQLite it can run as a whole in one thread
+(`in_one_go`), since switching takes far longer than the statements when the event loop is busy: there no `await`
+suspends, so the coroutine runs to its end without an event loop.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from sqlalchemy import Table, Text, bindparam, cast, func, select
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Engine,
+    Executable,
+    ScalarResult,
+    Table,
+    Text,
+    bindparam,
+    func,
+    select,
+)
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.dialects.sqlite import aiosqlite
 from sqlalchemy.engine import Dialect
@@ -22,9 +37,46 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import Insert
 from sqlalchemy.sql.elements import ClauseElement
 
-from pipeline.stores.database.at_once import Direct
-from pipeline.stores.database.one_of import AS_ARRAYS, Texts, array_of
+from pipeline.stores.database.expressions import AS_ARRAYS, Texts, array_of
 from topics import json_text
+
+T = TypeVar("T")
+
+
+class Direct:
+    """The methods of an AsyncConnection that transactions use; none of them suspends the coroutine."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.sync_connection = connection
+        self.dialect: Dialect = connection.dialect
+
+    async def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
+        """See AsyncConnection."""
+        return self.sync_connection.execute(statement, parameters)
+
+    async def scalar(self, statement: Executable, parameters: Any = None) -> Any:
+        """See AsyncConnection."""
+        return self.sync_connection.scalar(statement, parameters)
+
+    async def scalars(self, statement: Executable, parameters: Any = None) -> ScalarResult[Any]:
+        """See AsyncConnection."""
+        return self.sync_connection.scalars(statement, parameters)
+
+
+def in_one_go(
+    engine: Engine, options: Mapping[str, Any], work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]
+) -> T:
+    """Run a transaction in the current thread, with these execution options of its connection; return its result."""
+    with engine.execution_options(**options).begin() as connection:
+        coroutine = work(cast("AsyncConnection", Direct(connection)))
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            return cast("T", done.value)
+        finally:
+            coroutine.close()
+        raise RuntimeError("a transaction on SQLite may wait for nothing but its statements")
+
 
 DIALECTS: Final[dict[str, Dialect]] = {
     "sqlite": aiosqlite.dialect(),
@@ -33,7 +85,6 @@ DIALECTS: Final[dict[str, Dialect]] = {
 
 KEYS_BATCH: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
 
-T = TypeVar("T")
 Making = Callable[[Sequence[str]], ClauseElement]
 
 
@@ -147,7 +198,7 @@ def _of_arrays(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[st
     arrays = [bindparam(name, type_=array_of(kind)) for name, kind in kinds.items()]
     rows = func.unnest(*arrays).table_valued(*names).render_derived("given")
     columns = [
-        rows.c[name] if isinstance(kind, (*AS_ARRAYS, Text)) else cast(rows.c[name], kind)
+        rows.c[name] if isinstance(kind, (*AS_ARRAYS, Text)) else rows.c[name].cast(kind)
         for name, kind in kinds.items()
     ]
     compiled = _compiled(statement.from_select(names, select(*columns)), "postgresql")

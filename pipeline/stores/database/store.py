@@ -16,9 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.database import migrate as migrations
-from pipeline.stores.database.at_once import in_one_go
 from pipeline.stores.database.engine import POSTGRES, SEARCH, WRITE, create_direct_engine, create_engine
 from pipeline.stores.database.failures import store_error
+from pipeline.stores.database.sending import in_one_go
 
 CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
 

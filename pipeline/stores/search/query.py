@@ -19,7 +19,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Select, Text, cast, column, func, literal, select, table
 from sqlalchemy.dialects.postgresql import TSQUERY
 
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import threads, turn_words, turns
 from pipeline.stores.threads.statements import NAME
 from pipeline.turns.spoken_text import KINDS, Kind

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.costs.rows import usage_rows
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import Agent, key_of, turn_bytes
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.event_coverage import Version, ranges_of
@@ -161,7 +161,7 @@ def _turn(record: TurnRecord, text: str) -> Row:
 
 
 def _asked(record: TurnRecord, ended_at: int) -> Row | None:
-    """Return a turn's questions, with the columns that `pipeline.stores.threads.waiting` lists; None without any."""
+    """Return a turn's questions, with the columns that `pipeline.stores.threads.reading` lists; None without any."""
     asked = pending(record["turn"])
     if not asked:
         return None

@@ -25,10 +25,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import Insert
 
-from pipeline.stores.database.bounded_sum import BoundedSum
+from pipeline.stores.database.expressions import BoundedSum, RowOneOf, row_one_of
 from pipeline.stores.database.keys import id_and_tenant
 from pipeline.stores.database.names import INSERT
-from pipeline.stores.database.one_of import RowOneOf, row_one_of
 from pipeline.stores.database.schema import (
     links,
     threads,

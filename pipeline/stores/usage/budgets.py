@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, case, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.budgets import Budget, State
-from pipeline.stores.database.bounded_sum import MAX_INTEGER, BoundedSum
+from pipeline.stores.database.expressions import MAX_INTEGER, BoundedSum
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import deleted_usage, turns, usage, usage_names
 from pipeline.stores.database.store import ThreadStore

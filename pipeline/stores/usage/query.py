@@ -14,7 +14,7 @@ from sqlalchemy import CTE, BigInteger, ColumnElement, Select, and_, case, func,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.metrics import UNKNOWN
-from pipeline.stores.database.bounded_sum import BoundedSum
+from pipeline.stores.database.expressions import BoundedSum
 from pipeline.stores.database.keys import NO_TENANT
 from pipeline.stores.database.schema import COUNTED, threads, turns, usage, usage_names
 from pipeline.stores.database.sending import certain

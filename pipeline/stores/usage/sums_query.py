@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.usage import sums_statements as statements
 from pipeline.stores.usage.histogram import Histogram, added, percentiles
 from pipeline.stores.usage.plan import Plan, bucket_of, joined, part_of, parts, pieces, plan

@@ -29,7 +29,7 @@ from sqlalchemy import (
     true,
 )
 
-from pipeline.stores.database.bounded_sum import BoundedSum
+from pipeline.stores.database.expressions import BoundedSum
 from pipeline.stores.database.keys import NO_TENANT
 from pipeline.stores.database.schema import SUMMED, usage, usage_changes, usage_names, usage_sums
 from pipeline.stores.usage.plan import Plan

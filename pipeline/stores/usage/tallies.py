@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import CTE, BigInteger, ColumnElement, Select, Text, and_, case, cast, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.bounded_sum import MAX_INTEGER, BoundedSum
+from pipeline.stores.database.expressions import MAX_INTEGER, BoundedSum
 from pipeline.stores.database.schema import COUNTED, SUMMED, usage, usage_changes
 from pipeline.stores.usage.histogram import Histogram, added, of_times, possible, text_of
 from pipeline.stores.usage.time_buckets import HOUR, MINUTE

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Row, Select, select
 
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import turn_text
 from pipeline.stores.database.schema import price_sources, turns, usage, usage_names
 from pipeline.stores.database.sending import certain

@@ -40,6 +40,7 @@ from pipeline.stores.threads import requests
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import (
+    WaitingWanted,
     all_documents,
     erased_among,
     find_threads,
@@ -50,14 +51,14 @@ from pipeline.stores.threads.reading import (
     stored_runs,
     thread_keys,
     thread_summary,
+    waiting_threads,
 )
 from pipeline.stores.threads.remnants import due_remnants, looked_at
 from pipeline.stores.threads.requests import request_bodies
-from pipeline.stores.threads.waiting import WaitingWanted, waiting_threads
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.stores.usage.repricing import reprice
+from pipeline.stores.usage.rows import reprice
 from pipeline.stores.usage.summing import compare_sums, forget_sums, keep_sums, sum_up
 from pipeline.stores.usage.turns import turn_usage
 from tests.integration.stores.conftest import database

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.budgets import parse
 from pipeline.settings import Settings
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import deleted_usage
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread

@@ -1,7 +1,10 @@
-"""Conditions that columns have one of several values, which both databases look up by an index.
+"""Expressions that SQLAlchemy lacks: sums that can't overflow, and conditions that columns have one of several values.
 
-`one_of(column, texts)`: a column has one of these texts; the same statement for any number of texts, as they are one
-parameter: an array on Postgres, a JSON list on SQLite.
+`BoundedSum(column)`: producers choose the numbers of tokens and costs, and any number of rows is summed. By itself
+SQLite refuses a sum over 2^63 - 1, and Postgres returns a number that is too large for a bigint column.
+
+`one_of(column, texts)`: a column has one of these texts; the same statement for any number of texts, as they are a
+single parameter: an array on Postgres, a JSON list on SQLite. Both databases look them up by an index.
 
 `row_one_of(columns, rows)`: the columns have the values of one of these rows, given in the same way, with an array for
 each column. For `IN (VALUES …)` with several rows SQLite 3.40 reads the whole table, and Postgres plans each row.
@@ -104,3 +107,31 @@ def _row_postgres(element: RowOneOf, compiler: SQLCompiler, **options: Any) -> s
 @compiles(RowOneOf, "sqlite")
 def _row_sqlite(element: RowOneOf, compiler: SQLCompiler, **options: Any) -> str:
     return compiler.process(element.clauses.clauses[1], **options)
+
+
+MAX_INTEGER: Final = 2**63 - 1
+HALF: Final = 2**32
+
+
+class BoundedSum(FunctionElement[int]):
+    """`BoundedSum(column)`: the sum of integers from 0, at most MAX_INTEGER; null where there is none."""
+
+    name = "bounded_sum"
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(BoundedSum, "postgresql")
+def _sum_on_postgres(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
+    total = f"sum({compiler.process(element.clauses, **options)})"
+    within = f"CASE WHEN {total} > {MAX_INTEGER} THEN {MAX_INTEGER} WHEN {total} < {-MAX_INTEGER} THEN {-MAX_INTEGER}"
+    return f"CAST({within} ELSE {total} END AS BIGINT)"
+
+
+@compiles(BoundedSum, "sqlite")
+def _sum_on_sqlite(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
+    """Sum the upper and the lower halves of the numbers separately; SQLite computes equal sums only once."""
+    value = f"({compiler.process(element.clauses, **options)})"
+    upper, lower = f"sum({value} / {HALF})", f"sum({value} % {HALF})"
+    exact = f"{upper} * {HALF} + {lower}"
+    return f"(CASE WHEN {upper} + {lower} / {HALF} < {HALF // 2} THEN {exact} WHEN {upper} >= 0 THEN {MAX_INTEGER} END)"
