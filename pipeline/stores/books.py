@@ -1,6 +1,6 @@
 """The books of the store, each with its tables: how they are written, erased and checked, how long data may stay.
 
-A turn is written, and a thread or a tenant is erased, by going through them: a new table is one row here. A test holds
+A turn is written, and a thread or a tenant is erased, by going through them: a new table is a row here. A test holds
 them against the schema. docs/retention.md shows them.
 """
 
@@ -57,7 +57,7 @@ def _tenants(column: Column[Any]) -> Count:
 
 
 def _owned(column: Column[Any], owner: Callable[[Any], str | None]) -> Count:
-    """Return a count of rows in a small table, in Python: a tenant's name in JSON may be one that SQL can't compare."""
+    """Return a count of rows in a small table, in Python: SQL can't compare some tenants' names in JSON."""
 
     async def count(connection: AsyncConnection, tenant: str) -> int:
         return sum(owner(value) == tenant for value in await connection.scalars(select(column)))

@@ -33,10 +33,7 @@ DELETED_BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """The filter of audit entries; None matches any. `since` and `until` in epoch ms.
-
-    `what`: an action, or the first word of several, such as `token`. `tenant`: "" for threads without one.
-    """
+    """The filter of audit entries, None for any; `what`: an action or its first word; `tenant`: "" for none."""
 
     tenant: str | None = None
     who: str | None = None
@@ -86,7 +83,7 @@ async def expire_audit(store: ThreadStore, before: int) -> int:
 
 
 async def forget_audit(store: ThreadStore, tenant: str) -> None:
-    """Delete the entries about a tenant, "" for threads without one, except those of erasures."""
+    """Delete the entries about a tenant, "" for none, except those of erasures."""
     await store.change(delete(audit).where(about_tenant(tenant)))
 
 
@@ -134,7 +131,7 @@ log = logging.getLogger(__name__)
 
 
 class AuditTrail:
-    """Buffers entries of one process. `notify`: webhooks get them, too; `lost` is called with how many are dropped."""
+    """Buffers entries of a process. `notify`: webhooks get them, too; `lost` is called with how many are dropped."""
 
     def __init__(
         self, store: Callable[[], Awaitable[ThreadStore]], lost: Callable[[int], None], *, notify: bool

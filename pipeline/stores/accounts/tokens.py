@@ -15,7 +15,7 @@ SHOWN: Final = tuple(column for column in tokens.c if column.name not in ("chang
 NO_SESSION: Final = tokens.c.session.is_(None)
 
 
-MOST_SESSIONS: Final = 20  # of one person: a new one ends the oldest
+MOST_SESSIONS: Final = 20  # of a person: a new session ends the oldest
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ async def end_sessions(store: ThreadStore, provider: str, subject: str | None, s
 
 
 async def rotate_token(store: ThreadStore, token_id: str, digest: str, now: int, old_until: int) -> Token | None:
-    """Give a token a new secret; the old one is valid until `old_until`. Return the token, or None without one."""
+    """Give a token a new secret; the old secret is valid until `old_until`. Return the token, if there is any."""
     mine = tokens.c.id == token_id
     async with store.writing() as connection:
         query = select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION).with_for_update()
@@ -163,5 +163,5 @@ def _person(token: Token) -> tuple[str, str] | None:
 
 
 def _is_meant(session: Session, subject: str | None, sid: str | None) -> bool:
-    """Return True if a log-out applies to this session: the one with an id, or all of a person."""
+    """Return True if a log-out applies to this session: that with an id, or all of a person."""
     return subject in (None, session.subject) and sid in (None, session.sid)

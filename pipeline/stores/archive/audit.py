@@ -31,7 +31,7 @@ class AuditArchive:
 
     @classmethod
     def of(cls, settings: Settings) -> AuditArchive | None:
-        """Return the one in TURNMILL_ARCHIVE, beside the archive's objects or tables; None if there is no archive."""
+        """Return the archive in TURNMILL_ARCHIVE, beside its objects or tables; None if there is no archive."""
         if settings.archive is None:
             return None
         return cls(settings.archive.removeprefix(LAKE).rstrip("/"))
@@ -58,7 +58,7 @@ class AuditArchive:
                 await self.objects.delete(uri)
 
     async def forget(self, tenant: str) -> None:
-        """Remove the entries about a tenant, "" for threads without one, except those of erasures."""
+        """Remove the entries about a tenant, "" for none, except those of erasures."""
         async for uri, lines in self._lines():
             kept = [line for line in lines if not _about(line, tenant)]
             if len(kept) < len(lines):

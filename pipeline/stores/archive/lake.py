@@ -1,6 +1,6 @@
 """The archive as tables of Apache Iceberg: `turns` and `usage`, each turn's newest revision once.
 
-A segment of the turns topic is one commit to each table. The snapshot records its offsets, so a segment that comes
+A segment of the turns topic is a commit to each table. The snapshot records its offsets, so a segment that comes
 again, after a crash or by a replay, is recognized. Correctness doesn't depend on that: rows are compared by the rank of
 their records, so workers may write the same turns at the same time.
 """
@@ -42,10 +42,7 @@ T = TypeVar("T")
 
 
 def _in_thread(call: Callable[Concatenate[Lake, P], T]) -> Callable[Concatenate[Lake, P], Coroutine[Any, Any, T]]:
-    """Return a coroutine function that runs this method in a thread, after those that run already.
-
-    It raises any failure as StoreError; the next try sees by the offsets whether the commit took place.
-    """
+    """Return a coroutine function that runs the method in a thread, one at a time, and raises StoreError."""
 
     def checked(lake: Lake, args: tuple[Any, ...], options: dict[str, Any]) -> T:
         try:

@@ -111,7 +111,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class LakeLocation:
-    """`root`: file:///folder, s3://bucket/prefix or gs://…; `catalog`: sqlite:///path, or https:// for a REST one."""
+    """`root`: file:///folder, s3://bucket/prefix or gs://…; `catalog`: sqlite:///path, or https:// for REST."""
 
     root: str
     catalog: str

@@ -1,6 +1,6 @@
 """The files of the lake behind pyiceberg's FileIO: through obstore, like all other objects, or synced to disk.
 
-So buckets are accessed in one way, with the credentials of the cloud's own variables, and a written file is durable.
+So buckets are accessed in the same way, with the credentials of the cloud's variables, and a written file is durable.
 Its calls block.
 """
 

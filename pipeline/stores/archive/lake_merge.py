@@ -1,7 +1,7 @@
 """The valid rows of the lake: of each turn the rows of the record that ranks highest. Pure.
 
 Tables of turns and of usage are merged alike: their rows name a turn (`KEY`) and contain the rank of their record
-(`RANK`); all rows of one turn are added and removed together. The rank is pipeline.turns.thread_document.rank.
+(`RANK`); all rows of a turn are added and removed together. The rank is pipeline.turns.thread_document.rank.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def highest(tables: Iterable[pa.Table], known: Mapping[Key, Rank] | None = None)
 
 
 def of_turns(table: pa.Table, turns: Iterable[Key]) -> pa.Table:
-    """Return the rows that may be of these turns: those with one of their turn ids."""
+    """Return the rows that may be of these turns: those with any of their turn ids."""
     return table.filter(_may_be_of(table, turns))
 
 

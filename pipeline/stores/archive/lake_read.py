@@ -43,7 +43,7 @@ Offsets = Mapping[str, tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A range of offsets of one partition, `end` exclusive; `at`: the newest time of its records, epoch ms."""
+    """A range of offsets of a partition, `end` exclusive; `at`: the newest time of its records, epoch ms."""
 
     topic: str
     partition: int
@@ -137,7 +137,7 @@ def of_threads(keys: Collection[ThreadKey]) -> BooleanExpression:
 
 
 def of_tenant(tenant: str) -> BooleanExpression:
-    """Return the condition of a tenant's rows; '' matches those without one."""
+    """Return the condition of a tenant's rows; '' matches rows without a tenant."""
     return EqualTo(term="tenant", value=column_text(tenant)) if tenant else IsNull(term="tenant")
 
 

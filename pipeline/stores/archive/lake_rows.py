@@ -66,11 +66,7 @@ class Batch:
     expired: tuple[ThreadKey, ...] = ()
 
     def without(self, erased: Collection[ThreadKey]) -> Batch:
-        """Return the batch without these threads.
-
-        Their turns rank above all rows in the tables, which removes such rows: a worker may have written them and died
-        before it saw that the threads are erased.
-        """
+        """Return the batch without these threads; their turns rank highest, so that merging removes stored rows."""
         if not erased:
             return self
         turns, usage = segments.without(self.turns, erased), segments.without(self.usage, erased)
@@ -79,7 +75,7 @@ class Batch:
 
 
 def batch(partition: int, entries: Iterable[Entry], expired: Expired = never, prices: Prices = NONE) -> Batch:
-    """Return the rows of one partition's records, without expired turns."""
+    """Return the rows of a partition's records, without expired turns."""
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
     turns, usage = _tables(list(segments.parsed(partition, entries, refused, old, expired, prices)), refused)

@@ -38,7 +38,7 @@ ERASED: Final = "turnmill.erased"  # on a snapshot: earlier snapshots contain ro
 class Change:
     """One commit: files of `drop` are replaced by their rows in `kept`; `add` is added; `offsets` are recorded.
 
-    `joined`: the kept rows become one file, else one file each. `erases`: older snapshots contain erased rows.
+    `joined`: the kept rows become a single file, else a file each. `erases`: older snapshots contain erased rows.
     """
 
     offsets: Offsets
@@ -50,7 +50,7 @@ class Change:
 
 
 def written(table: Table, change: Change) -> Iterator[DataFile]:
-    """Write the change's files. Memory holds at most the rows of one of its files, or of all if they are joined."""
+    """Write the change's files. Memory holds at most the rows of a file, or of all if they are joined."""
     for some in [change.drop] if change.joined and change.drop else [[task] for task in change.drop]:
         rows = change.kept(read(table, some))
         if change.joined:
@@ -91,7 +91,7 @@ def _write(table: Table, day: date | None, rows: pa.Table) -> DataFile:
 
 
 def _with_columns(rows: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return the rows with these columns; null in those that they lack, such as one that a newer version has added."""
+    """Return the rows with these columns; null in those that they lack, such as columns of a newer version."""
     return pa.table(
         [
             rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
@@ -103,7 +103,7 @@ def _with_columns(rows: pa.Table, columns: pa.Schema) -> pa.Table:
 
 log = logging.getLogger(__name__)
 
-COMMIT_BYTES: Final = 67_108_864  # of files that one commit of an erasure replaces, lost if another comes between
+COMMIT_BYTES: Final = 67_108_864  # of files that a commit of an erasure replaces, lost if another comes between
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class LakeTable:
 
 
 def groups(some: Sequence[FileScanTask], most: int) -> Iterator[list[FileScanTask]]:
-    """Yield the files in groups of at most `most` bytes, at least one file in each."""
+    """Yield the files in groups of at most `most` bytes, at least a file in each."""
     group: list[FileScanTask] = []
     size = 0
     for task in some:

@@ -33,7 +33,7 @@ SIZE_BITS: Final = 5  # bits by which the sizes of such files may differ
 RECENT: Final = 3600.0  # seconds for which a query may read an old snapshot, and a new file may await its commit
 FOREIGN: Final = 72 * 3600.0  # seconds in which another engine may still commit a file that it has written
 OWN_FILE: Final = re.compile(r"[0-9a-f]{32}\.parquet|.*\.(?:avro|metadata\.json)")
-HASHES_BATCH: Final = 8_000_000  # rows whose hashes are compared in one pass
+HASHES_BATCH: Final = 8_000_000  # rows whose hashes are compared in a pass
 MAX_SNAPSHOTS: Final = 200  # that the role keeps; when there are twice as many, it removes the rest together
 
 
@@ -67,10 +67,7 @@ def compact(lake: LakeTable) -> Compacted:
 
 
 def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
-    """Keep files and snapshots few, after the role's commits.
-
-    Join files of these days if many are of similar size, and remove the oldest snapshots if there are many.
-    """
+    """Join these days' files of similar size, if many, and remove the oldest snapshots, if many."""
     table = lake.load()
     for small in _by_day(tasks(table, on_days(days))).values():
         sizes: dict[int, list[FileScanTask]] = {}
@@ -93,9 +90,9 @@ def owes(lake: LakeTable) -> bool:
 def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
     """Remove snapshots from before a time, epoch seconds, and all files that no other snapshot needs.
 
-    The current one and named ones stay.
+    The current and named snapshots stay.
 
-    `erased`: the old ones contain erased rows, so a named one is a StoreError. Data files are deleted before the
+    `erased`: the old ones contain erased rows, so a named snapshot is a StoreError. Data files are deleted before the
     snapshots, from which a repeated call learns what is still to be deleted.
     """
     for _ in range(MAX_COMMITS):

@@ -1,6 +1,6 @@
 """The archive: segments of the turns topic as Parquet objects, in a bucket or a folder; feedback beside them.
 
-A segment is a range of offsets of one partition. Each day on which a turn of it began has an object of its own:
+A segment is a range of offsets of a partition. Each day on which a turn of it began has a separate object:
 ROOT/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet, END exclusive. Turns that were recorded far from their day have
 one for each tenant, …-END-OWNER.parquet. Writing a segment again gives the same objects.
 Segments may overlap after a crash, and hold a turn in several revisions: readers take the highest rank of each turn.
@@ -47,10 +47,7 @@ OWNED: Final = re.compile(r"-\d{20}-([0-9a-f]{16})\.parquet$")
 
 
 class Archive:
-    """Parquet objects below `root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/….
-
-    `erased` returns those of some threads that must not be in it.
-    """
+    """Parquet objects below `root` (file:, s3:, gs: or azure:); `erased` returns which threads must not be in it."""
 
     folder = ""  # below the archive's place
     schema = segments.SCHEMA
@@ -236,7 +233,7 @@ class FeedbackArchive(Archive):
     def tables(
         partition: int, entries: Iterable[Entry], expired: Expired = never, _: Prices = NONE
     ) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
-        """Return the tables of a segment's days, the refused records, and the thread of each expired one."""
+        """Return the tables of a segment's days, the refused records, and the thread of each expired record."""
         rows: dict[Part, list[dict[str, Any]]] = {}
         refused: list[Refusal] = []
         old: list[ThreadKey] = []

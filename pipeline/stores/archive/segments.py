@@ -1,6 +1,6 @@
 """Conversion of turn records to rows of the archive, and to Parquet. Pure.
 
-A row is one turn record: columns for the fields that queries need, the turn and the rest as JSON text, as in the store.
+A row is a turn record: columns for the fields that queries need, the turn and the rest as JSON text, as in the store.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ SCHEMA: Final = pa.schema(
 
 
 class Part(NamedTuple):
-    """The rows of a segment in one object, by the day on which the turns began.
+    """The rows of a segment in an object, by the day on which the turns began.
 
-    `owner`: as `owner_of`, if all rows are of one tenant; "": of any.
+    `owner`: as `owner_of`, if all rows are of the same tenant; "": of any.
 
-    Turns that were recorded near that day share an object. Others, which may claim any day, have one object per tenant:
+    Turns that were recorded near that day share an object. Others, which may claim any day, have an object per tenant:
     so a tenant that claims thousands of days adds no object that an erasure for another tenant must read.
     """
 
@@ -95,10 +95,7 @@ def _of_others(expired: Expired, held: Collection[ThreadKey], thread: ThreadKey,
 def tables(
     partition: int, entries: Iterable[Entry], expired: Expired = never, prices: Prices = NONE
 ) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
-    """Return the tables of the segment's parts, the refused records, and the thread of each expired record.
-
-    Rows are in the order of offsets.
-    """
+    """Return the tables of the segment's parts, the refused records, and the threads of expired records."""
     rows: dict[Part, list[Row]] = {}
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
@@ -136,10 +133,7 @@ def parsed(
 
 
 def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
-    """Return a table of rows; rows that fit no column go to `refused`.
-
-    Each row is converted separately only if converting all at once fails.
-    """
+    """Return a table of rows; rows that fit no column go to `refused`: then each row is converted separately."""
     try:
         return pa.Table.from_pylist(rows, schema=SCHEMA)
     except Exception as error:  # a type or size that Arrow can't represent
@@ -195,7 +189,7 @@ def without_expired(table: pa.Table, before: Mapping[ThreadKey, int], ends: str 
 
 
 def holds_tenant(table: pa.Table, tenant: str) -> bool:
-    """Return True if the table has a row of this tenant, "" for those without one."""
+    """Return True if the table has a row of this tenant, "" for none."""
     return bool(pc.any(pc.equal(pc.fill_null(table["tenant"], ""), column_text(tenant) or "")).as_py())
 
 
@@ -206,10 +200,7 @@ def threads_of(table: pa.Table, tenant: str) -> set[ThreadKey]:
 
 
 def _exact(table: pa.Table, key: ThreadKey) -> ThreadKey:
-    """Return a thread's key with its whole tenant.
-
-    The column may contain an escape or a hash instead of a part of the tenant; the record then has the tenant itself.
-    """
+    """Return a thread's key with its whole tenant: the column may have a hash instead, but the record has it all."""
     if column_text(key.tenant) == key.tenant:
         return key
     same = pc.and_(pc.equal(table["thread_id"], key.thread_id), pc.equal(table["tenant"], key.tenant))

@@ -1,4 +1,4 @@
-"""The large values of the content store: in packs on a local disk, or as one object each in a bucket.
+"""The large values of the content store: in packs on a local disk, or as objects in a bucket.
 
 A value is named by its folder, which is a thread's, and by its SHA-256.
 """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from obstore.store import RetryConfig  # in the stubs only
 
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
-MAX_OBJECT_BYTES: Final = 1 << 30  # of one object that is read
+MAX_OBJECT_BYTES: Final = 1 << 30  # of an object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 READ_TIMEOUT: Final = 30.0  # seconds without data after which an https server counts as dead
 
@@ -47,10 +47,7 @@ class Found(NamedTuple):
 
 
 class Objects:
-    """Reads, writes and deletes by URI; https, s3://bucket/key, gs://…, azure://container/key, file:///path.
-
-    Credentials are those of the cloud's own variables: AWS_*, GOOGLE_*, AZURE_*.
-    """
+    """Reads, writes and deletes by URI: https, s3, gs, azure, file. Credentials: AWS_*, GOOGLE_*, AZURE_*."""
 
     def __init__(self) -> None:
         self._buckets: dict[str, ObjectStore] = {}
@@ -64,7 +61,7 @@ class Objects:
             raise CallerError(f"{uri}: {_first_line(error)}; set the cloud's own variables") from None
 
     async def write(self, uri: str, data: bytes, media_type: str) -> None:
-        """Write an object durably; an existing one is replaced."""
+        """Write an object durably; an existing object is replaced."""
         where = urlsplit(uri)
         with failures("written", uri):
             if where.scheme == "file":
@@ -74,11 +71,7 @@ class Objects:
                 await obstore.put_async(bucket, _key(where), data, attributes=attributes)
 
     async def add(self, uri: str, data: bytes, media_type: str) -> None:
-        """Write an object of a bucket durably, unless it exists.
-
-        One that was written long ago is written again, so that an expiry that is about to delete it sees that it is
-        referred to again.
-        """
+        """Write an object of a bucket durably, unless it is fresh: an expiry may be about to delete an old object."""
         where = urlsplit(uri)
         with failures("written", uri):
             bucket, attributes = self._bucket(where), {"Content-Type": media_type}

@@ -1,7 +1,7 @@
 """The index of a folder of packs, in SQLite: which folder has which values, and where they are.
 
-The packs contain all of it. So a commit of new values need not be synced, a lost index is rebuilt, and one that lost
-commits in a power failure catches up. Erasures, and values that are referred to again, are synced with the commit.
+The packs contain all of it. So a commit of new values need not be synced, a lost index is rebuilt, and an index
+that lost commits in a power failure catches up. Erasures, and values that are referred to again, are synced with the commit.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PackIndex:
 
     @contextmanager
     def transaction(self, *, synced: bool = False) -> Iterator[None]:
-        """Run a block's statements in one transaction, without other writers. `synced`: it is on disk at the end."""
+        """Run a block's statements in a transaction, without other writers. `synced`: it is on disk at the end."""
         with self._lock:
             self.connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
             self.connection.execute("BEGIN IMMEDIATE")

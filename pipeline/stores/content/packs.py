@@ -56,14 +56,11 @@ class Packs:
         self._opening = Lock()
         self._appending = Lock()
         self._own: Own | None = None
-        self._held = ExitStack()  # the file of the own pack and its lock
+        self._held = ExitStack()  # the file of the pack that is appended to, and its lock
         weakref.finalize(self, self._held.close)
 
     def put(self, values: Sequence[tuple[str, bytes]]) -> list[str]:
-        """Write values, each into a folder. Return their SHA-256 once all are on disk.
-
-        A value that its folder has already is not written again; an old one then counts as written now.
-        """
+        """Write values into folders, durably; return their SHA-256. An existing value counts as written now."""
         digests = [sha256(data).digest() for _, data in values]
         named = {(folder, digest): data for (folder, data), digest in zip(values, digests, strict=True)}
         now = time.time_ns() // 1_000_000
@@ -127,7 +124,7 @@ class Packs:
                 self._mend(index)
         return len({location.digest for location in gone})
 
-    # ---- one pack
+    # ---- a pack
 
     def _has(self, index: PackIndex, folder: str, digest: bytes, data: bytes, now: int) -> bool:
         """Return True if a folder has this value, and it was written recently."""
@@ -163,7 +160,7 @@ class Packs:
             self._leave()
 
     def _take(self, index: PackIndex) -> Own:
-        """Lock a pack that has room and no owner, or a new one."""
+        """Lock a pack that has room and no owner, or a new pack."""
         with self._alone():
             self._mend(index)
             for known in index.packs():
@@ -217,7 +214,7 @@ class Packs:
 
 def _mend_one(index: PackIndex, path: Path, file: int) -> None:
     pack, size = index.pack(path.name), os.fstat(file).st_size
-    if size < pack.known:  # the file was replaced by an older one
+    if size < pack.known:  # the file was replaced by an older file
         index.forget(pack)
         pack = index.pack(path.name)
     whole, end = list[Record](), pack.known

@@ -49,9 +49,9 @@ class Room:
 
 
 class ContentStore:
-    """`root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/…; None has no objects of its own.
+    """`root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/…; None stores no objects.
 
-    Objects elsewhere are read, too (a producer's own `content_ref`: https, s3, gs, azure, file), unless `elsewhere` is
+    Objects elsewhere are read, too (a producer's `content_ref`: https, s3, gs, azure, file), unless `elsewhere` is
     False. They need a hash, so nobody can make us read a file, or an internal service, whose content they don't know.
     """
 

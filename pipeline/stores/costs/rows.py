@@ -1,4 +1,4 @@
-"""Conversion of a stored turn to its usage rows, one per response: the source of truth for billing. Pure.
+"""Conversion of a stored turn to its usage rows, a row per response: the source of truth for billing. Pure.
 
 Rows are derived from the turn alone and replaced with it, so a replay can't count twice. All figures can be summed over
 any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted on the row of its last response.
@@ -29,9 +29,9 @@ Row = dict[str, Any]
 
 
 def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
-    """Return a row per response in order, and one more for tokens that only the turn's total includes.
+    """Return a row per response in order, and another for tokens that only the turn's total includes.
 
-    `own`: prices that are used before those of the package.
+    `prices`: the operator's, which are used before those of the package.
 
     Such tokens belong to responses that were cut off and not kept, or to wires that report only a total. Their row has
     `requests` 0. An agent's turn without a kept response has such a row even without tokens. Such a row also has the

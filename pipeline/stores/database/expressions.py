@@ -1,12 +1,12 @@
-"""Expressions that SQLAlchemy lacks: sums that can't overflow, and conditions that columns have one of several values.
+"""Expressions that SQLAlchemy lacks: sums that can't overflow, and conditions that columns have any of several values.
 
 `BoundedSum(column)`: producers choose the numbers of tokens and costs, and any number of rows is summed. By itself
 SQLite refuses a sum over 2^63 - 1, and Postgres returns a number that is too large for a bigint column.
 
-`one_of(column, texts)`: a column has one of these texts; the same statement for any number of texts, as they are a
+`one_of(column, texts)`: a column has any of these texts; the same statement for any number of texts, as they are a
 single parameter: an array on Postgres, a JSON list on SQLite. Both databases look them up by an index.
 
-`row_one_of(columns, rows)`: the columns have the values of one of these rows, given in the same way, with an array for
+`row_one_of(columns, rows)`: the columns have the values of any of these rows, given in the same way, with an array for
 each column. For `IN (VALUES …)` with several rows SQLite 3.40 reads the whole table, and Postgres plans each row.
 """
 
@@ -63,7 +63,7 @@ def array_of(kind: TypeEngine[Any]) -> ARRAY[Any]:
 
 
 def one_of(column: ColumnElement[Any], texts: Sequence[str]) -> OneOf:
-    """Return the condition that the column has one of these texts."""
+    """Return the condition that the column has any of these texts."""
     given: BindParameter[Any] = bindparam(None, list(texts), type_=Texts())
     return OneOf(column, given)
 
@@ -88,7 +88,7 @@ class RowOneOf(FunctionElement[Any]):
 
 
 def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[Any]]) -> RowOneOf:
-    """Return the condition that the columns have the values of one of these rows, in their order."""
+    """Return the condition that the columns have the values of any of these rows, in their order."""
     each = func.json_each(bindparam(None, list(map(list, rows)), type_=JSON())).table_valued("value")
     values = select(*(func.json_extract(each.c.value, f"$[{index}]") for index in range(len(columns))))
     arrays = (

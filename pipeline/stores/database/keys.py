@@ -30,7 +30,7 @@ class UsageNames(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """An agent under one of its names: a row of `agents`."""
+    """An agent under a name: a row of `agents`."""
 
     agent_id: str
     agent_name: str | None

@@ -1,4 +1,4 @@
-"""The schema's revision: read it, upgrade it, refuse one that does not fit."""
+"""The schema's revision: read it, upgrade it, refuse what does not fit."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check(revision: str | None, oldest: str | None = None) -> None:
 
 
 async def upgrade(engine: AsyncEngine) -> str | None:
-    """Bring the schema up to date, in one transaction; return the revision before.
+    """Bring the schema up to date, in a transaction; return the revision before.
 
     Several processes may call it at once: Postgres' advisory lock, or SQLite's write lock (BEGIN IMMEDIATE), admits
     one, and the others find nothing left to do. A newer schema that this code works with is left alone; raises

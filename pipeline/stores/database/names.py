@@ -1,4 +1,4 @@
-"""Names that many rows share: each combination has one row, to which other rows refer by its integer.
+"""Names that many rows share: each combination has a row, to which other rows refer by its integer.
 
 All of it is within the caller's transaction. A name is deleted with the last row that uses it: a deletion keeps
 nobody's name. The same applies to other rows with a digest, such as requests to models.

@@ -1,10 +1,10 @@
-"""Statements as the drivers take them: each text is made once, and all rows of a table go in one statement, as tuples.
+"""Statements as the drivers take them: each text is made once, and all rows of a table go together, as tuples.
 
 SQLite's driver has a thread of its own, and each statement of SQLAlchemy switches to it and back three times: here all
 statements whose results aren't needed in between go there together. Postgres takes rows as an array for each column,
-which it unnests: one statement, planned once and called once, whose triggers run once.
+which it unnests: the statement is planned and called once, and its triggers run once.
 
-A transaction is written once, with `await`, for both databases. On SQLite it can run as a whole in one thread
+A transaction is written once, with `await`, for both databases. On SQLite it can run as a whole in a single thread
 (`in_one_go`), since switching takes far longer than the statements when the event loop is busy: there no `await`
 suspends, so the coroutine runs to its end without an event loop.
 """
@@ -83,7 +83,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "postgresql": asyncpg.dialect(),  # type: ignore[no-untyped-call]  # as SQLAlchemy has it
 }
 
-KEYS_BATCH: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
+KEYS_BATCH: Final = 1000  # in an IN list; drivers take some 32,000 parameters a statement
 
 Making = Callable[[Sequence[str]], ClauseElement]
 
@@ -103,7 +103,7 @@ CERTAIN: Final = Call(
 
 
 async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[Any]]:
-    """Execute the calls one after the other; return the rows of each."""
+    """Execute the calls in order; return the rows of each."""
     if connection.dialect.name == "postgresql":
         results = [await connection.exec_driver_sql(call.sql, tuple(call.parameters)) for call in calls]
         return [list(result) if result.returns_rows else [] for result in results]
@@ -133,17 +133,17 @@ async def certain(connection: AsyncConnection) -> None:
 
 
 def portions(items: Sequence[T], size: int = KEYS_BATCH) -> Iterator[Sequence[T]]:
-    """Yield the items in lists that fit into one statement."""
+    """Yield the items in lists that fit into a statement."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def as_list(dialect: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Return values as one parameter: an array on Postgres, the text of a JSON list on SQLite."""
+    """Return values as a single parameter: an array on Postgres, the text of a JSON list on SQLite."""
     return values if dialect == "postgresql" else json_text.dumps(values)
 
 
 def as_bytes(dialect: str, values: Sequence[bytes]) -> Sequence[Any]:
-    """Return values as one parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
+    """Return values as a single parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
     return values if dialect == "postgresql" else json_text.dumps([value.hex() for value in values])
 
 
@@ -160,10 +160,7 @@ def of_texts(dialect: str, make: Making, texts: Sequence[str]) -> Call:
 
 
 def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> Call:
-    """Return an INSERT of these rows: at least one, and all with the same keys. JSON columns are given as text.
-
-    The statement's own object is the key of its cached text, so the same one must come each time.
-    """
+    """Return an INSERT of rows with the same keys, JSON as text. Pass the same statement each time: it is cached."""
     if dialect == "postgresql":
         sql, names = _of_arrays(statement, tuple(rows[0]))
         return Call(sql, [[row[name] for row in rows] for name in names])
@@ -175,7 +172,7 @@ def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) 
 
 @cache
 def _of_texts(make: Making, dialect: str) -> tuple[str, tuple[Any, ...]]:
-    """Return SQL and its parameters, with None in the place of the texts."""
+    """Return SQL and its parameters, with None for the texts."""
     compiled = _compiled(make(()), dialect)
     values, binds = compiled.params, compiled.binds
     taken = (None if isinstance(binds[name].type, Texts) else values[name] for name in _names(compiled))

@@ -116,7 +116,7 @@ class ThreadStore:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """Open one snapshot for several statements; SQLite's transactions always have one."""
+        """Open a snapshot for several statements; SQLite's transactions always have one."""
         async with self.reading() as connection:
             if connection.dialect.name == "postgresql":
                 await connection.execution_options(isolation_level="REPEATABLE READ")

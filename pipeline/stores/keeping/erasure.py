@@ -37,11 +37,7 @@ ERASE: Final = "thread.erase"
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """The result of an erasure: whether the thread was stored, and how many objects and segments had data of it.
-
-    The numbers include the sub-agents' threads that were erased with it. `held`: sub-agents' threads that were kept,
-    since they are held.
-    """
+    """An erasure's result: whether the thread was stored, counts, sub-agents' threads erased too, and held threads."""
 
     stored: bool
     objects: int
@@ -52,10 +48,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """The erased `threads`, each after the one that started it.
-
-    `stored`: those of them that the store had. `held`: threads that were kept, since they are held.
-    """
+    """Erased threads, parents first; those that were stored; counts; and threads that stay, since they are held."""
 
     threads: tuple[ThreadKey, ...]
     stored: frozenset[ThreadKey]
@@ -147,10 +140,7 @@ async def sub_agents(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:
 
 
 async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[ThreadKey], list[ThreadKey]]:
-    """Mark threads and the threads of their sub-agents, at any depth; return the marked and the held ones.
-
-    Each follows the one that started it. Held ones stay, with all threads that they started.
-    """
+    """Mark threads, and their sub-agents' after them; return them and the held ones, which keep their sub-agents."""
     family, held = dict[ThreadKey, None](), dict[ThreadKey, None]()
     waiting = list(keys)
     for thread in waiting:  # the list grows during the loop
@@ -166,7 +156,7 @@ async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[T
     return list(family), list(held)
 
 
-PAGES: Final = 500  # of the index, merged in one transaction: about 0.1 s
+PAGES: Final = 500  # of the index, merged in a transaction: about 0.1 s
 MAX_ATTEMPTS: Final = 20  # to empty the log; each waits for readers, and blocks writers, for at most EMPTY_MS
 
 MERGE: Final = "INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('merge', {})"

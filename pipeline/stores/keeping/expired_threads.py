@@ -31,7 +31,7 @@ from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
 LOOKED_AT: Final = 200  # threads per query
-TURNS_BATCH: Final = 100  # how many turns one transaction deletes at most, unless one thread has more
+TURNS_BATCH: Final = 100  # how many turns a transaction deletes at most, unless a thread has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RoundPosition(NamedTuple):
 
 
 def scopes(retention: Retention) -> list[str | None]:
-    """Return the tenants with a retention of their own that ends, and None for all others."""
+    """Return the tenants whose retention is set separately, and ends, and None for all others."""
     own_ones = [name for name, kept in sorted(retention.tenants.items()) if kept is not None]
     return [*own_ones, *([None] if retention.default is not None else [])]
 
@@ -110,10 +110,7 @@ async def ripe_of(
 
 
 async def expire(store: ThreadStore, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
-    """Delete the rows of those of these threads that have expired and are not held; return them. One transaction.
-
-    A thread that got a turn meanwhile stays. The sums of usage keep their usage.
-    """
+    """Delete those of these threads that have expired, unless they are held; return them. Sums keep their usage."""
     return await store.completed(partial(_expire, keys=keys, retention=retention, now=now))
 
 

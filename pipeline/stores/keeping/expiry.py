@@ -1,6 +1,6 @@
 """Expiry: deletes threads whose retention is over, with their large values and archived rows, in small steps.
 
-Rows are deleted first, of some threads at once, in one transaction that notes which threads they were. Objects and
+Rows are deleted first, of some threads at once, in a transaction that notes which threads they were. Objects and
 archived rows follow; the note is deleted when a later check finds nothing more. So a process that dies in the middle
 leaves nothing behind, and several that work at once do no harm.
 """
@@ -27,7 +27,7 @@ from topics.catalog import TURNS
 from topics.thread_key import ThreadKey
 
 RECHECK_MS: Final = 600_000  # until the next check of an expired thread's remnants
-MAX_DAYS: Final = 4000  # days of one thread that are checked in the archive
+MAX_DAYS: Final = 4000  # days of a thread that are checked in the archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Expiry:
         """Expire the next batch of threads; after the last, delete large values and archived rows of the expired ones.
 
         Return what was removed, and whether this round has more to do. Raises StoreError; the next step goes on where
-        this one stopped.
+        this step stopped.
         """
         ripe, position = await next_ripe(self.store, self.retention, now, self.position)
         if position is None:
@@ -132,10 +132,7 @@ class Expiry:
         return kept_for is not None and 0 <= now - remnant.before - kept_for < RECHECK_MS
 
     async def _delete_objects(self, remnant: Remnant, now: int) -> tuple[Expired, int | None]:
-        """Delete the thread's large values that no turn refers to, except those that a turn on its way may refer to.
-
-        Return what was removed, and when to check again; None if nothing was found.
-        """
+        """Delete large values that no turn refers to, or may refer to soon; return counts, and when to check again."""
         kept_for = self.retention.of(remnant.key.tenant)
         begin = now - min(self.on_the_way, self.on_the_way if kept_for is None else kept_for)
         document = await read_thread(self.store, remnant.key)

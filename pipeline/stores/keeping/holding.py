@@ -34,7 +34,7 @@ async def hold_thread(store: ThreadStore, key: ThreadKey) -> bool:
 
 
 async def release_thread(store: ThreadStore, key: ThreadKey) -> bool:
-    """Lift the hold of a thread; return whether there was one."""
+    """Lift the hold of a thread; return whether it was held."""
     return await store.change(delete(holds).where(holds.c.thread_key == key_text(key))) > 0
 
 

@@ -48,7 +48,7 @@ class Left:
 async def erase_tenant(
     settings: Settings, store: ThreadStore, tenant: str, by: str, done: Callable[[Erased], None]
 ) -> tuple[ThreadKey, ...]:
-    """Erase all threads of a tenant, "" for those without one; return the held ones, which stay.
+    """Erase all threads of a tenant, "" for threads without a tenant; return the held ones, which stay.
 
     The turns of a held thread's own sub-agents stay, too. Raises StoreError; the same call then goes on where it
     stopped. `by`: who wants it, for the audit log. `done` is called with some at a time.

@@ -1,7 +1,7 @@
 """Webhooks of the API, and the queue of deliveries, which survives restarts.
 
 Only the first delivery of a lane (a webhook and a thread) is due at some time; the others wait until it is removed. So
-the deliveries of a thread stay in order, and a delayed one blocks no other thread.
+the deliveries of a thread stay in order, and a delayed delivery blocks no other thread.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pipeline.stores.database.store import ThreadStore
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
-CLAIMED_MS: Final = 60_000  # for which a claimed delivery belongs to one worker; every attempt is shorter
+CLAIMED_MS: Final = 60_000  # for which a claimed delivery belongs to a worker; every attempt is shorter
 LANES: Final = 0x77686B  # "whk": the first key of Postgres' advisory locks of lanes
 
 CANDIDATES: Final = 128  # from which a claim chooses: the oldest of each owner, then the second of each, and so on
-OWNER_CANDIDATES: Final = 32  # candidates of one owner; of one webhook at most WEBHOOK_CONCURRENCY
-WEBHOOK_CONCURRENCY: Final = 4  # deliveries in progress to one webhook: a slow one must leave room for others
+OWNER_CANDIDATES: Final = 32  # candidates of an owner; of a webhook at most WEBHOOK_CONCURRENCY
+WEBHOOK_CONCURRENCY: Final = 4  # deliveries in progress to a webhook: a slow webhook must leave room for others
 
 
 class Due(NamedTuple):
@@ -43,7 +43,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event on its way to one webhook; times in epoch ms, `at` that of its record."""
+    """An event on its way to a webhook; times in epoch ms, `at` that of its record."""
 
     due: Due
     id: str
@@ -102,7 +102,7 @@ async def drop_webhooks(store: ThreadStore, tenant: str) -> int:
 
 
 async def drop_webhook(store: ThreadStore, webhook_id: str) -> bool:
-    """Delete a webhook, and its queued deliveries; return whether there was one."""
+    """Delete a webhook, and its queued deliveries; return whether it existed."""
     async with store.writing() as connection:
         gone = await connection.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
         await connection.execute(delete(queue).where(queue.c.webhook == webhook_id))
@@ -134,18 +134,14 @@ async def enqueue(store: ThreadStore, events: Sequence[tuple[str, Event]], now: 
         if not rows:
             return
         new = INSERT[connection.dialect.name](queue)
-        # The driver inserts one row after the other: the order of their numbers is the order of delivery.
+        # The driver inserts rows in order: the order of their numbers is the order of delivery.
         await connection.execute(new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), rows)
 
 
 async def claim_deliveries(
     store: ThreadStore, now: int, choose: Callable[[Sequence[Due]], Sequence[int]]
 ) -> list[Delivery]:
-    """Claim due deliveries for CLAIMED_MS.
-
-    `choose` picks some by index. The oldest of each owner come first, so an owner with very many deliveries hides
-    no other.
-    """
+    """Claim the due deliveries that `choose` picks by index, for CLAIMED_MS; each owner's oldest come first."""
     due = queue.c.due <= now
     async with store.reading() as connection:  # nearly always nothing is due
         await certain(connection)
@@ -173,7 +169,7 @@ async def still_waits(store: ThreadStore, delivery: Delivery) -> bool:
 
 
 async def finish_delivery(store: ThreadStore, delivery: Delivery, now: int) -> None:
-    """Remove a delivery that succeeded or was given up; the next one of its lane becomes due."""
+    """Remove a delivery that succeeded or was given up; the next in its lane becomes due."""
     lane = queue.c.webhook == delivery.webhook, queue.c.lane == delivery.lane
     async with store.writing() as connection:
         await _lock(connection, [delivery.lane])
@@ -205,7 +201,7 @@ async def forget_deliveries(connection: AsyncConnection, thread: ThreadKey) -> N
 
 
 async def _lock(connection: AsyncConnection, lanes: Iterable[str]) -> None:
-    """Hold these lanes until the transaction ends; SQLite has one writer anyhow."""
+    """Hold these lanes until the transaction ends; SQLite has a single writer anyhow."""
     if connection.dialect.name == "postgresql":
         each = "SELECT pg_advisory_xact_lock(:space, hashtext(lane)) FROM unnest(CAST(:lanes AS text[])) AS lane"
         await connection.execute(text(each), {"space": LANES, "lanes": sorted(lanes)})

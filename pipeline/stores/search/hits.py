@@ -53,9 +53,9 @@ ROLES: Final[dict[str, int]] = {"user": 0, "agent": 1}
 PROBES: Final = (2_000, 30_000)  # newest turns that Postgres scans before its index, the second if the first has some
 PREFIX_SCAN: Final = 5_000  # newest turns that are scanned before FTS5 gathers all hits of a prefix
 MISTAKEN: Final = -1.0  # the score of a row that does not match after all
-FULL_PROBE: Final = 14  # hits in the first probe, below which the second one isn't worth it
-STATEMENT_TIMEOUT: Final = 5.0  # the time limit of one statement
-WINDOWS: Final = 3  # of CANDIDATES, searched for one page if none of them may be shown
+FULL_PROBE: Final = 14  # hits in the first probe, below which the second isn't worth it
+STATEMENT_TIMEOUT: Final = 5.0  # the time limit of a statement
+WINDOWS: Final = 3  # of CANDIDATES, searched for a page if none of them may be shown
 READ_BATCH: Final = 10  # turns
 # Settings of Postgres for a search. It overestimates the hits of rare words, and would rather scan all rows; even more
 # with a generic plan, to which it switches after five queries. With too little memory its bitmaps become lossy, so that
@@ -95,10 +95,7 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that matches; `at` in epoch ms; `agent`: its agent's name, or the addressed agent's.
-
-    `snippet` is HTML: its text is escaped, and hits stand between `<mark>` and `</mark>`.
-    """
+    """A turn that matches; `at`: epoch ms; `agent`: a name; `snippet`: escaped HTML with hits in `<mark>`."""
 
     thread_id: str
     turn_id: str
@@ -107,13 +104,13 @@ class Hit:
     snippet: str
     score: float
     agent: str
-    title: str | None  # of the thread; without one, the beginning of its first prompt
+    title: str | None  # of the thread; else the beginning of its first prompt
     tenant: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Some hits; `next`: the cursor of the next page, None on the last one."""
+    """Some hits; `next`: the cursor of the next page, None on the last page."""
 
     results: tuple[Hit, ...]
     next: str | None

@@ -4,7 +4,7 @@
 
 Each word must occur, in any order; a phrase in its order; `word*` is a prefix; a word after `-` must not occur. A word
 with punctuation inside (`foo.bar`) is a phrase. Nothing else has a meaning: each database gets a query built from what
-was parsed here, and never a caller's own syntax.
+was parsed here, and never a caller's syntax.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipeline.turns.words import asked
 from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS, SEARCH_TERMS, SEARCH_WORDS
 
-MIN_PREFIX: Final = 2  # letters: a single one would match a large part of all words
+MIN_PREFIX: Final = 2  # letters: a single letter would match a large part of all words
 
 _TERM: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<any>\*)?')
 # The prefix of each kind of word in the index. None of them is a letter, so no text contains such a word.
@@ -38,7 +38,7 @@ FACET: Final = "§"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Consecutive words; with `prefix` the last one is only the beginning of a word."""
+    """Consecutive words; with `prefix` the last word is only the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False

@@ -95,5 +95,5 @@ def _marked(text: str, spans: Sequence[Span]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text escaped, on one line, without lone surrogates."""
+    """Return the text escaped, on a single line, without lone surrogates."""
     return html.escape(_SPACE.sub(" ", text).encode("utf-8", "replace").decode())

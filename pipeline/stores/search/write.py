@@ -26,7 +26,7 @@ from topics import json_text
 
 CHOICES: Final[dict[str, tuple[Kind, ...]]] = {"on": KINDS[:1], "all": KINDS, "off": ()}
 
-INDEXED_BATCH: Final = 100  # turns whose words are written in one transaction
+INDEXED_BATCH: Final = 100  # turns whose words are written in a transaction
 UNSEARCHED_TURNS: Final = (
     select(turns.c.id, turns.c.thread, turns.c.record)
     .where(UNSEARCHED)
@@ -34,12 +34,12 @@ UNSEARCHED_TURNS: Final = (
     .with_for_update(skip_locked=True)
 )
 SEARCHED_TURNS: Final = select(turn_words.c.id).order_by(turn_words.c.id)
-_ADD: Final = (  # one statement for all rows: half the work of one per row
+_ADD: Final = (  # for all rows at once: half the work of a statement per row
     "INSERT INTO turn_words (id, tenant, words) SELECT id, tenant, CAST(words AS tsvector) "
     "FROM unnest($1::bigint[], $2::text[], $3::text[]) AS given (id, tenant, words)"
 )
 _ADD_SQLITE: Final = "INSERT INTO turn_words (id, tenant, words) VALUES (?, ?, ?)"
-# In the order of ids: at an id below the previous one, FTS5 begins a new part of its index.
+# In the order of ids: at an id below the previous id, FTS5 begins a new part of its index.
 _INDEX_SQLITE: Final = (
     "INSERT INTO turn_words_index(rowid, words) "
     "SELECT id, words FROM turn_words WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"

@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 class ReceivedFeedback(NamedTuple):
-    """A feedback record with its time (epoch ms of the broker) and its offset, which order the records of one id."""
+    """A feedback record with its time (epoch ms of the broker) and its offset, which order the records of an id."""
 
     record: FeedbackRecord
     at: int
@@ -69,7 +69,7 @@ async def feedback_of(store: ThreadStore, keys: Collection[ThreadKey]) -> dict[T
 
 
 async def forget_feedback(store: ThreadStore, tenant: str) -> None:
-    """Delete the feedback of a tenant, "" for feedback without one."""
+    """Delete the feedback of a tenant, "" for none."""
     async with store.writing() as connection:
         await certain(connection)
         await connection.execute(delete(feedback).where(feedback.c.tenant == (column_text(tenant) or "")))

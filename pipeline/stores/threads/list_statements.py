@@ -30,17 +30,17 @@ SORTS: Final[dict[str, tuple[Column[Any], Callable[[ThreadSummary], int]]]] = {
     "duration": (threads.c.duration_ms, lambda line: line.duration_ms or 0),
 }
 UPDATED: Final = "updated"
-MAX_NAMED: Final = 50  # threads of one name that are listed: a producer may give a name to any number of threads
+MAX_NAMED: Final = 50  # threads of the same name that are listed: a producer may give a name to any number of threads
 
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
     """The threads and the order of a list; times in epoch ms. None: any.
 
-    `tenant`: "" means threads without one. `agent`: id or name of an agent that speaks in them. `model`: that of the
+    `tenant`: "" for none. `agent`: id or name of an agent that speaks in them. `model`: that of the
     last response. `tool`: a tool that was called; only if searches are on. `search`: text in title, first prompt or
     ids, in any case. `since`, `until`: of the last update. `begun_before`: with `since`, threads that existed within a
-    period. `min_cost`: US dollars. `sort`: one of SORTS.
+    period. `min_cost`: US dollars. `sort`: a key of SORTS.
     """
 
     agent: str | None = None
@@ -78,7 +78,7 @@ def thread_list(limit: int, cursor: str | None, wanted: ListQuery, callers: Sele
 
 
 def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
-    """Return the conditions that a row of `threads` is a tenant's: "" means threads without one, None any."""
+    """Return the conditions that a row of `threads` is a tenant's: "" means threads without a tenant, None any."""
     return [] if tenant is None else [threads.c.tenant == (column_text(tenant) or "")]
 
 

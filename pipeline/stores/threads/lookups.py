@@ -1,4 +1,4 @@
-"""The statements that each batch of turns is written with, as the drivers take them: one for any number of rows.
+"""The statements that each batch of turns is written with, as the drivers take them, for any number of rows.
 
 On Postgres they join an array with a table by the table's index, and `certain` makes the planner do so: with the
 statistics of an empty table, which a new database has for its first minutes, it would scan the whole table. The same
@@ -82,7 +82,7 @@ def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
     """Add the missing rows of these threads, and lock all of them until the transaction ends.
 
     On Postgres the update that never happens locks an existing row. All writers lock in the same order, so they can't
-    deadlock; on SQLite there is one writer.
+    deadlock; on SQLite there is a single writer.
     """
     rows = {id_and_tenant(key): (exact := exact_name(key)) and json_text.dumps(exact) for key in keys}
     return _of_rows(_ADD_THREADS, dialect, [(*name, exact) for name, exact in sorted(rows.items(), key=itemgetter(0))])

@@ -55,7 +55,7 @@ async def read_records(store: ThreadStore, key: ThreadKey) -> list[TurnRecord]:
 
 
 async def spawned_threads(store: ThreadStore, key: ThreadKey, limit: int = 100) -> tuple[ThreadSummary, ...]:
-    """Return the threads of sub-agents: those that were spawned from this one, the oldest first."""
+    """Return the threads of sub-agents: those that were spawned from this thread, the oldest first."""
     async with store.reading() as connection:
         return tuple((await summaries_of(connection, list_statements.spawned_from(key, limit))).values())
 
@@ -104,11 +104,7 @@ async def all_documents(store: ThreadStore, wanted: ListQuery = ALL) -> AsyncIte
 
 
 async def find_threads(store: ThreadStore, conversation_id: str, tenant: str | None = None) -> tuple[ThreadKey, ...]:
-    """Return the threads with an id, their own or their producer's: one of each tenant.
-
-    `tenant`: only that one's, "" for the thread without one. If there are several, with None, the caller must
-    choose.
-    """
+    """Return the threads with this id, their own or their producer's: of each tenant, or only of `tenant`."""
     thread_id, _ = thread_uuid(conversation_id, tenant)
     async with store.reading() as connection:
         if tenant is not None:
@@ -226,10 +222,7 @@ def _shown(records: Iterable[TurnRecord], erased: set[ThreadKey]) -> list[TurnRe
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One thread, with what its newest turn asks: see `pipeline.turns.pending`. `since`: epoch ms of the turn's end.
-
-    Each question also has its `answer_id`, by which it is answered.
-    """
+    """A thread with its newest turn's questions (`turns.pending`), each with its `answer_id`; `since`: epoch ms."""
 
     thread_id: str
     external_id: str | None

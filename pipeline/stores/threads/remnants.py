@@ -18,11 +18,7 @@ REMNANTS_BATCH: Final = 1000
 
 
 class Remnant(NamedTuple):
-    """The remnants of an expired thread.
-
-    `before`: rows that ended before then have expired; `first`, `last`: the time range of its records; `due`: when it
-    is checked next. All in epoch ms.
-    """
+    """An expired thread: rows up to `before` have expired; its records' times; when it is `due` again. Epoch ms."""
 
     key: ThreadKey
     before: int

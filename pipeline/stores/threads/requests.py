@@ -102,10 +102,7 @@ async def _large(connection: AsyncConnection, ids: Iterable[int]) -> dict[int, F
 
 
 async def request_calls(connection: AsyncConnection, placed: Iterable[PlacedTurn], _: object = None) -> list[Call]:
-    """Return the call that adds the rows of `turn_requests` of these turns; missing bodies are stored.
-
-    Existing ones are locked until the transaction ends: see `pipeline.stores.database.names`.
-    """
+    """Return the call that adds these turns' references; store missing bodies, and lock existing bodies."""
     named: dict[tuple[str, str], _Body] = {}  # by tenant and hash: most turns of a batch refer to the same few
     uses: list[tuple[int, tuple[str, str]]] = []
     for turn in placed:

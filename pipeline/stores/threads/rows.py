@@ -34,10 +34,10 @@ TurnKey = tuple[ThreadKey, bytes]  # a thread, and a turn's id as `keys.turn_byt
 
 @dataclass(frozen=True, slots=True)
 class RecordRows:
-    """One record as rows: one of `turns`, any number of the other tables, all without the database's integers.
+    """A record as rows: a row of `turns`, any number of the other tables, all without the database's integers.
 
     `usage`: with the names of each row, and the source of its price, as text. `family`: the keys of this turn and of
-    the run's first turns of user and agent. Each version of a run contains at least one of these, so they show what the
+    the run's first turns of user and agent. Each version of a run contains some of these, so they show what the
     store has of the run.
     """
 
@@ -48,7 +48,7 @@ class RecordRows:
     links: list[Row]
     usage: list[Row]
     key: TurnKey  # its thread, and the id of its turn
-    version: Version  # the record's place among the versions of its run
+    version: Version  # the record's position among the versions of its run
     requests: Mapping[str, Any]  # what its responses requested: hash -> body
     family: frozenset[TurnKey]
 
@@ -70,9 +70,9 @@ def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int
 
 
 def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices = NONE) -> RecordRows:
-    """Return the rows of a turn record. `value`: its original JSON, from callers that have it; `own`: own prices."""
+    """Return the rows of a turn record. `value`: its original JSON, if known; `prices`: the operator's."""
     requests = cast("dict[str, Any]", record).get("requests")  # of a foreign record: anything
-    if requests is not None:  # requests have rows of their own
+    if requests is not None:  # requests have separate rows
         record, value = without_bodies(record), _without_requests(value, requests)
     thread = key_of(record)
     turn = _turn(record, _text(record, value))

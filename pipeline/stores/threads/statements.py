@@ -141,7 +141,7 @@ def has_turns(key: ThreadKey) -> Select[Any]:
 
 
 def counts() -> Select[Any]:
-    """Return a query of one row: threads, turns, runs, interrupted. It reads all turns, once."""
+    """Return a query of a single row: threads, turns, runs, interrupted. It reads all turns, once."""
     cut = and_(turns.c.role == 1, turns.c.status < COMPLETE)
     columns = func.count().filter(turns.c.role != FACTS).label("turns"), func.count().filter(cut).label("cut")
     runs = select(*columns).group_by(turns.c.thread, turns.c.run_id).subquery()

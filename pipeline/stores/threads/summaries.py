@@ -9,7 +9,7 @@ from topics.thread_key import ThreadKey
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The numbers of a batch's records that were new, replaced an older one, or changed nothing.
+    """The numbers of a batch's records that were new, replaced an older record, or changed nothing.
 
     `erased`: threads in the batch that are marked as erased; their records were dropped, and count as unchanged.
     `late`: indexes of records that were not stored, since they lack stored events, and contain others. `expired`:
@@ -50,7 +50,7 @@ class ThreadSummary:
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """The usage of one response. Its times count from the end of the one before, or the turn's beginning."""
+    """The usage of a response. Its times count from the end of the previous response, or the turn's beginning."""
 
     model: str | None
     input_tokens: int
@@ -62,7 +62,7 @@ class StepUsage:
 
 @dataclass(frozen=True, slots=True)
 class TurnUsage:
-    """The usage of one turn.
+    """The usage of a turn.
 
     `cost_usd`: None if no price is known; `ttft_ms`: of its first response. `estimated_…`: of responses that broke off
     before their usage was reported, not included in the others. `prices`: the sources of the costs. `steps`: its

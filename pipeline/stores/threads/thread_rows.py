@@ -40,7 +40,7 @@ def place_of(started_at: int, role: int) -> int:
 
 
 def with_turns(row: ThreadRow, added: Iterable[RecordRows]) -> ThreadRow | None:
-    """Return a thread's row after these new records; None if one belongs before a stored record."""
+    """Return a thread's row after these new records; None if any belongs before a stored record."""
     records = sorted(added, key=lambda rows: rows.order)
     if row.newest is not None and _place(records[0]) <= row.newest:
         return None
@@ -54,7 +54,7 @@ def _place(rows: RecordRows) -> int:
 
 
 def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
-    """Return the row after a record that is the thread's last one."""
+    """Return the row after a record that is the thread's last."""
     turn, real = rows.turn, rows.turn["role"] != FACTS
     begun, ended = turn["started_at"], turn["ended_at"]
     if row.turns and not real:  # the times of a thread are those of its turns, if it has any

@@ -33,7 +33,7 @@ class Stored:
 def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey, RecordRows], list[int]]:
     """Return the record to be stored of each turn that changes, and the indexes of late records.
 
-    `known`: the stored turns of the batch's families. Records are processed one after the other, so that it makes no
+    `known`: the stored turns of the batch's families. Records are processed in order, so that it makes no
     difference how they are cut into batches.
     """
     stored, winners, late = dict(known), dict[TurnKey, RecordRows](), list[int]()
@@ -48,7 +48,7 @@ def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey,
 
 
 def _verdict(version: Version, stored: Version | None, family: Sequence[Version]) -> Verdict:
-    """Compare a version with `own`, the stored one of its turn, and `family`: that and the run's first turns."""
+    """Compare a version with the `stored` version of its turn, and `family`: that and the run's first turns."""
     if stored is not None and (version.rank == stored.rank or version.beside(stored) is Verdict.KNOWN):
         return Verdict.KNOWN
     if any(version.beside(other) is Verdict.LATE for other in family):

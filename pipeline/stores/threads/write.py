@@ -1,4 +1,4 @@
-"""Writes one batch of turn records to the tables, within the caller's transaction."""
+"""Writes a batch of turn records to the tables, within the caller's transaction."""
 
 from __future__ import annotations
 

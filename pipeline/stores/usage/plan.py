@@ -18,7 +18,7 @@ LAST: Final = 2**62 // WEEK * WEEK  # after all times
 
 
 class Piece(NamedTuple):
-    """The sums of one span, in ms, that begin from `begin` on and before `end`; `sign` -1: they are subtracted."""
+    """The sums of a span, in ms, that begin from `begin` on and before `end`; `sign` -1: they are subtracted."""
 
     span: int
     begin: int

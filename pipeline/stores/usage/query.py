@@ -1,4 +1,4 @@
-"""Usage reports in SQL: one statement for both databases.
+"""Usage reports in SQL: the same statement for both databases.
 
 Percentiles are by nearest rank, as in `percentile_disc`: the smallest value that so many per cent do not exceed. They
 are computed with window functions, which both databases have, and which sort on disk if memory does not suffice.
@@ -55,7 +55,7 @@ async def cost_since(store: ThreadStore, since: int) -> int:
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
-    """Return the report of a query, from one snapshot if the connection has one.
+    """Return the report of a query, from a single snapshot if the connection has one.
 
     Raises CallerError for too many buckets.
 
@@ -130,7 +130,7 @@ def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
 
 
 def first_and_last(query: UsageQuery) -> Select[Any]:
-    """Return a query of one row: the first and the last time that the query includes, null without any."""
+    """Return a query of a single row: the first and the last time that the query includes, null without any."""
     return select(func.min(usage.c.at), func.max(usage.c.at)).where(*_conditions(query))
 
 

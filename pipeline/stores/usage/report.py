@@ -16,9 +16,9 @@ from turnmill.errors import CallerError
 GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "origin", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)
 MAX_GROUPS: Final = 10_000
-MAX_JUDGED: Final = 10  # names of feedback: each needs a look-up of its own
+MAX_JUDGED: Final = 10  # names of feedback: each needs a separate look-up
 OTHER: Final = "other"
-# Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'"; some
+# Spreadsheets read a cell that begins with any of these as a formula (OWASP, "CSV Injection"), unless after a "'"; some
 # ignore leading spaces.
 FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
 
@@ -27,7 +27,7 @@ FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
 class UsageQuery:
     """`start` (inclusive) and `end` (exclusive) in epoch ms; `where`: group -> the values that count.
 
-    The `limit` groups with most of `order` have rows of their own, over the whole time; the rest is summed as `other`.
+    The `limit` groups with most of `order` have separate rows, over the whole time; the rest is summed as `other`.
     `feedback`: names of feedback whose mean is wanted, too.
     Raises CallerError for unknown names, and for limits and times out of range.
     """
@@ -89,7 +89,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Feedback of one name: how many numbers were given, true as 1 and false as 0, and their sum."""
+    """Feedback of a name: how many numbers were given, true as 1 and false as 0, and their sum."""
 
     count: int = 0
     total: float = 0.0
@@ -187,11 +187,7 @@ class UsageReport:
             yield (*start, *names, *_flat(_json(row.figures)).values())
 
     def csv(self) -> str:
-        """Return the report as CSV (RFC 4180).
-
-        A text that looks like a formula, or begins with an apostrophe, gets an apostrophe in front: a reader that
-        removes one has the original text.
-        """
+        """Return the report as CSV (RFC 4180), with an apostrophe before formulas and apostrophes."""
         out = io.StringIO()
         csv.writer(out).writerows([_plain(cell) for cell in line] for line in self.table())
         return out.getvalue()

@@ -31,11 +31,7 @@ async def keep_sums(store: ThreadStore, *, wanted: bool) -> None:
 
 
 async def sum_up(store: ThreadStore) -> bool:
-    """Add some changes to the sums, and build some of the missing sums from rows, in one transaction.
-
-    Return whether there is more to do at once. Several processes may call it; one of them works, the others do
-    nothing.
-    """
+    """Add some changes to the sums, and build some of the missing; return whether there is more to do at once."""
     async with store.reading() as connection:
         if not await usage_sums.unfinished(connection):
             return False
@@ -43,7 +39,7 @@ async def sum_up(store: ThreadStore) -> bool:
 
 
 async def _sum_up(connection: AsyncConnection) -> bool:
-    if not await usage_sums.alone(connection):
+    if not await usage_sums.alone(connection):  # another process does it
         return False
     await certain(connection)
     taken = await usage_sums.take_up(connection)

@@ -1,11 +1,11 @@
 """The sums of usage, within the caller's transaction: applying changes, building sums from rows, comparing them.
 
 Triggers of `usage` record in `usage_changes` each row that is added or deleted, in the same transaction, whoever
-writes: a store role, a replay, an erasure. Soon after, one process at a time applies the changes to `usage_sums`.
+writes: a store role, a replay, an erasure. Soon after, a single process at a time applies the changes to `usage_sums`.
 Readers count both, so sums are right after each commit, and no two writers ever wait for the same sum.
 
 The sums include all rows of `usage` from `since` on. They are built backwards from the newest row: from the rows of
-`usage` without the pending changes, both as one statement sees them. So no writer waits while they are built, either.
+`usage` without the pending changes, both read by the same statement. So no writer waits while they are built, either.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from topics.thread_key import ThreadKey
 
 LOCK_KEY: Final = 0x74726E6D73756D  # of Postgres' advisory lock: "trnmsum"
 CHANGES_BATCH: Final = 10_000
-ROWS_BATCH: Final = 20_000  # from which one transaction builds sums
+ROWS_BATCH: Final = 20_000  # from which a transaction builds sums
 PLACE: Final = tuple(usage_sums.c[name] for name in SumKey._fields)
 VALUES: Final = tuple(usage_sums.c[name] for name in TALLIED)
-NAMED: Final = (  # the rows that use a name; every sum is also part of the one of its week
+NAMED: Final = (  # the rows that use a name; every sum is also part of its week's
     exists().where(usage.c.names == usage_names.c.id),
     exists().where(usage_sums.c.span == WEEK, usage_sums.c.names == usage_names.c.id),
     exists().where(usage_changes.c.names == usage_names.c.id),
@@ -77,7 +77,7 @@ class Compared:
 
 
 async def alone(connection: AsyncConnection, *, wait: bool = False) -> bool:
-    """Lock the sums for other processes until the transaction ends; return whether this one may change them."""
+    """Lock the sums for other processes until the transaction ends; return whether the caller may change them."""
     if connection.dialect.name != "postgresql":
         return True  # SQLite has one writer
     if wait:
@@ -133,7 +133,7 @@ async def take_up(connection: AsyncConnection, most: int = CHANGES_BATCH) -> int
         return 0
     begin = await since(connection)
     noted = usage_changes.c.id <= last
-    if connection.dialect.name == "postgresql":  # one statement: a second one might see more changes
+    if connection.dialect.name == "postgresql":  # a second statement might see more changes
         taken = delete(usage_changes).where(noted).returning(*usage_changes.c).cte("taken")
         changed = await tallies(connection, of_changes(taken, _counts(taken, begin)).cte("counted"))
     else:
@@ -186,10 +186,7 @@ async def next_week(connection: AsyncConnection, after: int) -> int | None:
 
 
 def _counts(changes: Any, begin: int) -> ColumnElement[bool]:
-    """Return the condition of changes that count.
-
-    Changes of rows that no sum includes yet don't: when that sum is built, it counts these rows as they are then.
-    """
+    """Return the condition of changes to be counted: changes of rows before `begin` are part of sums not built yet."""
     return or_(changes.c.expired, changes.c.at >= begin)
 
 

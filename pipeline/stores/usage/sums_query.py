@@ -1,7 +1,7 @@
 """Usage reports from sums, plus the rows at both ends of their period that fill no quarter of an hour.
 
-Sums, pending changes, and rows are read in one snapshot, each by a cached statement, and added up here: a sum is added
-to each bucket that it is a part of, or subtracted there. Percentiles are those of the summed histograms, within 2 % of
+Sums, pending changes, and rows are read in the same snapshot, each by a cached statement, and added up here: a sum is
+added to each bucket that it is a part of, or subtracted there. Percentiles are those of the summed histograms, within 2 % of
 the nearest rank.
 """
 
@@ -42,7 +42,7 @@ class Added:
         self.sums = [known + sign * other for known, other in zip(self.sums, sums, strict=True)]
 
     def join(self, other: Added) -> None:
-        """Add another one, including its times."""
+        """Add other figures, including their times."""
         self.add(other.sums)
         self.ttft += other.ttft
         self.duration += other.duration
@@ -77,7 +77,7 @@ def named_rows(figures: Mapping[Key, Added], query: UsageQuery) -> list[UsageRow
 
 
 def _greatest(figures: Mapping[Key, Added], query: UsageQuery) -> set[Names]:
-    """Return the groups that have rows of their own: those with most of the query's order; of equal ones, by name."""
+    """Return the groups that have separate rows: those with most of the query's order; if equal, by name."""
     index = SUMMED.index("cost_nano_usd" if query.order == "cost_usd" else query.order)
     totals: dict[Names, int] = {}
     for (_, names), figure in figures.items():
@@ -112,7 +112,7 @@ async def unpriced_models(connection: AsyncConnection, query: UsageQuery, since:
 
 
 async def first_and_last(connection: AsyncConnection, query: UsageQuery, since: int) -> tuple[int | None, int | None]:
-    """Return a time in the first bucket that has anything of a query, and one in the last; None if there is none."""
+    """Return a time in the first bucket that has anything of a query, and in the last; None if there is none."""
     asked, where = _Asked(connection, query, times=False), plan(query, since)
     times = [start async for start, _ in asked.changes(where)]
     times += [at for ends in await asked.ends_of_rows(where) for at in ends if at is not None]
@@ -125,7 +125,7 @@ Times = tuple[int, int, int]  # a span, and the period in which its sums begin
 
 
 class Read(NamedTuple):
-    """The figures of one group: `sums` in the order of SUMMED, `times` as text."""
+    """The figures of a group: `sums` in the order of SUMMED, `times` as text."""
 
     names: Names
     sums: Sequence[int]
@@ -133,7 +133,7 @@ class Read(NamedTuple):
 
 
 class _Asked:
-    """Runs the statements of one query, on one connection; with `times` also for its histograms."""
+    """Runs the statements of a query, on a connection; with `times` also for its histograms."""
 
     def __init__(self, connection: AsyncConnection, query: UsageQuery, *, times: bool = True) -> None:
         self._connection = connection
@@ -160,7 +160,7 @@ class _Asked:
         return [row for begin, end in plan.rows for row in await self._all(statement, {"begin": begin, "end": end})]
 
     async def rows(self, plan: Plan) -> AsyncIterator[tuple[int, Read]]:
-        """Yield quarter of an hour and figures of the rows that are read one by one."""
+        """Yield quarter of an hour and figures of the rows that no sum includes."""
         for begin, end in plan.rows:
             for row in await self._all(statements.rows_figures(self._shape), {"begin": begin, "end": end}):
                 yield row[0], self._read(row[1:])

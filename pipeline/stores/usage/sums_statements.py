@@ -38,7 +38,7 @@ from pipeline.turns.column_text import column_text
 
 COLUMNS: Final = {**{name: name for name in ("model", "provider", "tenant", "prompt", "origin")}, "agent": "agent_id"}
 WANTED: Final = {
-    "postgresql": 'SELECT * FROM unnest(:spans, :begins, :ends) AS one (span, "begin", "end")',
+    "postgresql": 'SELECT * FROM unnest(:spans, :begins, :ends) AS period (span, "begin", "end")',
     "sqlite": "SELECT json_extract(value, '$[0]') AS span, json_extract(value, '$[1]') AS \"begin\", "
     "json_extract(value, '$[2]') AS \"end\" FROM json_each(:wanted)",
 }
@@ -134,7 +134,7 @@ def changes_figures(shape: Shape) -> Select[Any]:
 def _wanted_sums(dialect: str, expired: bool | None) -> tuple[Any, Any, FromClause]:  # noqa: FBT001  # as above
     """Return the columns of the wanted periods, those of the sums, and both joined, with their names.
 
-    Each wanted period and name is one look-up of the primary key. Neither database can know how few these are, and
+    Each wanted period and name is a look-up of the primary key. Neither database can know how few these are, and
     might scan all sums instead: an OFFSET of the inner query prevents that on Postgres, and an id of names that is not
     a plain column prevents it on SQLite.
     """

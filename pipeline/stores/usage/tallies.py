@@ -18,7 +18,7 @@ from pipeline.stores.usage.time_buckets import HOUR, MINUTE
 QUARTER: Final = 15 * MINUTE
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY  # begins on Thursday, as 1970 did
-SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where one of the span before it begins; all in UTC
+SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where a shorter span begins; all in UTC
 TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
 TALLIED: Final = (*SUMMED, *TIMES)  # the columns of a tally
 COLUMNS: Final = ("names", *COUNTED, *TIMES.values())
@@ -48,7 +48,7 @@ class Tally:
         return cls(sums, added([ttft]), added([duration]))
 
     def add(self, other: Tally) -> None:
-        """Add another one. A sum that has reached MAX_INTEGER stands for any larger sum, and stays."""
+        """Add another tally. A sum that has reached MAX_INTEGER stands for any larger sum, and stays."""
         self.sums = [
             MAX_INTEGER if known == MAX_INTEGER else min(known + more, MAX_INTEGER)
             for known, more in zip(self.sums, other.sums, strict=True)
@@ -102,7 +102,7 @@ def no_price(columns: Any) -> ColumnElement[bool]:
 
 
 def signed_time(rows: CTE, name: str) -> ColumnElement[str]:
-    """Return a time plus one as text, with the row's sign, so that 0 has a sign, too."""
+    """Return a time plus 1 as text, with the row's sign, so that 0 has a sign, too."""
     return cast((rows.c[name] + 1) * rows.c.sign, Text)
 
 

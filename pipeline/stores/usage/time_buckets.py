@@ -1,7 +1,7 @@
 """Calendar buckets in a time zone: where each begins, in epoch ms. Pure.
 
 A day has 23 or 25 hours when clocks change, a month 28 to 31 days. So the edges are computed here, and the database
-only finds the two edges around a time: its own time zone tables don't matter.
+only finds the two edges around a time: its time zone tables don't matter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from turnmill.errors import CallerError
 
-MAX_BUCKETS: Final = 2_000  # buckets of one report
+MAX_BUCKETS: Final = 2_000  # buckets of a report
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
 AGO: Final = re.compile(r"(\d{1,6})([mhdw])")
@@ -33,10 +33,7 @@ def zone(name: str) -> tzinfo:
 
 
 def moment(text: str, tz: tzinfo, now: int) -> int:
-    """Return epoch ms of `2026-01-20`, `2026-01-20T10:00`, `…Z`, or of a time ago: `90m`, `24h`, `7d`, `4w`.
-
-    A time without an offset is in `tz`. `now`: epoch ms. Raises CallerError.
-    """
+    """Return epoch ms of an ISO date or time (in `tz` by default), or `24h`, `7d` before `now`. Raises CallerError."""
     if ago := AGO.fullmatch(text):
         return max(now - int(ago[1]) * UNITS[ago[2]], 0)
     try:

@@ -43,7 +43,7 @@ def usage_rows(key: ThreadKey) -> Select[Any]:
 
 
 def used_by(rows: Sequence[Row[Any]]) -> TurnUsage:
-    """Return the usage of one turn's rows, which are in the order of its responses."""
+    """Return the usage of a turn's rows, which are in the order of its responses."""
     costs = [row.cost_nano_usd for row in rows if row.cost_nano_usd is not None]
     guessed = [row.estimated_nano_usd for row in rows if row.estimated_nano_usd is not None]
     return TurnUsage(
