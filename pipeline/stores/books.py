@@ -7,6 +7,7 @@ them against the schema. docs/retention.md shows them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, and_, exists, func, select
@@ -31,9 +32,10 @@ from pipeline.stores.threads.beside import (
 from pipeline.stores.threads.book import Book, Count, TablePlace
 from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
-from pipeline.stores.threads.requests import delete_requests, forget_requests, request_calls, requests_in
+from pipeline.stores.threads.requests import forget_requests, request_calls
+from pipeline.stores.threads.statements import delete_of_turns, values_of_turns
 from pipeline.stores.usage.budgets import forget_deleted_usage
-from pipeline.stores.usage.rows import delete_usage, names_in, usage_calls
+from pipeline.stores.usage.rows import usage_calls
 from pipeline.stores.usage.summing import forget_names, forget_sums, keep_expired, names_of, sums_of
 from pipeline.turns.column_text import column_text
 
@@ -105,8 +107,8 @@ BOOKS: Final = (
             TablePlace("price_sources", "nothing of anybody", NOW, ours=("source",)),
         ),
         calls=usage_calls,
-        replaced=delete_usage,
-        deleted=names_in,
+        replaced=partial(delete_of_turns, column=s.usage.c.names, table=s.usage),
+        deleted=partial(values_of_turns, column=s.usage.c.names),
         unused=forget_names,
     ),
     Book(
@@ -153,8 +155,8 @@ BOOKS: Final = (
             ),
         ),
         calls=request_calls,
-        replaced=delete_requests,
-        deleted=requests_in,
+        replaced=partial(delete_of_turns, column=s.turn_requests.c.request, table=s.turn_requests),
+        deleted=partial(values_of_turns, column=s.turn_requests.c.request),
         unused=forget_requests,
     ),
     Book(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -59,8 +59,9 @@ def compact(lake: LakeTable) -> Compacted:
     table = lake.load()
     before = len(tasks(table))
     if best := doubles(table):
-        for task in with_lower(table, best):
-            lake.rewrite([task], partial(lake_merge.without_lower, best=best))
+        for task in tasks(table):
+            if lake_merge.has_lower(read(table, [task], ROWS), best):
+                lake.rewrite([task], partial(lake_merge.without_lower, best=best))
     for small in _by_day(tasks(lake.load())).values():
         _join(lake, small)
     return Compacted(before, len(tasks(lake.load())), len(best))
@@ -209,11 +210,6 @@ def doubles(table: Table) -> dict[Key, Rank]:
             rows.filter(pa.array([hash(turn_id) in twice for turn_id in rows["turn_id"].to_pylist()], pa.bool_()))
         )
     return lake_merge.doubles(pa.concat_tables(tables))
-
-
-def with_lower(table: Table, best: Mapping[Key, Rank]) -> Iterator[FileScanTask]:
-    """Yield the files with rows that rank lower than the best of their turn."""
-    return (task for task in tasks(table) if lake_merge.has_lower(read(table, [task], ROWS), best))
 
 
 def _twice(table: Table, some: list[FileScanTask]) -> set[int]:

@@ -9,7 +9,6 @@ import hashlib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -85,11 +84,7 @@ def owner_of(tenant: str | None) -> str:
 async def sparing(expired: Expired, old: Collection[ThreadKey], held: Held | None) -> Expired | None:
     """Return a rule that keeps held threads, if some of the `old` threads are held; None otherwise."""
     stay = await held(set(old)) if old and held is not None else set[ThreadKey]()
-    return partial(_of_others, expired, stay) if stay else None
-
-
-def _of_others(expired: Expired, held: Collection[ThreadKey], thread: ThreadKey, ended_at: int) -> bool:
-    return thread not in held and expired(thread, ended_at)
+    return (lambda thread, ended_at: thread not in stay and expired(thread, ended_at)) if stay else None
 
 
 def tables(

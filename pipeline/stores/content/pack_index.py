@@ -1,7 +1,7 @@
 """The index of a folder of packs, in SQLite: which folder has which values, and where they are.
 
 The packs contain all of it. So a commit of new values need not be synced, a lost index is rebuilt, and an index
-that lost commits in a power failure catches up. Erasures, and values that are referred to again, are synced with the commit.
+that lost commits in a power failure catches up. Erasures, and values that are referred to again, are synced.
 """
 
 from __future__ import annotations

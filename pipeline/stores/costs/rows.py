@@ -53,7 +53,8 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
         for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
     ]
     total = counts(turn.get("total_usage"))
-    rest = remainder(total, rows)
+    summed = {name: sum(row[name] or 0 for row in rows) for name in total}
+    rest = {name: value - summed[name] for name, value in total.items() if value > summed[name]}
     cut_off = record["status"] != "complete"
     guessed = estimated(turn) if cut_off and not rest and COST not in total else None
     if rest or guessed or not rows:
@@ -79,12 +80,6 @@ def _estimate(row: Row, guessed: Mapping[str, int], prices: Prices) -> None:
     row["estimated_tokens"] = sum(guessed.values())
     if (cost := cost_nano_usd({**row, **guessed}, prices)) is not None:
         row["estimated_nano_usd"], row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
-
-
-def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:
-    """Return the counts by which a turn's total exceeds the sum of its responses."""
-    summed = {name: sum(row[name] or 0 for row in rows) for name in total}
-    return {name: value - summed[name] for name, value in total.items() if value > summed[name]}
 
 
 def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Mapping[str, int]) -> Row:

@@ -124,15 +124,11 @@ class ThreadStore:
 
     async def written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
         """Run `work`, which awaits its statements only, as one transaction, even if cancelled; return its result."""
-
-        async def transaction() -> T:
-            if self._direct is not None:
-                with self.failures():
-                    return await asyncio.to_thread(in_one_go, self._direct, self._writer.get_execution_options(), work)
-            async with self.writing() as connection:
-                return await work(connection)
-
-        return await to_the_end(transaction())
+        if self._direct is None:
+            return await self.completed(work)
+        options = self._writer.get_execution_options()
+        with self.failures():
+            return await to_the_end(asyncio.to_thread(in_one_go, self._direct, options, work))
 
     async def completed(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
         """Run `work` in a transaction that ends even when the caller is cancelled; return what it returns."""

@@ -111,7 +111,9 @@ async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> Async
     async for key in threads_of_tenant(store, tenant):
         seen.add(key)
         yield key
-    others = await ContentStore.of(settings).threads_of(tenant) | await expired_of(store, tenant)
+    others = await ContentStore.of(settings).threads_of(tenant)
+    names = {ThreadKey.of(*row.name) for row in await store.rows(select(expired.c.name))}
+    others |= {key for key in names if (key.tenant or "") == tenant}  # of which something may remain elsewhere
     for archive in archives_of(settings, partial(erased_among, store)):
         others |= await archive.threads_of(tenant)
     for key in sorted(others - seen):
@@ -129,9 +131,3 @@ async def threads_of_tenant(store: ThreadStore, tenant: str) -> AsyncIterator[Th
         if not rows:
             return
         after = rows[-1].updated_at, rows[-1].id
-
-
-async def expired_of(store: ThreadStore, tenant: str) -> set[ThreadKey]:
-    """Return a tenant's threads that have expired, and of which something may remain elsewhere."""
-    names = {ThreadKey.of(*row.name) for row in await store.rows(select(expired.c.name))}
-    return {key for key in names if (key.tenant or "") == tenant}

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Select, exists, select
+from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.keys import id_and_tenant
 from pipeline.stores.database.names import DIGEST_BYTES, INSERT, forget_unused, numbers_of
-from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests, turns
+from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests
 from pipeline.stores.database.sending import Call, of_rows, portions, send
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import Row
-from pipeline.stores.threads.statements import ADD, delete_children, number_of
+from pipeline.stores.threads.statements import ADD
 from pipeline.turns.column_text import column_text
 from topics import json_text
 from topics.json_text import Fields
-from topics.thread_key import ThreadKey
 
 HASH: Final = re.compile("[0-9a-f]{64}")
 ASKED: Final = exists().where(turn_requests.c.request == requests.c.id)
@@ -127,23 +126,6 @@ async def request_calls(connection: AsyncConnection, placed: Iterable[PlacedTurn
     return [of_rows(connection.dialect.name, ADD[turn_requests], rows)]
 
 
-async def delete_requests(connection: AsyncConnection, replaced: Mapping[int, int]) -> set[int]:
-    """Delete what turns that are replaced refer to; return these requests."""
-    ids = sorted(replaced)
-    asked = set(await connection.scalars(_requests_of(ids)))
-    await connection.execute(delete_children(turn_requests, ids))
-    return asked
-
-
-async def requests_in(connection: AsyncConnection, keys: Iterable[ThreadKey], _: str) -> set[int]:
-    """Return the requests that the turns of threads refer to."""
-    asked = set[int]()
-    for key in keys:
-        mine = select(turns.c.id).where(turns.c.thread == number_of(key))
-        asked.update(await connection.scalars(_requests_of(mine)))
-    return asked
-
-
 async def forget_requests(connection: AsyncConnection, ids: Iterable[int]) -> None:
     """Delete those of these requests that no turn refers to any more, with values that no other request has."""
     wanted, values = sorted(set(ids)), set[int]()
@@ -152,10 +134,6 @@ async def forget_requests(connection: AsyncConnection, ids: Iterable[int]) -> No
         values.update(await connection.scalars(of_them))
     await forget_unused(connection, requests, wanted, (ASKED,))
     await forget_unused(connection, request_values, values, (HAD,))
-
-
-def _requests_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
-    return select(turn_requests.c.request).where(turn_requests.c.turn.in_(ids)).distinct()
 
 
 async def _add_members(connection: AsyncConnection, new: Mapping[int, _Body]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     CompoundSelect,
     Delete,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     union_all,
     update,
 )
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.expressions import BoundedSum, RowOneOf, row_one_of
@@ -84,6 +86,27 @@ def put_turns(dialect: str) -> Insert:
 def delete_children(table: Table, ids: Sequence[int]) -> Delete:
     """Return a DELETE of the rows of `table` that belong to these turns."""
     return delete(table).where(table.c.turn.in_(ids))
+
+
+async def values_of_turns(
+    connection: AsyncConnection, keys: Iterable[ThreadKey], _: str, *, column: Column[Any]
+) -> set[int]:
+    """Return the values of a column of a table that belongs to turns, of all turns of threads."""
+    values = set[int]()
+    for key in keys:
+        mine = select(turns.c.id).where(turns.c.thread == number_of(key))
+        values.update(await connection.scalars(select(column).where(column.table.c.turn.in_(mine)).distinct()))
+    return values
+
+
+async def delete_of_turns(
+    connection: AsyncConnection, replaced: Mapping[int, int], *, column: Column[Any], table: Table
+) -> set[int]:
+    """Delete the rows of a table that belong to turns that are replaced; return the column's values in them."""
+    ids = sorted(replaced)
+    values = set(await connection.scalars(select(column).where(table.c.turn.in_(ids)).distinct()))
+    await connection.execute(delete_children(table, ids))
+    return values
 
 
 def refresh_threads(ids: Collection[int]) -> Update:

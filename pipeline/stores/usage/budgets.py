@@ -19,7 +19,7 @@ from pipeline.stores.database.schema import deleted_usage, turns, usage, usage_n
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.statements import number_of
 from pipeline.stores.usage.query import report
-from pipeline.stores.usage.report import UsageQuery, UsageReport
+from pipeline.stores.usage.report import UsageQuery
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 
@@ -44,13 +44,6 @@ async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable
         added = {"used": case((known > most, MAX_INTEGER), else_=known + new.excluded.used)}
         await connection.execute(new.on_conflict_do_update(index_elements=deleted_usage.primary_key, set_=added), rows)
     await connection.execute(delete(deleted_usage).where(_over(now)))
-
-
-async def of_scope(connection: AsyncConnection, scope: str, start: int) -> dict[str, int]:
-    """Return the usage of deleted threads by tenant, "" for none, in the window that began at `start`."""
-    columns = deleted_usage.c
-    query = select(columns.tenant, columns.used).where(columns.scope == scope, columns.start == start)
-    return {row.tenant: row.used for row in await connection.execute(query)}
 
 
 async def _used(connection: AsyncConnection, thread: ThreadKey, start: int, end: int) -> list[dict[str, Any]]:
@@ -86,23 +79,19 @@ async def states(store: ThreadStore, budgets: Iterable[Budget], now: int) -> Seq
 
 
 async def _state(store: ThreadStore, budget: Budget, now: int) -> State:
-    start, end = budget.window(now)
+    columns, (start, end) = deleted_usage.c, budget.window(now)
     bound = (("tenant", budget.tenant), ("agent", budget.agent), ("model", budget.model), ("origin", ""))
     where = {name: (value,) for name, value in bound if value is not None}
     by = ("tenant",) if budget.tenant is None else ()
     unit = "total_tokens" if budget.unit == "tokens" else "cost_nano_usd"
     order = "total_tokens" if budget.unit == "tokens" else "cost_usd"
     query = UsageQuery(by, start=start, end=end, where=where, limit=TENANTS, order=order)
-    report, deleted = await budget_usage(store, query, budget.scope)
-    each = ((None if row.other else row.group["tenant"] or "", row.figures) for row in report.rows if by)
+    window = select(columns.tenant, columns.used).where(columns.scope == budget.scope, columns.start == start)
+    async with store.snapshot() as connection:
+        usage_of = await report(connection, query)
+        deleted = {row.tenant: row.used for row in await connection.execute(window)}  # "" for no tenant
+    each = ((None if row.other else row.group["tenant"] or "", row.figures) for row in usage_of.rows if by)
     used = {name: getattr(figures, unit) for name, figures in each}
     for tenant, amount in deleted.items() if by else ():
         used[tenant] = used.get(tenant, 0) + amount
-    return State(budget, min(getattr(report.total, unit) + sum(deleted.values()), MAX_INTEGER), start, end, used)
-
-
-async def budget_usage(store: ThreadStore, query: UsageQuery, scope: str) -> tuple[UsageReport, dict[str, int]]:
-    """Return a report of usage, and deleted threads' usage by tenant in the window that begins as the query does."""
-    async with store.snapshot() as connection:
-        usage = await report(connection, query)
-        return usage, await of_scope(connection, scope, query.start or 0)
+    return State(budget, min(getattr(usage_of.total, unit) + sum(deleted.values()), MAX_INTEGER), start, end, used)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Select, bindparam, select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,7 +13,7 @@ from pipeline.policies.prices import Prices
 from pipeline.stores.costs.rows import usage_rows
 from pipeline.stores.database.keys import UsageNames, thread_of
 from pipeline.stores.database.names import INSERT, ids_of
-from pipeline.stores.database.schema import price_sources, threads, turns, usage
+from pipeline.stores.database.schema import price_sources, threads, usage
 from pipeline.stores.database.sending import Call, certain, of_rows
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
@@ -21,7 +21,6 @@ from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import record_of
 from pipeline.stores.threads.write import lock
 from pipeline.turns.requests import prompt_of
-from topics.thread_key import ThreadKey
 
 OF_RESPONSE: Final = tuple(  # columns that a row contains unchanged
     column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
@@ -65,27 +64,6 @@ async def price_sources_of(connection: AsyncConnection, wanted: Collection[str])
         await connection.execute(new, [{"source": source} for source in missing])
         known = {row.source: row.id for row in await connection.execute(query)}
     return known
-
-
-async def delete_usage(connection: AsyncConnection, replaced: Mapping[int, int]) -> set[int]:
-    """Delete the usage of turns that are replaced; return its names."""
-    ids = sorted(replaced)
-    names = set(await connection.scalars(_names_of(ids)))
-    await connection.execute(statements.delete_children(usage, ids))
-    return names
-
-
-async def names_in(connection: AsyncConnection, keys: Sequence[ThreadKey], _: str) -> set[int]:
-    """Return the names in the usage of threads."""
-    names = set[int]()
-    for key in keys:
-        mine = select(turns.c.id).where(turns.c.thread == statements.number_of(key))
-        names.update(await connection.scalars(_names_of(mine)))
-    return names
-
-
-def _names_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
-    return select(usage.c.names).where(usage.c.turn.in_(ids)).distinct()
 
 
 BATCH_SIZE: Final = 200  # rows of a transaction

@@ -1,8 +1,8 @@
 """Usage reports from sums, plus the rows at both ends of their period that fill no quarter of an hour.
 
 Sums, pending changes, and rows are read in the same snapshot, each by a cached statement, and added up here: a sum is
-added to each bucket that it is a part of, or subtracted there. Percentiles are those of the summed histograms, within 2 % of
-the nearest rank.
+added to each bucket that it is a part of, or subtracted there. Percentiles are those of the summed histograms, within
+2 % of the nearest rank.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.expressions import MAX_INTEGER
+from pipeline.stores.database.keys import NO_TENANT
 from pipeline.stores.usage import sums_statements as statements
 from pipeline.stores.usage.histogram import Histogram, added, percentiles
 from pipeline.stores.usage.plan import Plan, bucket_of, joined, part_of, parts, pieces, plan
 from pipeline.stores.usage.report import SUMMED, Figures, Percentiles, UsageQuery, UsageRow
 from pipeline.stores.usage.sums_statements import Shape
 from pipeline.stores.usage.tallies import SPANS, TIMES, times_in
+from pipeline.turns.column_text import column_text
 
 PERCENTS: Final = (50, 95, 99)
 
@@ -137,9 +139,10 @@ class _Asked:
 
     def __init__(self, connection: AsyncConnection, query: UsageQuery, *, times: bool = True) -> None:
         self._connection = connection
-        filters = statements.filters_of(query.where)
+        where = sorted(query.where.items())
+        filters = tuple((name, name == "tenant" and NO_TENANT in values) for name, values in where)
         self._shape = Shape(connection.dialect.name, query.group_by, filters, times)
-        self._names = statements.names_of(query.where)
+        self._names = {f"of_{name}": [column_text(value) for value in values] for name, values in where}
 
     async def sums(self, wanted: Iterable[Times], *, expired: bool | None) -> AsyncIterator[tuple[int, int, Read]]:
         """Yield span, start and figures of each sum."""
@@ -167,7 +170,8 @@ class _Asked:
 
     async def changes(self, plan: Plan) -> AsyncIterator[tuple[int, Read]]:
         """Yield quarter of an hour and figures of changes."""
-        for row in await self._all(statements.changes_figures(self._shape), statements.changes_of(plan)):
+        times = zip(("live_begin", "live_end", "expired_begin", "expired_end"), plan.live + plan.expired, strict=True)
+        for row in await self._all(statements.changes_figures(self._shape), dict(times)):
             yield row[0], self._read(row[1:])
 
     def _read(self, row: Sequence[Any]) -> Read:
