@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from sqlalchemy import ColumnElement, delete, insert, select
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.observability.audit import ERASURES, REFUSED, Entry
-from pipeline.stores.database.cursors import decode_cursor, encode_cursor
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.keys import decode_cursor, encode_cursor
 from pipeline.stores.database.schema import audit
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.notices import add
@@ -44,8 +44,10 @@ class AuditQuery:
 
 async def add_audit(store: ThreadStore, entries: Sequence[Entry], *, notify: bool) -> None:
     """Store entries; with `notify`, also leave a notice of each for webhooks."""
+    rows = [asdict(entry) for entry in entries]
+    texts = [{name: column_text(value) for name, value in row.items() if type(value) is str} for row in rows]
     async with store.writing() as connection:
-        await connection.execute(insert(audit), [_row(entry) for entry in entries])
+        await connection.execute(insert(audit), [row | some for row, some in zip(rows, texts, strict=True)])
         if notify:
             await add(connection, [_notice(entry) for entry in entries])
 
@@ -106,10 +108,6 @@ def _conditions(wanted: AuditQuery) -> list[ColumnElement[bool]]:
     if wanted.until is not None:
         conditions.append(audit.c.at < wanted.until)
     return conditions
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    return {name: column_text(value) if type(value) is str else value for name, value in asdict(entry).items()}
 
 
 def _notice(entry: Entry) -> NoticeRecord:

@@ -107,8 +107,12 @@ async def end_sessions(store: ThreadStore, provider: str, subject: str | None, s
     """Delete a provider's sessions of this person, or with this id; return how many there were."""
     async with store.writing() as connection:
         rows = await connection.execute(select(tokens.c.id, tokens.c.session).where(~NO_SESSION))
-        sessions = [(row.id, Session(**row.session)) for row in rows]
-        gone = [key for key, session in sessions if session.provider == provider and _is_meant(session, subject, sid)]
+        sessions = {row.id: Session(**row.session) for row in rows}
+        gone = [
+            key
+            for key, session in sessions.items()
+            if session.provider == provider and subject in (None, session.subject) and sid in (None, session.sid)
+        ]
         await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
     return len(gone)
 
@@ -160,8 +164,3 @@ def _row(token: Token) -> dict[str, Any]:
 
 def _person(token: Token) -> tuple[str, str] | None:
     return None if token.session is None else (token.session.provider, token.session.subject)
-
-
-def _is_meant(session: Session, subject: str | None, sid: str | None) -> bool:
-    """Return True if a log-out applies to this session: that with an id, or all of a person."""
-    return subject in (None, session.subject) and sid in (None, session.sid)

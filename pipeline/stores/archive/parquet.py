@@ -103,8 +103,12 @@ class Archive:
         """Remove these threads' rows of these days that ended before the thread's time, epoch ms. Raises StoreError."""
         rows, objects, threads = 0, 0, set[ThreadKey]()
         for uri in await self.names_of(days):
-            removed, keys = await self._expire(uri, before)
-            rows, objects, threads = rows + removed, objects + (removed > 0), threads | keys
+            gone, keys = await self._of_expired(uri, before)
+            if gone:
+                with suppress(NotThere):
+                    table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
+                    await self._write_kept(uri, segments.without_expired(table, before, self.ends))
+            rows, objects, threads = rows + len(gone), objects + bool(gone), threads | keys
         return Removed(rows, objects, frozenset(threads))
 
     async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
@@ -140,14 +144,6 @@ class Archive:
             uri for uri in names if not uri.startswith(f"{self.root}/{FEEDBACK}/")
         ]  # the feedback has an archive of its own
         return [uri for uri in names if (owned := OWNED.search(uri)) is None or owned[1] in owners]
-
-    async def _expire(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[int, set[ThreadKey]]:
-        gone, keys = await self._of_expired(uri, before)
-        if gone:
-            with suppress(NotThere):
-                table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
-                await self._write_kept(uri, segments.without_expired(table, before, self.ends))
-        return len(gone), keys
 
     async def _of_expired(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
         """Return the indexes of an object's expired rows, and the threads of these rows."""

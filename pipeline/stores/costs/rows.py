@@ -6,7 +6,7 @@ any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pipeline.policies.prices import NONE, Prices
@@ -63,23 +63,15 @@ def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
     failed = cut_off and interruption(record) == ERROR
     rows[max(len(responses) - 1, 0)] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}
-    if COST not in total:  # otherwise the stream reported the cost of the whole turn
-        _price(rows, prices)
-    if guessed is not None:
-        _estimate(rows[-1], guessed, prices)
-    return rows
-
-
-def _price(rows: Iterable[Row], prices: Prices) -> None:
-    for row in rows:
+    for row in rows if COST not in total else ():  # otherwise the stream reported the cost of the whole turn
         if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, prices)) is not None:
             row["cost_nano_usd"], row["price_source"] = cost
-
-
-def _estimate(row: Row, guessed: Mapping[str, int], prices: Prices) -> None:
-    row["estimated_tokens"] = sum(guessed.values())
-    if (cost := cost_nano_usd({**row, **guessed}, prices)) is not None:
-        row["estimated_nano_usd"], row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
+    if guessed is not None:
+        last_row = rows[-1]
+        last_row["estimated_tokens"] = sum(guessed.values())
+        if (cost := cost_nano_usd({**last_row, **guessed}, prices)) is not None:
+            last_row["estimated_nano_usd"], last_row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
+    return rows
 
 
 def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Mapping[str, int]) -> Row:

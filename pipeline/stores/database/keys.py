@@ -1,15 +1,20 @@
-"""The names of threads, turns and agents in rows: text that every database can store; turns as bytes. Pure."""
+"""The names of threads, turns and agents in rows: text that every database can store; turns as bytes. Cursors. Pure."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
+import orjson
+
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.errors import CallerError
 
 KEY_CHARACTERS: Final = 200  # of a key
 NO_TENANT = ""  # names the threads without a tenant; None means any tenant
@@ -83,3 +88,23 @@ def turn_text(turn_id: bytes) -> str:
     if len(turn_id) == UUID_BYTES:
         return str(UUID(bytes=turn_id))
     return turn_id.rstrip(FILLER).decode()
+
+
+LARGEST: Final = 2**63 - 1
+
+
+def encode_cursor(value: int, number: int) -> str:
+    """Return the position after a row as an opaque, URL-safe text: the value of its sort column, and its id."""
+    return base64.urlsafe_b64encode(orjson.dumps([value, number])).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, of: str = "list", most: tuple[int, int] = (LARGEST, LARGEST)) -> tuple[int, int]:
+    """Return what `encode_cursor` was given. Raises CallerError for other texts, and for numbers above `most`."""
+    try:
+        position: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        value, number = position
+    except (binascii.Error, ValueError, TypeError):
+        value = number = None
+    if type(value) is not int or type(number) is not int or not (0 <= value <= most[0] and 0 <= number <= most[1]):
+        raise CallerError(f"the cursor is not one that this {of} gave: start again without one")
+    return value, number

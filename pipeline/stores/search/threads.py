@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from pipeline.stores.database.cursors import encode_cursor
+from pipeline.stores.database.keys import encode_cursor
 from pipeline.stores.database.schema import turns
 from pipeline.stores.database.sending import certain
 from pipeline.stores.database.store import ThreadStore

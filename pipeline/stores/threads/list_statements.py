@@ -9,8 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Column, ColumnElement, Select, func, or_, select, union_all
 from sqlalchemy import tuple_ as row_of
 
-from pipeline.stores.database.cursors import decode_cursor
-from pipeline.stores.database.keys import id_and_tenant
+from pipeline.stores.database.keys import decode_cursor, id_and_tenant
 from pipeline.stores.database.schema import agents, links, thread_agents, threads, turns
 from pipeline.stores.threads.rows import COMPLETE
 from pipeline.stores.threads.statements import NAME

@@ -206,18 +206,16 @@ def _documents(
     records: Mapping[ThreadKey, Sequence[TurnRecord]], erased: set[ThreadKey]
 ) -> dict[ThreadKey, dict[str, Any]]:
     return {
-        key: thread_document(key.thread_id, _shown(of_thread, erased))
-        for key, of_thread in records.items()
-        if any(record["thread_id"] == key.thread_id for record in of_thread)
+        key: thread_document(
+            key.thread_id,
+            [
+                without_links(record, {to.thread_id for to in erased if to.tenant == key_of(record).tenant})
+                for record in some
+            ],
+        )
+        for key, some in records.items()
+        if any(record["thread_id"] == key.thread_id for record in some)
     }
-
-
-def _shown(records: Iterable[TurnRecord], erased: set[ThreadKey]) -> list[TurnRecord]:
-    """Return a tenant's records without links to the tenant's erased threads."""
-    return [
-        without_links(record, {key.thread_id for key in erased if key.tenant == key_of(record).tenant})
-        for record in records
-    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,32 @@
-"""The rows of `usage`: written with a turn, within the caller's transaction, and priced again later."""
+"""The rows of `usage`: written with a turn, within the caller's transaction; priced again later; read for a thread."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import Row, bindparam, select, update
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.prices import Prices
 from pipeline.stores.costs.rows import usage_rows
-from pipeline.stores.database.keys import UsageNames, thread_of
+from pipeline.stores.database.expressions import MAX_INTEGER
+from pipeline.stores.database.keys import UsageNames, thread_of, turn_text
 from pipeline.stores.database.names import INSERT, ids_of
-from pipeline.stores.database.schema import price_sources, threads, usage
+from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names
 from pipeline.stores.database.sending import Call, certain, of_rows
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
 from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import record_of
+from pipeline.stores.threads.summaries import StepUsage, TurnUsage
 from pipeline.stores.threads.write import lock
 from pipeline.turns.requests import prompt_of
+from pipeline.turns.tokens import NANO
+from topics.thread_key import ThreadKey
 
 OF_RESPONSE: Final = tuple(  # columns that a row contains unchanged
     column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
@@ -148,3 +154,57 @@ async def _reprice(
 def _cost(row: Any) -> int | None:
     cost: int | None = row["cost_nano_usd"] if row["cost_nano_usd"] is not None else row["estimated_nano_usd"]
     return cost
+
+
+async def turn_usage(store: ThreadStore, key: ThreadKey) -> dict[str, TurnUsage]:
+    """Return the usage of each turn of a thread that has any, by turn_id."""
+    query = select(turns.c.turn_id, usage, usage_names.c.model, price_sources.c.source)
+    query = query.join(turns, usage.c.turn == turns.c.id)
+    query = query.outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
+    query = query.join(usage_names, usage.c.names == usage_names.c.id)
+    query = query.where(turns.c.thread == statements.number_of(key))
+    async with store.reading() as connection:
+        await certain(connection)
+        rows = (await connection.execute(query.order_by(usage.c.turn, usage.c.position))).all()
+
+    def by_turn() -> dict[str, TurnUsage]:
+        groups = groupby(rows, lambda row: bytes(row.turn_id))
+        return {turn_text(turn_id): used_by(list(some)) for turn_id, some in groups}
+
+    return await asyncio.to_thread(by_turn)
+
+
+def used_by(rows: Sequence[Row[Any]]) -> TurnUsage:
+    """Return the usage of a turn's rows, which are in the order of its responses."""
+    costs = [row.cost_nano_usd for row in rows if row.cost_nano_usd is not None]
+    guessed = [row.estimated_nano_usd for row in rows if row.estimated_nano_usd is not None]
+    return TurnUsage(
+        input_tokens=_sum(row.input_tokens for row in rows),
+        output_tokens=_sum(row.output_tokens for row in rows),
+        total_tokens=_sum(row.total_tokens for row in rows),
+        cost_usd=_dollars(_sum(costs) if costs else None),
+        estimated_tokens=_sum(row.estimated_tokens for row in rows),
+        estimated_cost_usd=_dollars(_sum(guessed) if guessed else None),
+        prices=tuple(sorted({row.source for row in rows if row.source is not None})),
+        ttft_ms=next((row.ttft_ms for row in rows if row.position == 0), None),
+        steps=tuple(_step(row) for row in rows if row.requests) if len(rows) > 1 else (),
+    )
+
+
+def _step(row: Row[Any]) -> StepUsage:
+    return StepUsage(
+        model=row.model,
+        input_tokens=row.input_tokens or 0,
+        output_tokens=row.output_tokens or 0,
+        cost_usd=_dollars(row.cost_nano_usd),
+        ttft_ms=row.ttft_ms,
+        duration_ms=row.duration_ms,
+    )
+
+
+def _sum(values: Any) -> int:
+    return min(sum(value or 0 for value in values), MAX_INTEGER)
+
+
+def _dollars(nano: int | None) -> float | None:
+    return None if nano is None else nano / NANO

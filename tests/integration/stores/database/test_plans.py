@@ -58,9 +58,8 @@ from pipeline.stores.threads.requests import request_bodies
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.stores.usage.rows import reprice
+from pipeline.stores.usage.rows import reprice, turn_usage
 from pipeline.stores.usage.summing import compare_sums, forget_sums, keep_sums, sum_up
-from pipeline.stores.usage.turns import turn_usage
 from tests.integration.stores.conftest import database
 from tests.support.places import ROOT
 from tests.support.turn_records import Record
