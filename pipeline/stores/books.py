@@ -20,7 +20,7 @@ from pipeline.stores.database import schema as s
 from pipeline.stores.outbound.deliveries import drop_webhooks
 from pipeline.stores.outbound.notices import forget_notices, of_notice
 from pipeline.stores.search.write import forget_words, word_calls
-from pipeline.stores.threads.beside import (
+from pipeline.stores.threads.agents import (
     SPEAKS,
     agent_calls,
     agents_before,

@@ -116,10 +116,7 @@ class Lake:
 
     @_in_thread
     def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
-        """Remove the rows of threads that ended before the thread's time, in epoch ms.
-
-        If there were any, all snapshots older than an hour are removed, too, except named ones. Raises StoreError.
-        """
+        """Remove these threads' rows that ended before their time (epoch ms), and old snapshots. Raises StoreError."""
         threads: set[ThreadKey] = set()
         rows = files = 0
         where = And(of_threads(before), on_days(days))

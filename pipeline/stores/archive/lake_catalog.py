@@ -20,7 +20,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
@@ -63,7 +62,11 @@ def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None
         )
     for _ in range(MAX_COMMITS):
         try:
-            _complete(catalog.load_table((NAMESPACE, name)), columns)
+            table = catalog.load_table((NAMESPACE, name))
+            if missing := [field for field in columns if field.name not in table.schema().column_names]:
+                with table.update_schema() as update:
+                    for field in missing:
+                        update.add_column(field.name, TYPES[field.type])
         except CommitFailedException:  # another worker does the same
             pause()
         else:
@@ -74,14 +77,6 @@ def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None
 def pause() -> None:
     """Wait for a moment, since another commit came first."""
     time.sleep(random.uniform(0.1, 1) * MAX_RETRY_DELAY)  # noqa: S311  # jitter
-
-
-def _complete(table: Table, columns: pa.Schema) -> None:
-    missing = [field for field in columns if field.name not in table.schema().column_names]
-    if missing:
-        with table.update_schema() as update:
-            for field in missing:
-                update.add_column(field.name, TYPES[field.type])
 
 
 def _refuse_other_catalogs(catalog: Catalog, name: str, location: str) -> None:

@@ -76,13 +76,9 @@ def holds(offsets: Offsets, source: Source) -> bool:
 
 
 def with_source(offsets: Offsets, source: Source) -> Offsets:
-    """Return the offsets with one more range.
-
-    A range that doesn't continue the known one replaces it: it may be of another topic of that name, and writing a
-    segment twice does no harm.
-    """
+    """Return the offsets with one more range; it replaces a known range that it doesn't continue."""
     begin, end, at = offsets.get(source.name, (source.begin, source.begin, source.at))
-    if end != source.begin:
+    if end != source.begin:  # maybe of another topic of that name; and writing a segment twice does no harm
         begin, at = source.begin, source.at
     return {**offsets, source.name: (begin, source.end, max(at, source.at))}
 

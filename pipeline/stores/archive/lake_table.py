@@ -178,10 +178,7 @@ class LakeTable:
         *,
         erases: bool = False,
     ) -> int:
-        """Remove rows, in several commits; older snapshots still have them. Return how many files had such rows.
-
-        `kept`: rows -> those that stay; it needs only `columns`, and removes no row outside `where`.
-        """
+        """Remove rows in several commits; return how many files had any; `kept`: rows (`columns`) -> what stays."""
         has: dict[str, bool] = {}  # by path: files never change
         while files := list(self._having(where, columns, kept, has)):
             for some in groups(files, COMMIT_BYTES):

@@ -150,7 +150,11 @@ def _size(task: FileScanTask) -> int:
 def _delete(lake: LakeTable, gone: set[str]) -> int:
     """Delete the files in `gone`, and old files, unless the table references them."""
     table = lake.load()
-    named = _names(_files(table, table.snapshots(), live=True) | _metadata(table))
+    # Also its metadata, and statistics of other engines.
+    statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
+    others = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    others |= {statistic.statistics_path for statistic in statistics}
+    named = _names(_files(table, table.snapshots(), live=True) | others)
     now = time.time()
     left = [
         path
@@ -188,13 +192,6 @@ def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[st
                 entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live)
                 manifests[manifest.manifest_path] = [entry.data_file.file_path for entry in entries]
     return paths_of | {*manifests} | {path for paths in manifests.values() for path in paths}
-
-
-def _metadata(table: Table) -> set[str]:
-    """Return the table's other files: its metadata, and statistics of other engines."""
-    statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
-    logged = (entry.metadata_file for entry in table.metadata.metadata_log)
-    return {table.metadata_location, *logged, *(statistic.statistics_path for statistic in statistics)}
 
 
 def doubles(table: Table) -> dict[Key, Rank]:

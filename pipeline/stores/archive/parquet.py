@@ -174,10 +174,8 @@ class Archive:
         return True
 
     async def _write_kept(self, uri: str, table: pa.Table) -> tuple[int, int]:
-        """Write the rows of threads that are not erased; return rows, bytes. Repeated if a thread is erased meanwhile.
-
-        An erasure first marks the thread, then reads the objects: either it finds this object, or we find its mark.
-        """
+        """Write the rows of threads that are not erased, again if a thread is erased meanwhile; return rows, bytes."""
+        # An erasure first marks the thread, then reads the objects: either it finds this object, or we find its mark.
         threads = segments.threads(table)
         erased: set[ThreadKey] | None = None
         while (now := await self.erased(threads)) != erased:

@@ -36,11 +36,8 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def _folder_for(path: Path) -> list[Path]:
-    """Make the folder of a file and its parents; return the new ones, whose entries are not on disk yet.
-
-    Folders that another thread, or a call that failed, has just made are returned, too.
-    """
-    with _making:
+    """Make the folder of a file and its parents; return the new ones, whose entries are not on disk yet."""
+    with _making:  # folders that another thread, or a call that failed, has just made are returned, too
         try:
             path.parent.mkdir()
         except FileExistsError:

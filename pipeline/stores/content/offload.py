@@ -21,10 +21,7 @@ HELD_VALUES: Final = 8  # values of a large run that are in memory as bytes, too
 
 
 class Offload:
-    """Moves large values out of turn records of `threshold` bytes or more; smaller ones have none. Keeps the hash.
-
-    A record of a large run is moved before it is encoded, a few values at a time, so that it is not in memory twice.
-    """
+    """Moves values out of records of `threshold` bytes or more, keeping the hash; of large runs a few at a time."""
 
     def __init__(self, contents: ContentStore, threshold: int, metrics: Metrics) -> None:
         self.contents = contents

@@ -39,7 +39,7 @@ class Stored(NamedTuple):
     modified: int
 
 
-class Own(NamedTuple):
+class OpenPack(NamedTuple):
     """The pack that this process appends to, and where its last record ends."""
 
     file: int
@@ -55,7 +55,7 @@ class Packs:
         self._index: PackIndex | None = None
         self._opening = Lock()
         self._appending = Lock()
-        self._own: Own | None = None
+        self._open_pack: OpenPack | None = None
         self._held = ExitStack()  # the file of the pack that is appended to, and its lock
         weakref.finalize(self, self._held.close)
 
@@ -65,7 +65,9 @@ class Packs:
         named = {(folder, digest): data for (folder, data), digest in zip(values, digests, strict=True)}
         now = time.time_ns() // 1_000_000
         with self._appending:
-            if self._own is not None and not os.fstat(self._own.file).st_nlink:  # another process has deleted it
+            if (
+                self._open_pack is not None and not os.fstat(self._open_pack.file).st_nlink
+            ):  # another process has deleted it
                 self._leave()
                 self._index = None
             index = self._open()
@@ -142,7 +144,7 @@ class Packs:
         return None
 
     def _append(self, index: PackIndex, new: dict[tuple[str, bytes], bytes], now: int) -> None:
-        pack = self._own = self._own or self._take(index)
+        pack = self._open_pack = self._open_pack or self._take(index)
         try:
             written, end = list[Record](), pack.end
             for (folder, digest), data in new.items():
@@ -155,11 +157,11 @@ class Packs:
                 os.ftruncate(pack.file, pack.end)
             self._leave()  # after a failed sync it is unknown what is on disk
             raise
-        self._own = pack._replace(end=end)
+        self._open_pack = pack._replace(end=end)
         if end >= PACK_BYTES:
             self._leave()
 
-    def _take(self, index: PackIndex) -> Own:
+    def _take(self, index: PackIndex) -> OpenPack:
         """Lock a pack that has room and no owner, or a new pack."""
         with self._alone():
             self._mend(index)
@@ -170,14 +172,14 @@ class Packs:
                         pack = index.pack(known.name)
                         if os.fstat(file).st_size == pack.known:
                             self._held.enter_context(stack.pop_all())
-                            return Own(file, pack.id, pack.known)
+                            return OpenPack(file, pack.id, pack.known)
             name = f"{uuid.uuid4().hex}{SUFFIX}"
             file = self._held.enter_context(_locked(self.folder / name))
             sync_folder(self.folder)
-            return Own(file, index.pack(name).id, 0)
+            return OpenPack(file, index.pack(name).id, 0)
 
     def _leave(self) -> None:
-        self._own = None
+        self._open_pack = None
         self._held.close()
 
     # ---- all packs

@@ -123,11 +123,7 @@ class ContentStore:
         return {ThreadKey.of(name[:36], tenant) for name in ours if name[36:] == wanted}
 
     async def inlined(self, key: ThreadKey, document: Fields, most: int | None = None) -> Fields:
-        """Return a thread document with the values inlined for all references.
-
-        Raises StoreError that names thread, turn and URI; also if the values have more than `most` bytes, each counted
-        as often as it occurs in the document.
-        """
+        """Return a document with its values inlined; `most` bytes, repetitions counted. Raises StoreError."""
         turns = document.get("turns")
         if not isinstance(turns, list):
             return document

@@ -116,11 +116,7 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
 
 
 class WriteAheadLog:
-    """The size of SQLite's log, kept small.
-
-    SQLite itself begins a new log only when a writer finds all of it in the database and no connection reads: with
-    several busy workers that moment never comes.
-    """
+    """Keeps SQLite's log small: SQLite itself begins anew only while nobody reads; with busy workers, never."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

@@ -96,12 +96,9 @@ def _prepare() -> None:
 
 
 def wait_for_writers(connection: Connection) -> None:
-    """Block writers until the transaction ends, after those in progress; readers go on.
-
-    The tables are locked in the order in which writers lock them: revisions use another order, and could deadlock with
-    writers.
-    """
+    """Block writers until the transaction ends, after those in progress; readers go on."""
     if connection.dialect.name == "postgresql" and inspect(connection).has_table(VERSION_TABLE):
+        # In the order in which writers lock them: revisions use another order, and could deadlock with writers.
         connection.execute(text("LOCK TABLE threads, turns, usage IN SHARE ROW EXCLUSIVE MODE"))
 
 

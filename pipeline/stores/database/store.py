@@ -33,10 +33,7 @@ class ThreadStore:
     """
 
     def __init__(self, url: str, *, search: str = "on", prices: Prices = NONE) -> None:
-        """Prepare a store at `sqlite:///path` or `postgresql://…`; connects later. Raises CallerError for other URLs.
-
-        `search`: TURNMILL_SEARCH; `prices`: the operator's own, for the turns that are written.
-        """
+        """Prepare a store; connects later. `search`: TURNMILL_SEARCH; `prices`: the operator's. Raises CallerError."""
         self.url = url
         self.prices = prices
         self._engine = create_engine(url)

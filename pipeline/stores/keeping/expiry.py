@@ -18,10 +18,10 @@ from pipeline.settings import Settings
 from pipeline.stores.archive.configured import archives_of
 from pipeline.stores.archive.records import EPOCH
 from pipeline.stores.content.store import ContentStore, digests_in
+from pipeline.stores.database.marks import REMNANTS_BATCH, Remnant, due_remnants, looked_at
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expired_threads import Ripe, RoundPosition, expire, next_ripe
 from pipeline.stores.threads.reading import erased_among, read_thread
-from pipeline.stores.threads.remnants import REMNANTS_BATCH, Remnant, due_remnants, looked_at
 from pipeline.turns.times import bounded
 from topics.catalog import TURNS
 from topics.thread_key import ThreadKey
@@ -60,11 +60,7 @@ class Expiry:
         self.position = RoundPosition()
 
     async def step(self, now: int) -> tuple[Expired, bool]:
-        """Expire the next batch of threads; after the last, delete large values and archived rows of the expired ones.
-
-        Return what was removed, and whether this round has more to do. Raises StoreError; the next step goes on where
-        this step stopped.
-        """
+        """Expire the next threads, then their remnants; return counts, and if more is to do. Raises StoreError."""
         ripe, position = await next_ripe(self.store, self.retention, now, self.position)
         if position is None:
             done, more = await self._clean(now)

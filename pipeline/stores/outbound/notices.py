@@ -46,7 +46,7 @@ async def add(connection: AsyncConnection, records: Sequence[NoticeRecord], keep
 
 
 async def add_notices(store: ThreadStore, records: Sequence[NoticeRecord], keep_until: int) -> None:
-    """See `add`."""
+    """Leave notices in a transaction of their own; see `add`."""
     async with store.writing() as connection:
         await add(connection, records, keep_until)
 

@@ -177,13 +177,9 @@ async def _read(
         erased = await erased_of(connection, map(thread_of, rows))
         by_id = {row.id: row for row in rows if thread_of(row) not in erased}
         shown = [(by_id[id_], score) for id_, score in some if id_ in by_id]
-        hits += await asyncio.to_thread(_shown, shown, query)
+        hits += await asyncio.to_thread(lambda rows: [_hit(*row, query) for row in rows], shown)
         used, size = used + len(some), size + sum(len(row.record) for row in by_id.values())
     return hits, used
-
-
-def _shown(rows: Iterable[tuple[Row[Any], float]], query: SearchQuery) -> list[Hit]:
-    return [_hit(row, score, query) for row, score in rows]
 
 
 def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:

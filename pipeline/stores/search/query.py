@@ -181,11 +181,8 @@ def newest(tenant: str | None, since: int, before: int, limit: int) -> Select[An
 
 
 def matching(query: str, tenant: str | None, since: int, before: int) -> Select[Any]:
-    """Return a query of id and words of all turns that match, by the index of words.
-
-    OFFSET keeps Postgres from going through the turns in the order of their ids until it has enough, which may be all
-    of them.
-    """
+    """Return a query of id and words of all turns that match, by the index of words."""
+    # OFFSET keeps Postgres from going through all turns in the order of their ids until it has enough.
     rows = select(turn_words.c.id, turn_words.c.words)
     return rows.where(_fits(turn_words.c.words, query), *_bounds(tenant, since, before)).offset(0)
 

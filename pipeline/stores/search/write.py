@@ -52,20 +52,20 @@ def kinds_of(connection: AsyncConnection) -> tuple[Kind, ...]:
 
 
 async def word_calls(connection: AsyncConnection, turns: Sequence[PlacedTurn], _: object = None) -> list[Call]:
-    """Return the calls that add the words of these turns; executed after those that add the turns.
-
-    On SQLite no trigger adds new rows to the index: FTS5 writes what it has gathered at each row of a trigger, which
-    costs three times as much as all rows of a transaction at once.
-    """
+    """Return the calls that add the words of these turns; executed after those that add the turns."""
     kinds, dialect = kinds_of(connection), connection.dialect.name
-    with_words = [(id_, rows, words) for id_, _, rows in turns if kinds and (words := search_words(rows, kinds))]
-    if not with_words:
+    ids, tenants, texts = list[int](), list[str](), list[list[str]]()
+    for id_, _, rows in turns if kinds else ():
+        if words := search_words(rows, kinds):
+            ids.append(id_)
+            tenants.append(column_text(rows.thread.tenant) or "")
+            texts.append(words)
+    if not ids:
         return []
-    ids = [id_ for id_, _, _ in with_words]
-    tenants = [column_text(rows.thread.tenant) or "" for _, rows, _ in with_words]
-    texts = [words for _, _, words in with_words]
     if dialect == "postgresql":
         return [Call(_ADD, (ids, tenants, [tsvector(some) for some in texts]))]
+    # No trigger adds new rows to the index: FTS5 writes what it has gathered at each row of a trigger, which costs
+    # three times as much as all rows of a transaction at once.
     values = list(zip(ids, tenants, map(" ".join, texts), strict=True))
     return [Call(_ADD_SQLITE, values, many=True), Call(_INDEX_SQLITE, (json_text.dumps(ids),))]
 

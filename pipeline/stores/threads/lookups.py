@@ -79,11 +79,9 @@ _ADD_AGENTS: Final = {
 
 
 def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
-    """Add the missing rows of these threads, and lock all of them until the transaction ends.
-
-    On Postgres the update that never happens locks an existing row. All writers lock in the same order, so they can't
-    deadlock; on SQLite there is a single writer.
-    """
+    """Add the missing rows of these threads, and lock all of them until the transaction ends."""
+    # On Postgres the update that never happens locks an existing row. All writers lock in the same order, so they can't
+    # deadlock; on SQLite there is a single writer.
     rows = {id_and_tenant(key): (exact := exact_name(key)) and json_text.dumps(exact) for key in keys}
     return _of_rows(_ADD_THREADS, dialect, [(*name, exact) for name, exact in sorted(rows.items(), key=itemgetter(0))])
 

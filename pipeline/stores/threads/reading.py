@@ -175,12 +175,10 @@ def _summary(row: Row[Any], names: Iterable[str]) -> ThreadSummary:
 
 
 async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -> dict[ThreadKey, dict[str, Any]]:
-    """Return the documents of these threads, as far as they are stored, without links to erased threads.
-
-    The documents are built in a thread: a long conversation would block the event loop for too long.
-    """
+    """Return the documents of those of these threads that are stored, without links to erased threads."""
     await certain(connection)
     texts = list(await connection.scalars(statements.records(keys))) if keys else []
+    # In threads: a long conversation would block the event loop for too long.
     records, targets = await asyncio.to_thread(_records_by_thread, texts, keys)
     erased = await erased_of(connection, targets)
     return await asyncio.to_thread(_documents, records, erased)

@@ -77,6 +77,10 @@ def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices =
     thread = key_of(record)
     turn = _turn(record, _text(record, value))
     key = thread, turn["turn_id"]
+    family = {key}
+    with suppress(ValueError):  # the thread id of a foreign record may not be a UUID
+        for ordinal in FIRST:
+            family.add((thread, turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal))))
     rank = rank_of(turn["events"], turn["status"], turn["revision"], turn["digest"])
     return RecordRows(
         thread=thread,
@@ -96,7 +100,7 @@ def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices =
         key=key,
         version=Version(ranges_of(record), rank),
         requests=requests if isinstance(requests, dict) else {},
-        family=frozenset({key, *((thread, first) for first in _first_turns(record))}),
+        family=frozenset(family),
     )
 
 
@@ -126,12 +130,6 @@ def _without_requests(value: bytes | None, requests: Any) -> bytes | None:
     """Return a record's JSON without its requests if these are its last member, as we write it; else None."""
     last = turn_record.last_member(requests)
     return value[: -len(last)] + b"}" if value is not None and value.endswith(last) else None
-
-
-def _first_turns(record: TurnRecord) -> tuple[bytes, ...]:
-    with suppress(ValueError):  # the thread id of a foreign record may not be a UUID
-        return tuple([turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal)) for ordinal in FIRST])
-    return ()
 
 
 def _turn(record: TurnRecord, text: str) -> Row:

@@ -7,6 +7,7 @@ Otherwise, and when a turn is replaced, the row is derived from all turns again 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from pipeline.stores.database.expressions import MAX_INTEGER
@@ -34,23 +35,19 @@ class ThreadRow(NamedTuple):
     asked: str | None
 
 
-def place_of(started_at: int, role: int) -> int:
+def sort_key(rows: RecordRows) -> int:
     """Return the sort key of a thread's record: by time, at the same time users' turns before agents'."""
-    return started_at << ROLE_BITS | role
+    return int(rows.turn["started_at"] << ROLE_BITS | rows.turn["role"])
 
 
 def with_turns(row: ThreadRow, added: Iterable[RecordRows]) -> ThreadRow | None:
     """Return a thread's row after these new records; None if any belongs before a stored record."""
-    records = sorted(added, key=lambda rows: rows.order)
-    if row.newest is not None and _place(records[0]) <= row.newest:
+    records = sorted(added, key=attrgetter("order"))
+    if row.newest is not None and sort_key(records[0]) <= row.newest:
         return None
     for record in records:
         row = _behind(row, record)
     return row
-
-
-def _place(rows: RecordRows) -> int:
-    return place_of(rows.turn["started_at"], rows.turn["role"])
 
 
 def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
@@ -75,6 +72,6 @@ def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
         duration_ms=turn["ended_at"] - turn["started_at"] if rows.usage else row.duration_ms,
         created_at=begun,
         updated_at=ended,
-        newest=_place(rows),
+        newest=sort_key(rows),
         asked=turn["asked"] if real else row.asked,
     )

@@ -31,11 +31,7 @@ class Stored:
 
 
 def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey, RecordRows], list[int]]:
-    """Return the record to be stored of each turn that changes, and the indexes of late records.
-
-    `known`: the stored turns of the batch's families. Records are processed in order, so that it makes no
-    difference how they are cut into batches.
-    """
+    """Return the records to be stored, by turn, and indexes of late records; `known`: the families' stored turns."""
     stored, winners, late = dict(known), dict[TurnKey, RecordRows](), list[int]()
     for index, rows in batch.items():
         version = rows.version
@@ -61,10 +57,7 @@ def _verdict(version: Version, stored: Version | None, family: Sequence[Version]
 async def known_versions(
     connection: AsyncConnection, batch: Batch, threads: Mapping[ThreadKey, ThreadRow]
 ) -> dict[TurnKey, Stored]:
-    """Return the stored turns in the families of a batch; with empty ranges if the batch only repeats stored records.
-
-    `threads`: the rows of the batch's threads; a thread without a record has no turn that could be known.
-    """
+    """Return the stored turns in the batch's families, with empty ranges where nothing has to be compared."""
     places = {row.id: key for key, row in threads.items() if row.newest is not None}
     there = {*places.values()}
     wanted = {key for rows in batch.values() for key in rows.family if key[0] in there}

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.policies.retention import Retention
 from pipeline.stores.database.engine import search_choice
 from pipeline.stores.database.keys import id_and_tenant, key_text
-from pipeline.stores.database.marks import add_erased, erased_of, held_of
+from pipeline.stores.database.marks import Remnant, add_erased, erased_of, held_of, remember
 from pipeline.stores.database.schema import turns
 from pipeline.stores.database.sending import certain, of_rows, send
 from pipeline.stores.database.turn_ids import new_ids
@@ -20,7 +20,6 @@ from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
 from pipeline.stores.threads import lookups, statements
 from pipeline.stores.threads.book import Book, PlacedTurn
-from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.rows import RecordRows, TurnKey, record_of, starters
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.thread_rows import ThreadRow, with_turns
@@ -142,33 +141,39 @@ async def _apply(
     books: Sequence[Book],
 ) -> None:
     """Write these records; those of turns in `known` replace the stored ones."""
-    dialect = connection.dialect.name
-    added = [rows for rows in changed if rows.key not in known]
-    replaced = {known[rows.key].id: rows.thread for rows in changed if rows.key in known}
+    dialect, searched = connection.dialect.name, search_choice(connection) != "off"
+    replaced = {known[rows.key].id: threads[rows.thread].id for rows in changed if rows.key in known}
     before: list[Any] = [None] * len(books)
     if replaced:
-        turn_threads = {id_: threads[key].id for id_, key in replaced.items()}
-        before = [book.replaced and await book.replaced(connection, turn_threads) for book in books]
-    ids = {key: stored.id for key, stored in known.items()}
-    new_numbers = await new_ids(connection, [rows.turn["started_at"] for rows in added])
-    ids |= {rows.key: id_ for rows, id_ in zip(added, new_numbers, strict=True)}
-    placed = [PlacedTurn(ids[rows.key], threads[rows.thread].id, rows) for rows in changed]
-    searched = search_choice(connection) != "off"
-    turn_rows = [{"id": id_, "thread": thread, "searched": searched, **rows.turn} for id_, thread, rows in placed]
+        before = [book.replaced and await book.replaced(connection, replaced) for book in books]
+    times = [rows.turn["started_at"] for rows in changed if rows.key not in known]
+    new_numbers = iter(await new_ids(connection, times))
+    new: dict[ThreadKey, list[RecordRows]] = defaultdict(list)
+    placed, turn_rows = [], []
+    for rows in changed:
+        if rows.key in known:
+            id_ = known[rows.key].id
+        else:
+            id_ = next(new_numbers)
+            new[rows.thread].append(rows)
+        placed.append(PlacedTurn(id_, threads[rows.thread].id, rows))
+        turn_rows.append({"id": id_, "thread": threads[rows.thread].id, "searched": searched, **rows.turn})
     calls = [of_rows(dialect, statements.put_turns(dialect), turn_rows)]
     for book, shared in zip(books, before, strict=True):
         if book.calls is not None:
             calls += await book.calls(connection, placed, shared)
-    new: dict[ThreadKey, list[RecordRows]] = defaultdict(list)
-    for rows in added:
-        new[rows.thread].append(rows)
-    derived = set(replaced.values())
-    rows_of_threads = {key: with_turns(threads[key], some) for key, some in new.items() if key not in derived}
-    if ready := [row for row in rows_of_threads.values() if row is not None]:
+    derived, ready = set(replaced.values()), []  # threads whose rows are derived again from all turns; other rows
+    for key, added in new.items():
+        if threads[key].id not in derived:
+            if (row := with_turns(threads[key], added)) is None:
+                derived.add(threads[key].id)
+            else:
+                ready.append(row)
+    if ready:
         calls.append(lookups.put_threads(dialect, ready))
     await send(connection, calls)
-    if again := derived | {key for key, row in rows_of_threads.items() if row is None}:
-        await connection.execute(statements.refresh_threads([threads[key].id for key in again]))
+    if derived:
+        await connection.execute(statements.refresh_threads(derived))
     if replaced:
         await _forget_unused(connection, before, books)
 

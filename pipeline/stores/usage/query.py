@@ -55,12 +55,7 @@ async def cost_since(store: ThreadStore, since: int) -> int:
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
-    """Return the report of a query, from a single snapshot if the connection has one.
-
-    Raises CallerError for too many buckets.
-
-    It is read from sums if they are kept and can answer it, plus the rows at both ends of its period; else from rows.
-    """
+    """Return the report of a query, from sums where they can answer it. Raises CallerError for too many buckets."""
     since = await usage_sums.since(connection) if usage_plan.fits(query) else usage_sums.NONE
     summed = since != usage_sums.NONE
     edges: Sequence[int] = ()

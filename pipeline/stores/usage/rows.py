@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -37,7 +37,12 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
     """Return the call that adds the usage of these turns."""
     bodies = {name: body for turn in reversed(placed) for name, body in turn.rows.requests.items()}
     prompts = {name: prompt_of(body) for name, body in bodies.items()}
-    of_turns = [(turn, _names(row, prompts), row) for turn in placed for row in turn.rows.usage]
+    of_turns = []
+    for turn in placed:
+        for row in turn.rows.usage:
+            prompt = prompts.get(row["request"])
+            name = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompt, row["origin"])
+            of_turns.append((turn, name, row))
     if not of_turns:
         return []
     names = await ids_of(connection, UsageNames, {name for _, name, _ in of_turns})
@@ -54,11 +59,6 @@ async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn],
         for turn, name, row in of_turns
     ]
     return [of_rows(connection.dialect.name, statements.ADD[usage], rows)]
-
-
-def _names(row: Mapping[str, Any], prompts: Mapping[str, str | None]) -> UsageNames:
-    prompt = prompts.get(row["request"])
-    return UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompt, row["origin"])
 
 
 async def price_sources_of(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:
@@ -88,10 +88,7 @@ class Repriced(NamedTuple):
 
 
 async def reprice(store: ThreadStore, since: int, until: int, *, dry_run: bool) -> AsyncIterator[Repriced]:
-    """Price the usage from `since` on and before `until` (epoch ms) again, and yield what changes.
-
-    Costs that a stream reported stay. `dry_run` changes nothing. Sums follow; those of expired turns stay.
-    """
+    """Price a period's usage (epoch ms) again, except stream costs; yield changes. `dry_run` changes nothing."""
     last = since, -(2**63), 0
     while True:
         mine = select(*PLACE).where(usage.c.at >= last[0], usage.c.at < until, row_of(*PLACE) > row_of(*last))

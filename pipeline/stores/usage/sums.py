@@ -199,17 +199,14 @@ async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumK
 
 
 async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], first: int = ALL) -> bool:
-    """Add these to the sums; return False if that gives an impossible sum.
-
-    The sums were then wrong, and are deleted: they are built again, and until then rows are read. `first`: no sums
-    exist yet that end at or before this time.
-    """
+    """Add these to the sums; return False if that gives an impossible sum. `first`: all known sums end after it."""
     sums = of_all_spans(quarters)
     there = [key for key in sums if key.start + key.span > first]
     for key, tally in (await _stored(connection, there)).items():
         tally.add(sums[key])
         sums[key] = tally
     if not all(tally.possible for tally in sums.values()):
+        # The sums were wrong: they are deleted and built again, and until then rows are read.
         await _forget(connection)
         return False
     await _put(connection, sums)

@@ -245,8 +245,8 @@ class Model:
     def killed(self, process: int, number: int, torn: str) -> None:
         """In the middle of a batch, or before its value is in the index."""
         packs = self.processes[process]
-        if packs._own is not None and number not in self.held[A]:
-            file, begin, data = packs._own.file, packs._own.end, value(number)
+        if packs._open_pack is not None and number not in self.held[A]:
+            file, begin, data = packs._open_pack.file, packs._open_pack.end, value(number)
             end = append(file, begin, A, data, sha256(data).digest(), 1).end
             names, at = begin + 16, end - len(data)
             cut = {"within its length": begin + 8, "within its names": names + 40, "within its value": end - 1}

@@ -1,4 +1,4 @@
-"""Links and agents: rows that are written beside a turn, within the caller's transaction."""
+"""Agents and links: rows that are written with a turn, within the caller's transaction."""
 
 from __future__ import annotations
 
