@@ -74,10 +74,16 @@ async def known_versions(
 
     changing = [rows for rows in batch.values() if not same(rows)]
     compared = {key for rows in changing for key in rows.family if key in known}
-    ranges: dict[int, Ranges] = {}
-    for some in portions(sorted({known[key].id for key in compared})):
-        for id_, record in await connection.execute(statements.records_by_id(some)):
-            ranges[id_] = ranges_of(record_of(record))
+    ranges = await _ranges(connection, {known[key].id for key in compared})
     return known | {
         key: Stored(known[key].id, Version(ranges[known[key].id], known[key].version.rank)) for key in compared
     }
+
+
+async def _ranges(connection: AsyncConnection, ids: set[int]) -> dict[int, Ranges]:
+    """Return the ranges of events of these turns."""
+    by_id: dict[int, Ranges] = {}
+    for some in portions(sorted(ids)):
+        for id_, record in await connection.execute(statements.records_by_id(some)):
+            by_id[id_] = ranges_of(record_of(record))
+    return by_id
