@@ -13,8 +13,6 @@ from pipeline.stores.database.store import ThreadStore
 
 SHOWN: Final = tuple(column for column in tokens.c if column.name not in ("changed_at", "id_token"))
 NO_SESSION: Final = tokens.c.session.is_(None)
-
-
 MOST_SESSIONS: Final = 20  # of a person: a new session ends the oldest
 
 

@@ -83,7 +83,9 @@ class ContentStore:
 
     async def get(self, key: ThreadKey, ref: Ref, most: int | None = None) -> bytes:
         """Return a value of this thread, its hash verified. Raises StoreError, also above `most` bytes."""
-        uri, digest = ref.get("uri"), _digest(ref)
+        uri, named = ref.get("uri"), ref.get("hash")
+        match = HASH.fullmatch(named) if isinstance(named, str) else None
+        digest = match[1].lower() if match is not None else None
         if not isinstance(uri, str):
             raise StoreError(f"a content reference needs a URI, got {ref!r:.200}")
         ours = _ours(uri)
@@ -191,12 +193,6 @@ def _ours(uri: str) -> tuple[str, str] | None:
     except ValueError:  # not a URI
         return None
     return (match[1], match[2].lower()) if match is not None else None
-
-
-def _digest(ref: Ref) -> str | None:
-    value = ref.get("hash")
-    match = HASH.fullmatch(value) if isinstance(value, str) else None
-    return match[1].lower() if match is not None else None
 
 
 def _object(ref: Ref) -> tuple[str, str]:

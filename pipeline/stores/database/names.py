@@ -28,8 +28,6 @@ from topics import json_text
 INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 DIGEST_BYTES: Final = 16
 LOCK_KEY: Final = 0x74726E6D6E616D  # of Postgres' advisory lock: "trnmnam"
-
-
 TABLES: Final[Mapping[type[Any], Table]] = {UsageNames: usage_names, Agent: agents}
 T = TypeVar("T")
 N = TypeVar("N", UsageNames, Agent)

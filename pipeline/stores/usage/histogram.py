@@ -45,8 +45,6 @@ def _bins() -> Iterator[tuple[int, int]]:
 BINS: Final = tuple(_bins())
 VALUES: Final = tuple(value for value, _ in BINS)
 LASTS: Final = tuple(last for _, last in BINS)
-
-
 ZEROS: Final = sum(
     2 ** (BITS - 1) << BITS * number for number in range(len(BINS))
 )  # added, so that no count is below 0

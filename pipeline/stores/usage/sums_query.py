@@ -26,6 +26,7 @@ from pipeline.stores.usage.tallies import SPANS, TIMES, times_in
 from pipeline.turns.column_text import column_text
 
 PERCENTS: Final = (50, 95, 99)
+MAX_UNPRICED: Final = 100  # models without a price that a report lists
 
 Names = tuple[str | None, ...]
 Key = tuple[int | None, Names]  # a bucket, and the names of a group
@@ -91,9 +92,6 @@ def _greatest(figures: Mapping[Key, Added], query: UsageQuery) -> set[Names]:
         return -totals[names], [(name is None, name or "") for name in names]
 
     return set(sorted(totals, key=order)[: query.limit])
-
-
-MAX_UNPRICED: Final = 100  # models without a price that a report lists
 
 
 async def rows_of(

@@ -97,10 +97,6 @@ def _dates(first_of: Callable[[date], date], following: Callable[[date], date]) 
     return starts
 
 
-def _next_month(day: date) -> date:
-    return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
-
-
 def _ms(at: datetime) -> int:
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
@@ -110,5 +106,5 @@ STARTS: Final[dict[str, Starts]] = {
     "hour": _steps(HOUR),
     "day": _dates(lambda day: day, lambda day: day + timedelta(days=1)),
     "week": _dates(lambda day: day - timedelta(days=day.weekday()), lambda day: day + timedelta(weeks=1)),
-    "month": _dates(lambda day: day.replace(day=1), _next_month),
+    "month": _dates(lambda day: day.replace(day=1), lambda day: (day.replace(day=1) + timedelta(32)).replace(day=1)),
 }
