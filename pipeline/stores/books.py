@@ -1,12 +1,13 @@
 """The books of the store, each with its tables: how they are written, erased and checked, how long data may stay.
 
-A turn is written, and a thread or a tenant is erased, by going through them: a new table is one row here. A test holds
+A turn is written, and a thread or a tenant is erased, by going through them: a new table is a row here. A test holds
 them against the schema. docs/retention.md shows them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, and_, exists, func, select
@@ -19,7 +20,7 @@ from pipeline.stores.database import schema as s
 from pipeline.stores.outbound.deliveries import drop_webhooks
 from pipeline.stores.outbound.notices import forget_notices, of_notice
 from pipeline.stores.search.write import forget_words, word_calls
-from pipeline.stores.threads.beside import (
+from pipeline.stores.threads.agents import (
     SPEAKS,
     agent_calls,
     agents_before,
@@ -31,9 +32,10 @@ from pipeline.stores.threads.beside import (
 from pipeline.stores.threads.book import Book, Count, TablePlace
 from pipeline.stores.threads.feedback import delete_feedback, forget_feedback
 from pipeline.stores.threads.list_statements import of_tenant
-from pipeline.stores.threads.requests import delete_requests, forget_requests, request_calls, requests_in
-from pipeline.stores.usage.beside import delete_usage, names_in, usage_calls
-from pipeline.stores.usage.deleted import forget_deleted_usage
+from pipeline.stores.threads.requests import forget_requests, request_calls
+from pipeline.stores.threads.statements import delete_of_turns, values_of_turns
+from pipeline.stores.usage.budgets import forget_deleted_usage
+from pipeline.stores.usage.rows import usage_calls
 from pipeline.stores.usage.summing import forget_names, forget_sums, keep_expired, names_of, sums_of
 from pipeline.turns.column_text import column_text
 
@@ -57,7 +59,7 @@ def _tenants(column: Column[Any]) -> Count:
 
 
 def _owned(column: Column[Any], owner: Callable[[Any], str | None]) -> Count:
-    """Return a count of rows in a small table, in Python: a tenant's name in JSON may be one that SQL can't compare."""
+    """Return a count of rows in a small table, in Python: SQL can't compare some tenants' names in JSON."""
 
     async def count(connection: AsyncConnection, tenant: str) -> int:
         return sum(owner(value) == tenant for value in await connection.scalars(select(column)))
@@ -105,8 +107,8 @@ BOOKS: Final = (
             TablePlace("price_sources", "nothing of anybody", NOW, ours=("source",)),
         ),
         calls=usage_calls,
-        replaced=delete_usage,
-        deleted=names_in,
+        replaced=partial(delete_of_turns, column=s.usage.c.names, table=s.usage),
+        deleted=partial(values_of_turns, column=s.usage.c.names),
         unused=forget_names,
     ),
     Book(
@@ -153,8 +155,8 @@ BOOKS: Final = (
             ),
         ),
         calls=request_calls,
-        replaced=delete_requests,
-        deleted=requests_in,
+        replaced=partial(delete_of_turns, column=s.turn_requests.c.request, table=s.turn_requests),
+        deleted=partial(values_of_turns, column=s.turn_requests.c.request),
         unused=forget_requests,
     ),
     Book(
@@ -179,7 +181,7 @@ BOOKS: Final = (
                 _NAMED,
                 left=_owned(s.expired.c.name, lambda name: name[1] or ""),
             ),
-        ),
+        )
     ),
     Book(
         (
@@ -302,6 +304,6 @@ BOOKS: Final = (
             TablePlace("usage_state", "nothing of anybody", NOW),
             TablePlace("expiry_state", "nothing of anybody", NOW, ours=("holder",)),
             TablePlace("compatibility", "nothing of anybody", NOW, ours=("oldest",)),
-        ),
+        )
     ),
 )

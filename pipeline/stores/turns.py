@@ -22,12 +22,12 @@ async def write_turns(
     now: int = 0,
     values: Sequence[bytes | None] = (),
 ) -> WriteResult:
-    """Store a batch in one transaction.
+    """Store a batch in a transaction.
 
     `values`: the records' original JSON, from callers that have it.
 
     A turn is replaced by a record that holds all of its events and ranks higher (`stores.threads.versions`). These
-    records change nothing: one that is stored already; one of an erased thread; one of a turn that is not stored,
+    records change nothing: any that is stored already, is of an erased thread, or is of a turn that is not stored,
     and that is older at `now` (epoch ms) than the retention, unless its thread is held. Several processes may write
     the same records. A cancelled call ends its transaction first.
     """

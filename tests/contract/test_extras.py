@@ -51,7 +51,7 @@ LATER = {
     "archive": [
         "pipeline.stores.archive.parquet",
         "pipeline.stores.archive.lake",
-        "pipeline.stores.archive.lake_place",
+        "pipeline.stores.archive.lake_catalog",
     ],
     "otlp": ["pipeline.observability.turn_traces"],
 }

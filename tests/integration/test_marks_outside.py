@@ -19,7 +19,7 @@ from pipeline.gateway.access.token_table import new_token
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.scrubbing import scrub
+from pipeline.stores.keeping.erasure import scrub
 from pipeline.stores.keeping.tenant_erasure import erase_tenant, what_is_left
 from pipeline.stores.usage.summing import sum_up
 from pipeline.worker.host.roles import ROLES

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from pipeline.settings import Settings, load
-from pipeline.stores.archive import lake_commit, lake_upkeep
+from pipeline.stores.archive import lake_table, lake_upkeep
 from pipeline.stores.archive.configured import lake_of
 from pipeline.stores.archive.lake import Lake
 from pipeline.stores.archive.parquet import Written
@@ -97,7 +97,7 @@ class WorkersTables:
 
 def _failing(patch: pytest.MonkeyPatch, number: int, before: bool, after: bool) -> None:  # noqa: FBT001  # drawn together
     """The commit of this number fails before or after it takes place."""
-    swap, commits = lake_commit.swap, itertools.count()
+    swap, commits = lake_table.swap, itertools.count()
 
     def swapped(*args: Any) -> int | None:
         fails = next(commits) == number
@@ -108,7 +108,7 @@ def _failing(patch: pytest.MonkeyPatch, number: int, before: bool, after: bool) 
             raise StoreError("the archive has died", transient=True)
         return found
 
-    patch.setattr(lake_commit, "swap", swapped)
+    patch.setattr(lake_table, "swap", swapped)
 
 
 def _record(entry: BrokerEntry) -> Any:

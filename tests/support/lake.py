@@ -10,8 +10,7 @@ import duckdb
 from pyiceberg.table import Table
 
 from pipeline.settings import Settings
-from pipeline.stores.archive.lake_place import LakeLocation
-from pipeline.stores.archive.lake_schema import NAMESPACE
+from pipeline.stores.archive.lake_catalog import NAMESPACE, LakeLocation
 from pipeline.stores.threads.rows import record_rows
 from pipeline.turns.thread_document import digest, newest
 

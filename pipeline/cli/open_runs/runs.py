@@ -14,7 +14,7 @@ from pipeline.cli.output import wide_console
 from pipeline.cli.stored.recording import in_store
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import load
-from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
+from pipeline.stores.threads.reading import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
 from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
 from pipeline.worker.repair.open_runs import open_runs

@@ -30,7 +30,7 @@ from pipeline.stores.usage.report import (
     UsageReport,
     UsageRow,
 )
-from pipeline.stores.usage.repricing import reprice
+from pipeline.stores.usage.rows import reprice
 from pipeline.stores.usage.time_buckets import label
 from pipeline.turns.times import iso
 from pipeline.turns.tokens import NANO

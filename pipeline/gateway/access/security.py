@@ -18,7 +18,7 @@ from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Gateway, Service, gateway_of, provided
 from pipeline.observability import metrics as m
 from pipeline.observability.audit import Actor, acting
-from pipeline.stores.accounts.audit_trail import AuditTrail
+from pipeline.stores.accounts.audit import AuditTrail
 
 bearer = HTTPBearer(
     auto_error=False,

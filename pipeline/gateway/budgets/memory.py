@@ -13,8 +13,8 @@ from pipeline.policies.budget_answers import BudgetAnswers, thread_of
 from pipeline.policies.budgets import NANO, Budget, State, Verdict
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.threads.waiting import Waiting, WaitingWanted
-from pipeline.stores.usage.budgeting import states
+from pipeline.stores.threads.reading import Waiting, WaitingWanted
+from pipeline.stores.usage.budgets import states
 from turnmill.clock import now_ms
 
 QUERY_INTERVAL: Final = 5.0  # seconds between two queries of the store

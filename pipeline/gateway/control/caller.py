@@ -16,8 +16,7 @@ from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.observability.audit import about, audit
-from pipeline.stores.threads.reading import run_events
-from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
+from pipeline.stores.threads.reading import Waiting, WaitingWanted, run_events, waiting_threads
 from topics.thread_key import ThreadKey
 from turnmill.control.record import ANSWER, BUDGET, NOW, STEER, STOP
 from turnmill.identity import thread_uuid

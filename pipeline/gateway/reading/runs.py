@@ -15,7 +15,7 @@ from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.parameters import JSON
 from pipeline.gateway.problems import documented
 from pipeline.gateway.state import TheGateway
-from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
+from pipeline.stores.threads.reading import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
 from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
 from topics import json_text

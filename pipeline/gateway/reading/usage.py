@@ -16,7 +16,7 @@ from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.summaries import TurnUsage
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import BUCKETS, GROUPS, ORDERS, UsageQuery
-from pipeline.stores.usage.turns import turn_usage
+from pipeline.stores.usage.rows import turn_usage
 from topics import json_text
 from turnmill.clock import now_ms
 

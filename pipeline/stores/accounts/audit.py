@@ -1,32 +1,39 @@
-"""The audit table: who changed or read something. Entries are added, read in pages, and deleted by age."""
+"""The audit table: who changed or read something. Entries are added, read in pages, and deleted by age.
+
+Processes add them in the background (`AuditTrail`): no request waits for them, and losses are counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from itertools import islice
+from typing import Final
 from uuid import uuid4
 
 from sqlalchemy import ColumnElement, delete, insert, select
 from sqlalchemy import tuple_ as row_of
 
-from pipeline.observability.audit import ERASURES, Entry
-from pipeline.stores.database.cursors import decode_cursor, encode_cursor
+from pipeline.observability.audit import ERASURES, REFUSED, Entry
+from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.keys import decode_cursor, encode_cursor
 from pipeline.stores.database.schema import audit
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.notices import add
 from pipeline.turns.column_text import column_text
 from topics.notice import AUDIT_RECORDED, VERSION, NoticeRecord
+from turnmill.ending import END_TIMEOUT, ended
 
 DELETED_BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """The filter of audit entries; None matches any. `since` and `until` in epoch ms.
-
-    `what`: an action, or the first word of several, such as `token`. `tenant`: "" for threads without one.
-    """
+    """The filter of audit entries, None for any; `what`: an action or its first word; `tenant`: "" for none."""
 
     tenant: str | None = None
     who: str | None = None
@@ -37,10 +44,12 @@ class AuditQuery:
 
 async def add_audit(store: ThreadStore, entries: Sequence[Entry], *, notify: bool) -> None:
     """Store entries; with `notify`, also leave a notice of each for webhooks."""
+    rows = [asdict(entry) for entry in entries]
+    texts = [{name: column_text(value) for name, value in row.items() if type(value) is str} for row in rows]
     async with store.writing() as connection:
-        await connection.execute(insert(audit), [_row(one) for one in entries])
+        await connection.execute(insert(audit), [row | some for row, some in zip(rows, texts, strict=True)])
         if notify:
-            await add(connection, [_notice(one) for one in entries])
+            await add(connection, [_notice(entry) for entry in entries])
 
 
 async def audit_page(
@@ -50,8 +59,7 @@ async def audit_page(
     query = select(audit).where(*_conditions(wanted)).order_by(audit.c.at.desc(), audit.c.id.desc())
     if cursor is not None:
         query = query.where(row_of(audit.c.at, audit.c.id) < row_of(*decode_cursor(cursor)))
-    async with store.reading() as connection:
-        rows = (await connection.execute(query.limit(limit + 1))).all()
+    rows = await store.rows(query.limit(limit + 1))
     more = encode_cursor(rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None
     return [Entry(*row[1:]) for row in rows[:limit]], more
 
@@ -65,8 +73,7 @@ async def audit_from(store: ThreadStore, since: int) -> int | None:
 async def audit_between(store: ThreadStore, since: int, until: int) -> list[Entry]:
     """Return the entries of a short period, `until` excluded, oldest first."""
     query = select(audit).where(audit.c.at >= since, audit.c.at < until).order_by(audit.c.at, audit.c.id)
-    async with store.reading() as connection:
-        return [Entry(*row[1:]) for row in (await connection.execute(query)).all()]
+    return [Entry(*row[1:]) for row in await store.rows(query)]
 
 
 async def expire_audit(store: ThreadStore, before: int) -> int:
@@ -78,9 +85,8 @@ async def expire_audit(store: ThreadStore, before: int) -> int:
 
 
 async def forget_audit(store: ThreadStore, tenant: str) -> None:
-    """Delete the entries about a tenant, "" for threads without one, except those of erasures."""
-    async with store.writing() as connection:
-        await connection.execute(delete(audit).where(about_tenant(tenant)))
+    """Delete the entries about a tenant, "" for none, except those of erasures."""
+    await store.change(delete(audit).where(about_tenant(tenant)))
 
 
 def about_tenant(tenant: str) -> ColumnElement[bool]:
@@ -89,23 +95,19 @@ def about_tenant(tenant: str) -> ColumnElement[bool]:
 
 
 def _conditions(wanted: AuditQuery) -> list[ColumnElement[bool]]:
-    found = [
+    conditions = [
         audit.c[name] == column_text(value)
         for name in ("tenant", "who")
         if (value := getattr(wanted, name)) is not None
     ]
     if wanted.what is not None:
         what = column_text(wanted.what) or ""
-        found.append((audit.c.action == what) | audit.c.action.startswith(f"{what}.", autoescape=True))
+        conditions.append((audit.c.action == what) | audit.c.action.startswith(f"{what}.", autoescape=True))
     if wanted.since is not None:
-        found.append(audit.c.at >= wanted.since)
+        conditions.append(audit.c.at >= wanted.since)
     if wanted.until is not None:
-        found.append(audit.c.at < wanted.until)
-    return found
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    return {name: column_text(value) if type(value) is str else value for name, value in asdict(entry).items()}
+        conditions.append(audit.c.at < wanted.until)
+    return conditions
 
 
 def _notice(entry: Entry) -> NoticeRecord:
@@ -115,3 +117,83 @@ def _notice(entry: Entry) -> NoticeRecord:
     if tenant is not None:
         record["tenant"] = tenant
     return record
+
+
+WRITE_INTERVAL: Final = 0.5  # seconds between two writes
+BATCH_SIZE: Final = 500
+MAX_BUFFERED: Final = 10_000  # entries that are buffered while the store is unavailable
+MINUTE_MS: Final = 60_000
+MAX_COUNTED: Final = 1_000  # different refusals and reads of a minute: thousands of refusals can't fill the table
+
+log = logging.getLogger(__name__)
+
+
+class AuditTrail:
+    """Buffers entries of a process. `notify`: webhooks get them, too; `lost` is called with how many are dropped."""
+
+    def __init__(
+        self, store: Callable[[], Awaitable[ThreadStore]], lost: Callable[[int], None], *, notify: bool
+    ) -> None:
+        self._store = store
+        self._lost = lost
+        self._notify = notify
+        self._waiting = deque[Entry]()
+        self._minute = 0
+        self._seen = set[Hashable]()
+        self._closing = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+
+    def keep(self, entry: Entry) -> None:
+        """Buffer an entry; repeats of the same refusal within a minute are left out."""
+        once = entry.who, entry.token, entry.address, entry.action, entry.subject
+        if entry.outcome == REFUSED and not self.is_new(entry.at, once):
+            return
+        if len(self._waiting) >= MAX_BUFFERED:
+            self._lost(1)
+        else:
+            self._waiting.append(entry)
+
+    def is_new(self, at: int, what: Hashable) -> bool:
+        """Return True if this was not seen in the minute of `at` (epoch ms) yet."""
+        if at // MINUTE_MS != self._minute:
+            self._minute, self._seen = at // MINUTE_MS, set()
+        if what in self._seen:
+            return False
+        if len(self._seen) >= MAX_COUNTED:
+            self._lost(1)
+            return False
+        self._seen.add(what)
+        return True
+
+    def start(self) -> None:
+        """Begin to write in the background."""
+        self._writing = asyncio.create_task(self._go_on())
+
+    async def close(self) -> None:
+        """Write the buffered entries; those that can't be written are lost."""
+        self._closing.set()
+        if self._writing is not None:
+            # A write that is cancelled may be committed already, and its entries would be written a second time.
+            await asyncio.wait([self._writing], timeout=END_TIMEOUT)
+            await ended(self._writing)
+        try:
+            await self.flush()
+        except StoreError as error:
+            log.warning("%d entries of the audit log are not in the store: %s", len(self._waiting), error)
+            self._lost(len(self._waiting))
+
+    async def flush(self) -> None:
+        """Write the buffered entries. Raises StoreError; the entries then stay buffered."""
+        while self._waiting:
+            some = list(islice(self._waiting, BATCH_SIZE))
+            await add_audit(await self._store(), some, notify=self._notify)
+            for _ in some:
+                self._waiting.popleft()
+
+    async def _go_on(self) -> None:
+        while not self._closing.is_set():
+            with suppress(StoreError):  # whatever else needs the store reports it
+                await self.flush()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WRITE_INTERVAL):
+                    await self._closing.wait()

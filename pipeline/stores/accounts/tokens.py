@@ -13,9 +13,7 @@ from pipeline.stores.database.store import ThreadStore
 
 SHOWN: Final = tuple(column for column in tokens.c if column.name not in ("changed_at", "id_token"))
 NO_SESSION: Final = tokens.c.session.is_(None)
-
-
-MOST_SESSIONS: Final = 20  # of one person: a new one ends the oldest
+MOST_SESSIONS: Final = 20  # of a person: a new session ends the oldest
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +63,20 @@ class Token:
 
 async def all_tokens(store: ThreadStore) -> list[Token]:
     """Return all tokens, oldest first."""
-    async with store.reading() as connection:
-        rows = await connection.execute(select(*SHOWN).order_by(tokens.c.made_at, tokens.c.id))
-        return [_token(row._asdict()) for row in rows]
+    rows = await store.rows(select(*SHOWN).order_by(tokens.c.made_at, tokens.c.id))
+    return [_token(row._asdict()) for row in rows]
 
 
 async def tokens_stamp(store: ThreadStore) -> tuple[int, int]:
     """Return a value that changes when any token is made, changed or revoked."""
     query = select(func.count(), func.coalesce(func.sum(tokens.c.changed_at), 0)).select_from(tokens)
-    async with store.reading() as connection:
-        count, changed = (await connection.execute(query)).one()
+    [(count, changed)] = await store.rows(query)
     return count, int(changed)
 
 
 async def add_token(store: ThreadStore, token: Token) -> None:
     """Store a new token."""
-    async with store.writing() as connection:
-        await connection.execute(insert(tokens), [_row(token)])
+    await store.change(insert(tokens), [_row(token)])
 
 
 async def begin_session(store: ThreadStore, token: Token, id_token: str | None, now: int) -> None:
@@ -89,8 +84,9 @@ async def begin_session(store: ThreadStore, token: Token, id_token: str | None, 
     async with store.writing() as connection:
         rows = await connection.execute(select(*SHOWN).where(~NO_SESSION).order_by(tokens.c.made_at.desc()))
         known = [_token(row._asdict()) for row in rows]
-        own = [one for one in known if _person(one) == _person(token)]
-        gone = {one.id for one in known if not one.is_good(now)} | {one.id for one in own[MOST_SESSIONS - 1 :]}
+        of_person = [session for session in known if _person(session) == _person(token)]
+        gone = [session.id for session in known if not session.is_good(now)]
+        gone += [session.id for session in of_person[MOST_SESSIONS - 1 :]]
         if gone:
             await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
         await connection.execute(insert(tokens), [{**_row(token), "id_token": id_token}])
@@ -109,19 +105,22 @@ async def end_sessions(store: ThreadStore, provider: str, subject: str | None, s
     """Delete a provider's sessions of this person, or with this id; return how many there were."""
     async with store.writing() as connection:
         rows = await connection.execute(select(tokens.c.id, tokens.c.session).where(~NO_SESSION))
-        found = [(row.id, Session(**row.session)) for row in rows]
-        gone = [key for key, one in found if one.provider == provider and _is_meant(one, subject, sid)]
+        sessions = {row.id: Session(**row.session) for row in rows}
+        gone = [
+            key
+            for key, session in sessions.items()
+            if session.provider == provider and subject in (None, session.subject) and sid in (None, session.sid)
+        ]
         await connection.execute(delete(tokens).where(tokens.c.id.in_(gone)))
     return len(gone)
 
 
 async def rotate_token(store: ThreadStore, token_id: str, digest: str, now: int, old_until: int) -> Token | None:
-    """Give a token a new secret; the old one is valid until `old_until`. Return the token, or None without one."""
+    """Give a token a new secret; the old secret is valid until `old_until`. Return the token, if there is any."""
     mine = tokens.c.id == token_id
     async with store.writing() as connection:
-        row = (
-            await connection.execute(select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION).with_for_update())
-        ).first()
+        query = select(*SHOWN, tokens.c.changed_at).where(mine, NO_SESSION).with_for_update()
+        row = (await connection.execute(query)).first()
         if row is None:
             return None
         changed = {"digest": digest, "old": row.digest, "old_until": old_until}
@@ -133,8 +132,7 @@ async def rotate_token(store: ThreadStore, token_id: str, digest: str, now: int,
 
 async def revoke_token(store: ThreadStore, token_id: str) -> bool:
     """Delete a token; return False if there is none."""
-    async with store.writing() as connection:
-        return (await connection.execute(delete(tokens).where(tokens.c.id == token_id))).rowcount > 0
+    return await store.change(delete(tokens).where(tokens.c.id == token_id)) > 0
 
 
 async def revoke_tokens(store: ThreadStore, tenant: str) -> None:
@@ -149,10 +147,7 @@ async def note_use(store: ThreadStore, token_id: str, at: int) -> None:
     """Note that a token was used at this time (epoch ms)."""
     earlier = or_(tokens.c.used_at.is_(None), tokens.c.used_at < at)
     seen = tokens.c.changed_at + case((NO_SESSION, 0), else_=1)  # so that other gateways see its idle time
-    async with store.writing() as connection:
-        await connection.execute(
-            update(tokens).where(tokens.c.id == token_id, earlier).values(used_at=at, changed_at=seen)
-        )
+    await store.change(update(tokens).where(tokens.c.id == token_id, earlier).values(used_at=at, changed_at=seen))
 
 
 def _token(row: dict[str, Any]) -> Token:
@@ -167,8 +162,3 @@ def _row(token: Token) -> dict[str, Any]:
 
 def _person(token: Token) -> tuple[str, str] | None:
     return None if token.session is None else (token.session.provider, token.session.subject)
-
-
-def _is_meant(session: Session, subject: str | None, sid: str | None) -> bool:
-    """Return True if a log-out applies to this session: the one with an id, or all of a person."""
-    return subject in (None, session.subject) and sid in (None, session.sid)

@@ -28,8 +28,7 @@ async def views_of(store: ThreadStore, owner: str, tenant: str | None) -> list[V
     """Return an owner's views, and those that their tenant shares, by name."""
     may = (views.c.owner == column_text(owner)) | views.c.shared
     query = select(views).where(_of(tenant), may).order_by(views.c.name, views.c.id)
-    async with store.reading() as connection:
-        return [View(*row) for row in await connection.execute(query)]
+    return [View(*row) for row in await store.rows(query)]
 
 
 async def add_view(store: ThreadStore, view: View, most: int) -> bool:
@@ -45,14 +44,12 @@ async def add_view(store: ThreadStore, view: View, most: int) -> bool:
 
 async def drop_view(store: ThreadStore, view_id: str) -> None:
     """Delete a view."""
-    async with store.writing() as connection:
-        await connection.execute(delete(views).where(views.c.id == view_id))
+    await store.change(delete(views).where(views.c.id == view_id))
 
 
 async def forget_views(store: ThreadStore, tenant: str) -> None:
     """Delete the views of a tenant."""
-    async with store.writing() as connection:
-        await connection.execute(delete(views).where(_of(tenant)))
+    await store.change(delete(views).where(_of(tenant)))
 
 
 def _of(tenant: str | None) -> ColumnElement[bool]:

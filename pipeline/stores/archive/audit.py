@@ -31,21 +31,20 @@ class AuditArchive:
 
     @classmethod
     def of(cls, settings: Settings) -> AuditArchive | None:
-        """Return the one in TURNMILL_ARCHIVE, beside the archive's objects or tables; None if there is no archive."""
+        """Return the archive in TURNMILL_ARCHIVE, beside its objects or tables; None if there is no archive."""
         if settings.archive is None:
             return None
         return cls(settings.archive.removeprefix(LAKE).rstrip("/"))
 
     async def write(self, hour: int, entries: Callable[[int, int], Awaitable[Sequence[Entry]]]) -> None:
-        """Write the entries of an hour (epoch ms), from `entries(since, until)`.
-
-        Repeated if the entries changed meanwhile. An erasure first deletes entries, then looks for objects: either it
-        finds this object, or this call reads the entries again.
-        """
-        before: Sequence[Entry] | None = None
+        """Write the entries of an hour (epoch ms), from `entries(since, until)`; again if they changed meanwhile."""
+        # An erasure first deletes entries, then looks for objects: it finds this object, or we read the entries again.
+        name, before = datetime.fromtimestamp(hour / 1000, UTC).strftime(NAME), None
         while (now := await entries(hour, hour + HOUR_MS)) != before:
             before = now
-            await self._write(self._uri(hour), [orjson.dumps(asdict(entry)) for entry in now])
+            await self._write(
+                f"{self.root}/day={name[:10]}/{name}.jsonl", [orjson.dumps(asdict(entry)) for entry in now]
+            )
 
     async def newest(self) -> int:
         """Return the last hour that has an object, in epoch ms; 0 where none has."""
@@ -58,7 +57,7 @@ class AuditArchive:
                 await self.objects.delete(uri)
 
     async def forget(self, tenant: str) -> None:
-        """Remove the entries about a tenant, "" for threads without one, except those of erasures."""
+        """Remove the entries about a tenant, "" for none, except those of erasures."""
         async for uri, lines in self._lines():
             kept = [line for line in lines if not _about(line, tenant)]
             if len(kept) < len(lines):
@@ -83,10 +82,6 @@ class AuditArchive:
             await self.objects.write(uri, b"\n".join(lines) + b"\n", MEDIA_TYPE)
         else:
             await self.objects.delete(uri)
-
-    def _uri(self, hour: int) -> str:
-        name = datetime.fromtimestamp(hour / 1000, UTC).strftime(NAME)
-        return f"{self.root}/day={name[:10]}/{name}.jsonl"
 
 
 def _hour(uri: str) -> int:

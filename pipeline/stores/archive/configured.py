@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 class TurnArchive(Protocol):
-    """The interface of an archive, for its role, erasures and expiry.
-
-    All calls raise StoreError, and may be repeated.
-    """
+    """The interface of an archive for its role, erasures and expiry. Calls raise StoreError, and may be repeated."""
 
     async def write(
         self,
@@ -32,10 +29,7 @@ class TurnArchive(Protocol):
         expired: Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`; it is safe when this returns.
-
-        Turns that have `expired` are left out, unless their thread is `held`.
-        """
+        """Write a segment durably: offsets from `begin` to before `end`, without expired turns of threads not held."""
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
         """Remove threads that are marked as erased; return how many objects contained rows of them."""
@@ -61,7 +55,7 @@ def archives_of(settings: Settings, erased: Erased) -> list[TurnArchive]:
 def feedback_archive_of(settings: Settings, erased: Erased) -> TurnArchive:
     """Return the archive of feedback. Raises CallerError if none is configured, or a package for it is missing."""
     need("archive", "TURNMILL_ARCHIVE")
-    from pipeline.stores.archive.feedback import FeedbackArchive  # noqa: PLC0415  # as below
+    from pipeline.stores.archive.parquet import FeedbackArchive  # noqa: PLC0415  # as below
 
     return FeedbackArchive.of(settings, erased)
 
@@ -82,6 +76,6 @@ def lake_of(settings: Settings, erased: Erased) -> Lake:
         raise CallerError(f"TURNMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder")
     need("archive", "TURNMILL_ARCHIVE")
     from pipeline.stores.archive.lake import Lake  # noqa: PLC0415  # as above; pyiceberg neither
-    from pipeline.stores.archive.lake_place import LakeLocation  # noqa: PLC0415  # as above
+    from pipeline.stores.archive.lake_catalog import LakeLocation  # noqa: PLC0415  # as above
 
     return Lake(LakeLocation.of(settings), erased, settings.price_list)

@@ -1,6 +1,6 @@
 """The archive as tables of Apache Iceberg: `turns` and `usage`, each turn's newest revision once.
 
-A segment of the turns topic is one commit to each table. The snapshot records its offsets, so a segment that comes
+A segment of the turns topic is a commit to each table. The snapshot records its offsets, so a segment that comes
 again, after a crash or by a replay, is recognized. Correctness doesn't depend on that: rows are compared by the rank of
 their records, so workers may write the same turns at the same time.
 """
@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import date
-from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from obstore.exceptions import BaseError
 from pyiceberg.exceptions import RESTError
@@ -24,9 +23,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.archive import lake_merge, lake_rows, lake_upkeep, segments
 from pipeline.stores.archive import records as archive_records
-from pipeline.stores.archive.lake_offsets import Source
-from pipeline.stores.archive.lake_place import LakeLocation, TableState
-from pipeline.stores.archive.lake_read import of_tenant, of_threads, on_days, standing
+from pipeline.stores.archive.lake_catalog import LakeLocation, TableState
+from pipeline.stores.archive.lake_read import Source, of_tenant, of_threads, on_days, standing
 from pipeline.stores.archive.lake_table import Committed, LakeTable
 from pipeline.stores.archive.lake_upkeep import Compacted, Expired
 from pipeline.stores.archive.records import Entry, Erased, Held, Removed, Written, never
@@ -43,13 +41,38 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def _in_thread(call: Callable[Concatenate[Lake, P], T]) -> Callable[Concatenate[Lake, P], Coroutine[Any, Any, T]]:
+    """Return a coroutine function that runs the method in a thread, one at a time, and raises StoreError."""
+
+    def checked(lake: Lake, args: tuple[Any, ...], options: dict[str, Any]) -> T:
+        try:
+            return call(lake, *args, **options)
+        except TurnmillError:
+            raise
+        except (OSError, BaseError, SQLAlchemyError, RESTError) as error:
+            raise StoreError(f"{lake.location.root}: {_line(error)}", transient=True) from error
+        except Exception as error:  # of pyiceberg, pyarrow and what they call
+            raise StoreError(f"{lake.location.root}: {_line(error)}") from error
+
+    @wraps(call)
+    async def run(lake: Lake, /, *args: P.args, **options: P.kwargs) -> T:
+        async with lake.writing:
+            return await asyncio.to_thread(checked, lake, args, options)
+
+    return run
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
 class Lake:
     """Writes segments as `Archive` does. `erased` returns which of some threads must not be in it."""
 
-    def __init__(self, place: LakeLocation, erased: Erased, own: Prices = NONE) -> None:
-        self.place = place
+    def __init__(self, location: LakeLocation, erased: Erased, prices: Prices = NONE) -> None:
+        self.location = location
         self.erased = erased
-        self.own = own  # prices
+        self.prices = prices
         self.writing = asyncio.Lock()  # so that our own commits don't conflict with each other
         self.opened: dict[str, LakeTable] = {}
 
@@ -63,70 +86,37 @@ class Lake:
         expired: archive_records.Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without expired turns of threads that are not held.
-
-        It is safe when this returns. Raises StoreError.
-        """
-        batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired, self.own)
+        """Write a segment durably, without expired turns of threads that are not held. Raises StoreError."""
+        batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired, self.prices)
         if (rule := await segments.sparing(expired, batch.expired, held)) is not None:
-            batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule, self.own)
+            batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule, self.prices)
         threads = segments.threads(batch.turns)
         erased = await self.erased(threads)
         kept = batch.without(erased)
         source = Source(topic, partition, begin, end, max((entry.at for entry in entries), default=0))
-        merged = await self._in_thread(self._merge, kept, source, bool(erased))
+        merged = await self._merge(kept, source, erases=bool(erased))
         # An erasure first marks the thread, then reads the tables: either it finds these rows, or we find its mark.
         if meanwhile := await self.erased(threads) - erased:
             await self.delete_threads(meanwhile)
         try:
-            await self._in_thread(self._tidy, kept.days)
+            await self._tidy(kept.days)
         except StoreError as error:  # the segment is safe; the next call tidies up
             log.warning("files and snapshots are left as they are: %s", error)
-        return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, len(batch.expired))
+        return Written(merged[0].rows, sum(commit.bytes for commit in merged), batch.refused, len(batch.expired))
 
-    async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
-        """Remove the rows of erased threads, and all older snapshots; return how many files had such rows.
+    @_in_thread
+    def delete_threads(self, keys: Collection[ThreadKey]) -> int:
+        """Remove erased threads' rows, and older snapshots; return how many files had such rows. Raises StoreError."""
+        files = 0
+        for name in COLUMNS:
+            kept = partial(segments.without, erased=keys)
+            files += self._table(name).remove(of_threads(keys), lake_merge.KEY, kept, erases=True)
+            lake_upkeep.expire(self._table(name), time.time() + 1, erased=True)
+        return files
 
-        Raises StoreError; the same call then goes on.
-        """
-        return await self._in_thread(self._delete, keys)
-
-    async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
-        """Remove the rows of threads that ended before the thread's time, in epoch ms.
-
-        If there were any, all snapshots older than an hour are removed, too, except named ones. Raises StoreError.
-        """
-        return await self._in_thread(self._expire, days, before)
-
-    async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
-        """Return how many rows of turns `expire` would remove. Raises StoreError."""
-        return await self._in_thread(self._counted, days, before)
-
-    async def holding(self, tenant: str) -> int:
-        """Return how many files of the current snapshots contain data of a tenant. Raises StoreError."""
-        return await self._in_thread(self._holding, tenant)
-
-    async def threads_of(self, tenant: str) -> set[ThreadKey]:
-        """Return the threads of a tenant. Raises StoreError."""
-        return await self._in_thread(self._threads_of, tenant)
-
-    async def compact(self) -> dict[str, Compacted]:
-        """Join small files; return the result by table. Raises StoreError."""
-        return {name: await self._in_thread(self._compact, name) for name in COLUMNS}
-
-    async def expire_snapshots(self, older_than: float) -> dict[str, Expired]:
-        """Remove snapshots older than `older_than`, in seconds, and files that no snapshot names.
-
-        Return what was removed, by table. Raises StoreError.
-        """
-        before = time.time() - older_than
-        return {name: await self._in_thread(self._expire_snapshots, name, before) for name in COLUMNS}
-
-    async def state(self) -> dict[str, TableState]:
-        """Return the state of each table; creates none. Raises StoreError."""
-        return await self._in_thread(self.place.state, COLUMNS)
-
-    def _expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
+    @_in_thread
+    def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
+        """Remove these threads' rows that ended before their time (epoch ms), and old snapshots. Raises StoreError."""
         threads: set[ThreadKey] = set()
         rows = files = 0
         where = And(of_threads(before), on_days(days))
@@ -135,30 +125,47 @@ class Lake:
             rows, threads = rows + len(places), threads | keys
         for name in COLUMNS:
             kept = partial(segments.without_expired, before=before)
-            if found := self._table(name).remove(where, ENDED, kept):
-                files += found
+            if count := self._table(name).remove(where, ENDED, kept):
+                files += count
                 lake_upkeep.expire(self._table(name), time.time() - lake_upkeep.RECENT)
         return Removed(rows, files, frozenset(threads))
 
-    def _counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
-        found = self._table("turns").look(And(of_threads(before), on_days(days)), ENDED)
-        return sum(len(segments.of_expired(rows, before)[0]) for rows in found)
+    @_in_thread
+    def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
+        """Return how many rows of turns `expire` would remove. Raises StoreError."""
+        tables = self._table("turns").look(And(of_threads(before), on_days(days)), ENDED)
+        return sum(len(segments.of_expired(rows, before)[0]) for rows in tables)
 
-    def _holding(self, tenant: str) -> int:
-        found = [rows for name in COLUMNS for rows in self._table(name).look(of_tenant(tenant), ["tenant"])]
-        return sum(segments.holds_tenant(rows, tenant) for rows in found)
+    @_in_thread
+    def holding(self, tenant: str) -> int:
+        """Return how many files of the current snapshots contain data of a tenant. Raises StoreError."""
+        tables = [rows for name in COLUMNS for rows in self._table(name).look(of_tenant(tenant), ["tenant"])]
+        return sum(segments.holds_tenant(rows, tenant) for rows in tables)
 
-    def _threads_of(self, tenant: str) -> set[ThreadKey]:
-        found = self._table("turns").look(of_tenant(tenant), ["thread_id", "tenant"])
-        return {key for rows in found for key in segments.threads_of(rows, tenant)}
+    @_in_thread
+    def threads_of(self, tenant: str) -> set[ThreadKey]:
+        """Return the threads of a tenant. Raises StoreError."""
+        tables = self._table("turns").look(of_tenant(tenant), ["thread_id", "tenant"])
+        return {key for rows in tables for key in segments.threads_of(rows, tenant)}
 
-    def _compact(self, name: str) -> Compacted:
-        return lake_upkeep.compact(self._table(name))
+    @_in_thread
+    def compact(self) -> dict[str, Compacted]:
+        """Join small files; return the result by table. Raises StoreError."""
+        return {name: lake_upkeep.compact(self._table(name)) for name in COLUMNS}
 
-    def _expire_snapshots(self, name: str, before: float) -> Expired:
-        return lake_upkeep.expire(self._table(name), before)
+    @_in_thread
+    def expire_snapshots(self, older_than: float) -> dict[str, Expired]:
+        """Remove snapshots older than `older_than` seconds, and unreferenced files, by table. Raises StoreError."""
+        before = time.time() - older_than
+        return {name: lake_upkeep.expire(self._table(name), before) for name in COLUMNS}
 
-    def _merge(self, batch: lake_rows.Batch, source: Source, erases: bool) -> list[Committed]:  # noqa: FBT001  # by _in_thread
+    @_in_thread
+    def state(self) -> dict[str, TableState]:
+        """Return the state of each table; creates none. Raises StoreError."""
+        return self.location.state(COLUMNS)
+
+    @_in_thread
+    def _merge(self, batch: lake_rows.Batch, source: Source, *, erases: bool) -> list[Committed]:
         turns, usage = (self._table(name) for name in COLUMNS)
         first = turns.merge(batch.turns, lambda: batch.ranks, batch.days, source, erases=erases)
         standing = TurnRanks(turns, batch, first)
@@ -169,50 +176,17 @@ class Lake:
                     lake_upkeep.expire(table, time.time() + 1, erased=True)
         return [first, second]
 
+    @_in_thread
     def _tidy(self, days: Collection[date | None]) -> None:
         for name in COLUMNS:
             lake_upkeep.tidy(self._table(name), days)
 
-    def _delete(self, keys: Collection[ThreadKey]) -> int:
-        files = 0
-        for name in COLUMNS:
-            kept = partial(segments.without, erased=keys)
-            files += self._table(name).remove(of_threads(keys), lake_merge.KEY, kept, erases=True)
-            lake_upkeep.expire(self._table(name), time.time() + 1, erased=True)
-        return files
-
     def _table(self, name: str) -> LakeTable:
         if name not in self.opened:
-            catalog = self.place.open()
+            catalog = self.location.open()
             for table, columns in COLUMNS.items():
-                self.opened[table] = LakeTable(catalog, table, columns, f"{self.place.root}/{table}")
+                self.opened[table] = LakeTable(catalog, table, columns, f"{self.location.root}/{table}")
         return self.opened[name]
-
-    async def _in_thread(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        async with self.writing:
-            return await asyncio.to_thread(_failures_of, self.place.root, partial(call, *args, **options))
-
-
-def _failures_of(root: str, call: Callable[[], T]) -> T:
-    with _failures(root):
-        return call()
-
-
-@contextmanager
-def _failures(root: str) -> Iterator[None]:
-    """Raise any failure as StoreError; the next try sees by the offsets whether the commit took place."""
-    try:
-        yield
-    except TurnmillError:
-        raise
-    except (OSError, BaseError, SQLAlchemyError, RESTError) as error:
-        raise StoreError(f"{root}: {_line(error)}", transient=True) from error
-    except Exception as error:  # of pyiceberg, pyarrow and what they call
-        raise StoreError(f"{root}: {_line(error)}") from error
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 class TurnRanks:

@@ -1,6 +1,6 @@
 """The files of the lake behind pyiceberg's FileIO: through obstore, like all other objects, or synced to disk.
 
-So buckets are accessed in one way, with the credentials of the cloud's own variables, and a written file is durable.
+So buckets are accessed in the same way, with the credentials of the cloud's variables, and a written file is durable.
 Its calls block.
 """
 
@@ -95,10 +95,7 @@ class Written(io.BytesIO):
 
 
 def listed(location: str, files: FileIO | None = None) -> Iterator[tuple[str, float]]:
-    """Yield the files below a location, and when each was written, in seconds since the epoch.
-
-    `files`: how to access them, if not by this module.
-    """
+    """Yield the files below a location and when each was written, in epoch seconds; through `files`, if given."""
     if isinstance(files, PyArrowFileIO):
         yield from _listed_by_arrow(location, files)
         return
@@ -110,16 +107,16 @@ def listed(location: str, files: FileIO | None = None) -> Iterator[tuple[str, fl
         return
     root = location.removesuffix(key)
     for some in obstore.list(bucket, prefix=f"{key}/"):
-        for found in some:
-            yield root + found["path"], found["last_modified"].timestamp()
+        for meta in some:
+            yield root + meta["path"], meta["last_modified"].timestamp()
 
 
 def _listed_by_arrow(location: str, files: PyArrowFileIO) -> Iterator[tuple[str, float]]:
     scheme, netloc, path = PyArrowFileIO.parse_location(location)
     below = FileSelector(path, recursive=True, allow_not_found=True)
-    for one in files.fs_by_scheme(scheme, netloc).get_file_info(below):
-        if one.type == FileType.File:
-            yield location.removesuffix(path) + one.path, one.mtime.timestamp()
+    for info in files.fs_by_scheme(scheme, netloc).get_file_info(below):
+        if info.type == FileType.File:
+            yield location.removesuffix(path) + info.path, info.mtime.timestamp()
 
 
 def _place(location: str) -> tuple[ObjectStore | None, str]:

@@ -1,7 +1,7 @@
 """The valid rows of the lake: of each turn the rows of the record that ranks highest. Pure.
 
 Tables of turns and of usage are merged alike: their rows name a turn (`KEY`) and contain the rank of their record
-(`RANK`); all rows of one turn are added and removed together. The rank is pipeline.turns.thread_document.rank.
+(`RANK`); all rows of a turn are added and removed together. The rank is pipeline.turns.thread_document.rank.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def highest(tables: Iterable[pa.Table], known: Mapping[Key, Rank] | None = None)
 
 
 def of_turns(table: pa.Table, turns: Iterable[Key]) -> pa.Table:
-    """Return the rows that may be of these turns: those with one of their turn ids."""
+    """Return the rows that may be of these turns: those with any of their turn ids."""
     return table.filter(_may_be_of(table, turns))
 
 
@@ -62,15 +62,15 @@ def without_lower(table: pa.Table, best: Mapping[Key, Rank]) -> pa.Table:
     if not gone:
         return table
     stays = [True] * table.num_rows
-    for place in gone:
-        stays[place] = False
+    for index in gone:
+        stays[index] = False
     return table.filter(pa.array(stays))
 
 
 def unknown(table: pa.Table, held: Iterable[pa.Table], best: Mapping[Key, Rank]) -> pa.Table:
     """Return the rows to be added: those with the best rank of their turn, unless a table of `held` has it already."""
     there = {
-        (key, rank) for one in held for key, rank in zip(keys(one), ranks(one), strict=True) if rank == best.get(key)
+        (key, rank) for rows in held for key, rank in zip(keys(rows), ranks(rows), strict=True) if rank == best.get(key)
     }
     wanted = [
         rank == best[key] and (key, rank) not in there for key, rank in zip(keys(table), ranks(table), strict=True)
@@ -96,7 +96,7 @@ def _lower(table: pa.Table, best: Mapping[Key, Rank]) -> list[int]:
     some = table.select([*KEY, *RANK]).filter(mask)
     places = pc.indices_nonzero(mask).to_pylist()
     return [
-        place for place, key, rank in zip(places, keys(some), ranks(some), strict=True) if rank < best.get(key, rank)
+        index for index, key, rank in zip(places, keys(some), ranks(some), strict=True) if rank < best.get(key, rank)
     ]
 
 

@@ -1,8 +1,14 @@
-"""Reading a table of the lake: the files that may have some rows, and columns of them. Calls block."""
+"""Reading a table of the lake: the offsets in its snapshots, the files that may have some rows, and columns of them.
+
+Property `turnmill.offsets` of a snapshot: {"TOPIC/PARTITION": [begin, end, at]}, end exclusive; `at` is the newest of
+the records' times, epoch ms. A segment within this range is written already. The time distinguishes it from a segment
+of a deleted and recreated topic, whose offsets begin anew. Functions that take a table block.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from typing import Final
@@ -23,12 +29,59 @@ from pyiceberg.expressions import (
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import FileScanTask, Table
 
-from pipeline.stores.archive import lake_merge, lake_offsets
+from pipeline.stores.archive import lake_merge
+from pipeline.stores.archive.lake_catalog import DAY
 from pipeline.stores.archive.lake_merge import Key, Rank
-from pipeline.stores.archive.lake_offsets import PROPERTY, Offsets
-from pipeline.stores.archive.lake_schema import DAY
 from pipeline.turns.column_text import column_text
+from topics import json_text
 from topics.thread_key import ThreadKey
+
+PROPERTY: Final = "turnmill.offsets"
+
+Offsets = Mapping[str, tuple[int, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A range of offsets of a partition, `end` exclusive; `at`: the newest time of its records, epoch ms."""
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
+    at: int
+
+    @property
+    def name(self) -> str:
+        """The name in the property."""
+        return f"{self.topic}/{self.partition}"
+
+
+def parse(text: str | None) -> Offsets:
+    """Return the offsets of the property's value; none where it is missing."""
+    return {name: (begin, end, at) for name, (begin, end, at) in json_text.loads(text or "{}").items()}
+
+
+def text_of_offsets(offsets: Offsets) -> str:
+    """Return the property's value."""
+    return json_text.dumps({name: list(offsets[name]) for name in sorted(offsets)})
+
+
+def holds(offsets: Offsets, source: Source) -> bool:
+    """Return True if these offsets contain the whole range."""
+    if source.name not in offsets:
+        return False
+    begin, end, at = offsets[source.name]
+    return begin <= source.begin and source.end <= end and source.at <= at
+
+
+def with_source(offsets: Offsets, source: Source) -> Offsets:
+    """Return the offsets with one more range; it replaces a known range that it doesn't continue."""
+    begin, end, at = offsets.get(source.name, (source.begin, source.begin, source.at))
+    if end != source.begin:  # maybe of another topic of that name; and writing a segment twice does no harm
+        begin, at = source.begin, source.at
+    return {**offsets, source.name: (begin, source.end, max(at, source.at))}
+
 
 SLACK: Final = timedelta(days=1)  # how much the beginning of a turn may differ between its revisions
 ONE_DAY: Final = timedelta(days=1)
@@ -41,7 +94,7 @@ def offsets_of(table: Table) -> Offsets:
     while snapshot is not None:
         text = snapshot.summary.additional_properties.get(PROPERTY) if snapshot.summary else None
         if text is not None:
-            return lake_offsets.parse(text)
+            return parse(text)
         parent = snapshot.parent_snapshot_id
         snapshot = table.snapshot_by_id(parent) if parent is not None else None
     return {}
@@ -61,10 +114,7 @@ def read(table: Table, some: Sequence[FileScanTask], columns: Collection[str] | 
 def held(
     table: Table, days: Collection[date | None], turns: Collection[Key]
 ) -> Iterator[tuple[FileScanTask, pa.Table]]:
-    """Yield the files that have some of these turns, which began on these days, with those rows' KEY and RANK.
-
-    Of a file without any, as most are, a single column is read.
-    """
+    """Yield the files with some of these turns of these days, and their KEY and RANK; of others read only turn ids."""
     wanted = pa.array(sorted({turn_id for _, _, turn_id in turns}), pa.string())
     for task in tasks(table, on_days(days, SLACK)):
         ids = read(table, [task], ["turn_id"])["turn_id"]
@@ -83,7 +133,7 @@ def of_threads(keys: Collection[ThreadKey]) -> BooleanExpression:
 
 
 def of_tenant(tenant: str) -> BooleanExpression:
-    """Return the condition of a tenant's rows; '' matches those without one."""
+    """Return the condition of a tenant's rows; '' matches rows without a tenant."""
     return EqualTo(term="tenant", value=column_text(tenant)) if tenant else IsNull(term="tenant")
 
 

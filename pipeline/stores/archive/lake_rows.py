@@ -66,11 +66,7 @@ class Batch:
     expired: tuple[ThreadKey, ...] = ()
 
     def without(self, erased: Collection[ThreadKey]) -> Batch:
-        """Return the batch without these threads.
-
-        Their turns rank above all rows in the tables, which removes such rows: a worker may have written them and died
-        before it saw that the threads are erased.
-        """
+        """Return the batch without these threads; their turns rank highest, so that merging removes stored rows."""
         if not erased:
             return self
         turns, usage = segments.without(self.turns, erased), segments.without(self.usage, erased)
@@ -78,11 +74,11 @@ class Batch:
         return Batch(turns, usage, ranks, self.days, self.refused, self.expired)
 
 
-def batch(partition: int, entries: Iterable[Entry], expired: Expired = never, own: Prices = NONE) -> Batch:
-    """Return the rows of one partition's records, without expired turns."""
+def batch(partition: int, entries: Iterable[Entry], expired: Expired = never, prices: Prices = NONE) -> Batch:
+    """Return the rows of a partition's records, without expired turns."""
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
-    turns, usage = _tables(list(segments.parsed(partition, entries, refused, old, expired, own)), refused)
+    turns, usage = _tables(list(segments.parsed(partition, entries, refused, old, expired, prices)), refused)
     ranks = lake_merge.highest([turns])
     newest: dict[Key, int] = {}
     for key, rank, offset in zip(
@@ -96,34 +92,32 @@ def batch(partition: int, entries: Iterable[Entry], expired: Expired = never, ow
     return Batch(turns, usage, ranks, days, tuple(refused), tuple(old))
 
 
-def _tables(found: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> tuple[pa.Table, pa.Table]:
-    """Return the tables; rows that fit no column go to `refused`.
-
-    Each record is converted separately only if converting all at once fails.
-    """
-    bodies = {name: body for _, parts in found for name, body in parts.requests.items()}
+def _tables(records: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> tuple[pa.Table, pa.Table]:
+    """Return the tables; rows that fit no column go to `refused`. Converts records separately if all at once fails."""
+    bodies = {name: body for _, parts in records for name, body in parts.requests.items()}
     try:
         prompts = {name: prompt_of(body) for name, body in bodies.items()}
-        turns = pa.Table.from_pylist([turn for turn, _ in found], schema=segments.SCHEMA).cast(TURNS)
+        turns = pa.Table.from_pylist([turn for turn, _ in records], schema=segments.SCHEMA).cast(TURNS)
         return turns, pa.Table.from_pylist(
-            [_usage(turn, row) | {PROMPT: prompts.get(row["request"])} for turn, parts in found for row in parts.usage],
+            [
+                _usage(turn, row) | {PROMPT: prompts.get(row["request"])}
+                for turn, parts in records
+                for row in parts.usage
+            ],
             schema=USAGE,
         )
     except Exception as error:  # a type or size that Arrow can't represent
-        if len(found) == 1:
-            refused.append(Refusal(found[0][0]["offset"], f"{type(error).__name__}: {error}"))
+        if len(records) == 1:
+            refused.append(Refusal(records[0][0]["offset"], f"{type(error).__name__}: {error}"))
             return TURNS.empty_table(), USAGE.empty_table()
-        each = [_tables([one], refused) for one in found]
+        each = [_tables([record], refused) for record in records]
         return pa.concat_tables([turns for turns, _ in each]), pa.concat_tables([usage for _, usage in each])
 
 
 def _usage(turn: Row, row: Row) -> Row:
     times = {name: _us(turn[name]) for name in ("started_at", "ended_at", "recorded_at")}
-    return {name: turn[name] for name in OF_TURN} | times | {name: row[name] for name in OF_RESPONSE} | _at(row)
-
-
-def _at(row: Row) -> Row:
-    return {"at": _us(segments.time_or_none(row["at"]))}
+    response = {name: row[name] for name in OF_RESPONSE} | {"at": _us(segments.time_or_none(row["at"]))}
+    return {name: turn[name] for name in OF_TURN} | times | response
 
 
 def _us(ms: int | None) -> int | None:

@@ -7,7 +7,8 @@ first; otherwise it is computed again from the new state. So each snapshot conta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -15,22 +16,94 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import BooleanExpression
+from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
-from pipeline.stores.archive import lake_commit, lake_merge, lake_offsets, lake_read, lake_schema
-from pipeline.stores.archive.lake_commit import Change
+from pipeline.stores.archive import lake_catalog, lake_merge, lake_read
+from pipeline.stores.archive.lake_catalog import DAY, MAX_COMMITS, NAMESPACE
 from pipeline.stores.archive.lake_merge import ABOVE_ALL, Key, Rank
-from pipeline.stores.archive.lake_offsets import Source
-from pipeline.stores.archive.lake_schema import MAX_COMMITS, NAMESPACE
+from pipeline.stores.archive.lake_read import PROPERTY, Offsets, Source, read
 from pipeline.stores.database.errors import StoreError
+
+ERASED: Final = "turnmill.erased"  # on a snapshot: earlier snapshots contain rows that must be removed
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One commit: files of `drop` are replaced by their rows in `kept`; `add` is added; `offsets` are recorded.
+
+    `joined`: the kept rows become a single file, else a file each. `erases`: older snapshots contain erased rows.
+    """
+
+    offsets: Offsets
+    drop: Sequence[FileScanTask] = ()
+    kept: Callable[[pa.Table], pa.Table] = lambda rows: rows
+    add: pa.Table | None = None
+    joined: bool = False
+    erases: bool = False
+
+
+def written(table: Table, change: Change) -> Iterator[DataFile]:
+    """Write the change's files. Memory holds at most the rows of a file, or of all if they are joined."""
+    for some in [change.drop] if change.joined and change.drop else [[task] for task in change.drop]:
+        rows = change.kept(read(table, some))
+        if change.joined:
+            rows = rows.sort_by([("thread_id", "ascending"), (DAY, "ascending")])
+        yield from (_write(table, day, part) for day, part in _by_day(rows))
+        del rows
+    if change.add is not None:
+        yield from (_write(table, day, part) for day, part in _by_day(change.add))
+
+
+def swap(table: Table, change: Change, files: Sequence[DataFile]) -> int | None:
+    """Commit; return the id of the snapshot. Raises CommitFailedException if another commit came first."""
+    transaction = table.transaction()
+    properties = {PROPERTY: lake_read.text_of_offsets(change.offsets)} | ({ERASED: "true"} if change.erases else {})
+    update = transaction.update_snapshot(snapshot_properties=properties)
+    with update.overwrite() if change.drop else update.fast_append() as snapshot:
+        for task in change.drop:
+            snapshot.delete_data_file(task.file)
+        for file in files:
+            snapshot.append_data_file(file)
+    done = transaction.table_metadata.current_snapshot_id
+    transaction.commit_transaction()
+    return done
+
+
+def _by_day(rows: pa.Table) -> Iterable[tuple[date | None, pa.Table]]:
+    days = rows[DAY].cast(pa.date32())
+    for day in days.unique().to_pylist():
+        yield day, rows.filter(pc.is_null(days) if day is None else pc.equal(days, day))
+
+
+def _write(table: Table, day: date | None, rows: pa.Table) -> DataFile:
+    path = f"{table.location()}/data/day={day.isoformat() if day else 'unknown'}/{uuid.uuid4().hex}.parquet"
+    columns = schema_to_pyarrow(table.schema(), include_field_ids=True)
+    with table.io.new_output(path).create() as out:
+        pq.write_table(_with_columns(rows, columns), out, compression="zstd")
+    return parquet_file_to_data_file(table.io, table.metadata, path)
+
+
+def _with_columns(rows: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Return the rows with these columns; null in those that they lack, such as columns of a newer version."""
+    return pa.table(
+        [
+            rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+            for field in columns
+        ],
+        schema=columns,
+    )
+
 
 log = logging.getLogger(__name__)
 
-COMMIT_BYTES: Final = 67_108_864  # of files that one commit of an erasure replaces, lost if another comes between
+COMMIT_BYTES: Final = 67_108_864  # of files that a commit of an erasure replaces, lost if another comes between
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +130,7 @@ class LakeTable:
     def load(self) -> Table:
         """Return the table as it is now."""
         if not self.ready:
-            lake_schema.make(self.catalog, self.name, self.columns, self.location)
+            lake_catalog.make(self.catalog, self.name, self.columns, self.location)
             self.ready = True
         return self.catalog.load_table((NAMESPACE, self.name))
 
@@ -79,18 +152,18 @@ class LakeTable:
 
         def change(table: Table) -> Change | None:
             offsets = lake_read.offsets_of(table)
-            again = lake_offsets.holds(offsets, source)
+            again = lake_read.holds(offsets, source)
             if again and not erases:
                 return None
-            found = list(lake_read.held(table, days, known := ranks()))
-            there = [some for _, some in found]
+            files = list(lake_read.held(table, days, known := ranks()))
+            there = [some for _, some in files]
             best.clear()
             best.update(lake_merge.highest(there, known))
-            drop = [task for task, some in found if lake_merge.has_lower(some, best)]
+            drop = [task for task, some in files if lake_merge.has_lower(some, best)]
             new = lake_merge.unknown(rows, there, best)
             if again and not drop and not new.num_rows:
                 return None
-            later = offsets if again else lake_offsets.with_source(offsets, source)
+            later = offsets if again else lake_read.with_source(offsets, source)
             gone = erases and any(best.get(key) == ABOVE_ALL for some in there for key in lake_merge.keys(some))
             return Change(later, drop, partial(lake_merge.without_lower, best=best), new, erases=gone)
 
@@ -105,13 +178,10 @@ class LakeTable:
         *,
         erases: bool = False,
     ) -> int:
-        """Remove rows, in several commits; older snapshots still have them. Return how many files had such rows.
-
-        `kept`: rows -> those that stay; it needs only `columns`, and removes no row outside `where`.
-        """
+        """Remove rows in several commits; return how many files had any; `kept`: rows (`columns`) -> what stays."""
         has: dict[str, bool] = {}  # by path: files never change
-        while found := list(self._having(where, columns, kept, has)):
-            for some in groups(found, COMMIT_BYTES):
+        while files := list(self._having(where, columns, kept, has)):
+            for some in groups(files, COMMIT_BYTES):
                 self.rewrite(some, kept, erases=erases)
         return sum(has.values())
 
@@ -148,8 +218,8 @@ class LakeTable:
             try:
                 if (todo := change(table)) is None:
                     return Committed()
-                files.extend(lake_commit.written(table, todo))
-                snapshot = lake_commit.swap(table, todo, files)
+                files.extend(written(table, todo))
+                snapshot = swap(table, todo, files)
             except (CommitFailedException, ValidationException) as error:
                 log.debug("%s: another commit came between: %s", self.name, error)
                 for file in files:
@@ -160,7 +230,7 @@ class LakeTable:
             else:
                 new = 0 if todo.add is None else todo.add.num_rows
                 return Committed(new, sum(file.file_size_in_bytes for file in files), len(todo.drop), snapshot)
-            lake_schema.pause()
+            lake_catalog.pause()
         raise StoreError(f"{self.name}: {MAX_COMMITS} commits of others came between; try it again", transient=True)
 
     def _having(
@@ -182,7 +252,7 @@ class LakeTable:
 
 
 def groups(some: Sequence[FileScanTask], most: int) -> Iterator[list[FileScanTask]]:
-    """Yield the files in groups of at most `most` bytes, at least one file in each."""
+    """Yield the files in groups of at most `most` bytes, at least a file in each."""
     group: list[FileScanTask] = []
     size = 0
     for task in some:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -19,11 +19,10 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 
 from pipeline.stores.archive import lake_files, lake_merge
-from pipeline.stores.archive.lake_commit import ERASED
+from pipeline.stores.archive.lake_catalog import MAX_COMMITS
 from pipeline.stores.archive.lake_merge import Key, Rank
 from pipeline.stores.archive.lake_read import ROWS, on_days, read, tasks
-from pipeline.stores.archive.lake_schema import MAX_COMMITS
-from pipeline.stores.archive.lake_table import LakeTable, groups
+from pipeline.stores.archive.lake_table import ERASED, LakeTable, groups
 from pipeline.stores.database.errors import StoreError
 
 log = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ SIZE_BITS: Final = 5  # bits by which the sizes of such files may differ
 RECENT: Final = 3600.0  # seconds for which a query may read an old snapshot, and a new file may await its commit
 FOREIGN: Final = 72 * 3600.0  # seconds in which another engine may still commit a file that it has written
 OWN_FILE: Final = re.compile(r"[0-9a-f]{32}\.parquet|.*\.(?:avro|metadata\.json)")
-HASHES_BATCH: Final = 8_000_000  # rows whose hashes are compared in one pass
+HASHES_BATCH: Final = 8_000_000  # rows whose hashes are compared in a pass
 MAX_SNAPSHOTS: Final = 200  # that the role keeps; when there are twice as many, it removes the rest together
 
 
@@ -56,25 +55,20 @@ class Expired:
 
 
 def compact(lake: LakeTable) -> Compacted:
-    """Join each day's small files, and remove duplicates.
-
-    Only this finds duplicates of a turn that started days apart in two of its revisions.
-    """
+    """Join each day's small files, and remove duplicates, also of turns whose revisions began days apart."""
     table = lake.load()
     before = len(tasks(table))
     if best := doubles(table):
-        for task in with_lower(table, best):
-            lake.rewrite([task], partial(lake_merge.without_lower, best=best))
+        for task in tasks(table):
+            if lake_merge.has_lower(read(table, [task], ROWS), best):
+                lake.rewrite([task], partial(lake_merge.without_lower, best=best))
     for small in _by_day(tasks(lake.load())).values():
         _join(lake, small)
     return Compacted(before, len(tasks(lake.load())), len(best))
 
 
 def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
-    """Keep files and snapshots few, after the role's commits.
-
-    Join files of these days if many are of similar size, and remove the oldest snapshots if there are many.
-    """
+    """Join these days' files of similar size, if many, and remove the oldest snapshots, if many."""
     table = lake.load()
     for small in _by_day(tasks(table, on_days(days))).values():
         sizes: dict[int, list[FileScanTask]] = {}
@@ -83,36 +77,42 @@ def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
         for alike in sizes.values():
             if len(alike) >= MIN_JOINED_FILES:
                 _join(lake, alike)
-    times = sorted((one.timestamp_ms for one in table.snapshots()), reverse=True)
+    times = sorted((snapshot.timestamp_ms for snapshot in table.snapshots()), reverse=True)
     if len(times) > 2 * MAX_SNAPSHOTS:
         expire(lake, min(times[MAX_SNAPSHOTS] / 1000, time.time() - RECENT))
 
 
 def owes(lake: LakeTable) -> bool:
     """Return True if older snapshots contain rows that were erased."""
-    found = sorted(lake.load().snapshots(), key=lambda one: one.sequence_number or 0)
-    return any(one.summary and ERASED in one.summary.additional_properties for one in found[1:])
+    snapshots = sorted(lake.load().snapshots(), key=lambda snapshot: snapshot.sequence_number or 0)
+    return any(snapshot.summary and ERASED in snapshot.summary.additional_properties for snapshot in snapshots[1:])
 
 
 def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
     """Remove snapshots from before a time, epoch seconds, and all files that no other snapshot needs.
 
-    The current one and named ones stay.
+    The current and named snapshots stay.
 
-    `erased`: the old ones contain erased rows, so a named one is a StoreError. Data files are deleted before the
+    `erased`: the old ones contain erased rows, so a named snapshot is a StoreError. Data files are deleted before the
     snapshots, from which a repeated call learns what is still to be deleted.
     """
     for _ in range(MAX_COMMITS):
         table = lake.load()
         named = {ref.snapshot_id: name for name, ref in table.refs().items()}
-        old = [one for one in table.snapshots() if one.timestamp_ms < before * 1000 and one.snapshot_id not in named]
+        old = [
+            snapshot
+            for snapshot in table.snapshots()
+            if snapshot.timestamp_ms < before * 1000 and snapshot.snapshot_id not in named
+        ]
         try:
             was = _files(table, old, live=False)
             if erased and old:
-                kept = _names(_files(table, [one for one in table.snapshots() if one not in old], live=True))
+                kept = _names(
+                    _files(table, [snapshot for snapshot in table.snapshots() if snapshot not in old], live=True)
+                )
                 _remove(table, (path for path in was if path.endswith(".parquet") and _name(path) not in kept))
             if old:
-                table.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
+                table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
         except (CommitFailedException, FileNotFoundError, ValueError) as error:  # another commit came first
             log.debug("%s: another commit came between: %s", lake.name, error)
             continue
@@ -136,11 +136,11 @@ def _join(lake: LakeTable, some: Sequence[FileScanTask]) -> None:
 
 def _by_day(some: Iterable[FileScanTask]) -> Mapping[str, list[FileScanTask]]:
     """Return the small files of each day."""
-    found: dict[str, list[FileScanTask]] = {}
+    by_day: dict[str, list[FileScanTask]] = {}
     for task in some:
         if _size(task) < LARGE_FILE_BYTES // 2:
-            found.setdefault(str(task.file.partition), []).append(task)
-    return found
+            by_day.setdefault(str(task.file.partition), []).append(task)
+    return by_day
 
 
 def _size(task: FileScanTask) -> int:
@@ -150,7 +150,11 @@ def _size(task: FileScanTask) -> int:
 def _delete(lake: LakeTable, gone: set[str]) -> int:
     """Delete the files in `gone`, and old files, unless the table references them."""
     table = lake.load()
-    named = _names(_files(table, table.snapshots(), live=True) | _metadata(table))
+    # Also its metadata, and statistics of other engines.
+    statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
+    others = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    others |= {statistic.statistics_path for statistic in statistics}
+    named = _names(_files(table, table.snapshots(), live=True) | others)
     now = time.time()
     left = [
         path
@@ -161,11 +165,11 @@ def _delete(lake: LakeTable, gone: set[str]) -> int:
 
 
 def _remove(table: Table, paths: Iterable[str]) -> int:
-    found = sorted(paths)
-    for path in found:
+    unused = sorted(paths)
+    for path in unused:
         with suppress(FileNotFoundError):
             table.io.delete(path)
-    return len(found)
+    return len(unused)
 
 
 def _name(path: str) -> str:
@@ -179,55 +183,42 @@ def _names(paths: Iterable[str]) -> set[str]:
 
 def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[str]:
     """Return all files that these snapshots consist of; unless `live`, also those that they list as deleted."""
-    found: set[str] = set()
+    paths_of: set[str] = set()
     manifests: dict[str, list[str]] = {}
     for snapshot in snapshots:
-        found.add(snapshot.manifest_list)
+        paths_of.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(table.io):
             if manifest.manifest_path not in manifests:
                 entries = manifest.fetch_manifest_entry(table.io, discard_deleted=live)
                 manifests[manifest.manifest_path] = [entry.data_file.file_path for entry in entries]
-    return found | {*manifests} | {path for paths in manifests.values() for path in paths}
-
-
-def _metadata(table: Table) -> set[str]:
-    """Return the table's other files: its metadata, and statistics of other engines."""
-    statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
-    logged = (entry.metadata_file for entry in table.metadata.metadata_log)
-    return {table.metadata_location, *logged, *(one.statistics_path for one in statistics)}
+    return paths_of | {*manifests} | {path for paths in manifests.values() for path in paths}
 
 
 def doubles(table: Table) -> dict[Key, Rank]:
-    """Return the best rank of each turn that has rows of several ranks.
-
-    All rows of a turn's record are in one file, so these are turns with rows in several files.
-    """
+    """Return the best rank of each turn with several records: its rows are in several files."""
     some = tasks(table)
     twice = _twice(table, some)
     if not twice:
         return {}
-    found = []
+    tables = []
     for task in some:
         rows = read(table, [task], ROWS)
-        found.append(rows.filter(pa.array([hash(one) in twice for one in rows["turn_id"].to_pylist()], pa.bool_())))
-    return lake_merge.doubles(pa.concat_tables(found))
-
-
-def with_lower(table: Table, best: Mapping[Key, Rank]) -> Iterator[FileScanTask]:
-    """Yield the files with rows that rank lower than the best of their turn."""
-    return (task for task in tasks(table) if lake_merge.has_lower(read(table, [task], ROWS), best))
+        tables.append(
+            rows.filter(pa.array([hash(turn_id) in twice for turn_id in rows["turn_id"].to_pylist()], pa.bool_()))
+        )
+    return lake_merge.doubles(pa.concat_tables(tables))
 
 
 def _twice(table: Table, some: list[FileScanTask]) -> set[int]:
     """Return hashes of the turn ids that are in several files; also a few hashes of other ids."""
     passes = 1 + sum(task.file.record_count for task in some) // HASHES_BATCH
-    found: set[int] = set()
+    repeated: set[int] = set()
     for number in range(passes):
         hashes = []
         for task in some:
             ids = read(table, [task], ["turn_id"])["turn_id"].unique().to_pylist()
-            mine = {each for one in ids if (each := hash(one)) % passes == number}
+            mine = {each for id_ in ids if (each := hash(id_)) % passes == number}
             hashes.append(pa.array(mine, pa.int64()))
         counts = pc.value_counts(pa.chunked_array(hashes, pa.int64()))
-        found.update(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
-    return found
+        repeated.update(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
+    return repeated

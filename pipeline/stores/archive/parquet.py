@@ -1,10 +1,13 @@
-"""The archive: segments of the turns topic as Parquet objects, in a bucket or a folder.
+"""The archive: segments of the turns topic as Parquet objects, in a bucket or a folder; feedback beside them.
 
-A segment is a range of offsets of one partition. Each day on which a turn of it began has an object of its own:
+A segment is a range of offsets of a partition. Each day on which a turn of it began has a separate object:
 ROOT/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet, END exclusive. Turns that were recorded far from their day have
 one for each tenant, …-END-OWNER.parquet. Writing a segment again gives the same objects.
 Segments may overlap after a crash, and hold a turn in several revisions: readers take the highest rank of each turn.
 A name stands for its offsets for ever, so that a late writer can't overwrite what another worker has written.
+
+ROOT/feedback/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet contains the day's feedback records, by the broker's
+time, as on the topic: of each id, readers take the last record, unless it retracts the feedback.
 """
 
 from __future__ import annotations
@@ -12,48 +15,50 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.settings import LAKE, Settings
 from pipeline.stores.archive import segments
-from pipeline.stores.archive.records import Entry, Erased, Expired, Held, Removed, Written, never
+from pipeline.stores.archive.records import EPOCH, Entry, Erased, Expired, Held, Refusal, Removed, Written, never
+from pipeline.stores.archive.segments import TIME, Part, day_of, time_or_none
 from pipeline.stores.content.objects import NotThere, Objects
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.threads.feedback import thread_of
+from pipeline.turns.column_text import column_text
+from topics import feedback, json_text
+from topics.feedback import FeedbackRecord
 from topics.thread_key import ThreadKey
-from turnmill.errors import CallerError
+from turnmill.errors import CallerError, InvalidRecord
 
 log = logging.getLogger(__name__)
 
 CONCURRENCY: Final = 8  # objects that are read or written at the same time
 SUFFIX: Final = ".parquet"
 FEEDBACK: Final = "feedback"  # the folder of the feedback archive
-One = TypeVar("One")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 OWNED: Final = re.compile(r"-\d{20}-([0-9a-f]{16})\.parquet$")
 
 
 class Archive:
-    """Parquet objects below `root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/….
-
-    `erased` returns those of some threads that must not be in it.
-    """
+    """Parquet objects below `root` (file:, s3:, gs: or azure:); `erased` returns which threads must not be in it."""
 
     folder = ""  # below the archive's place
     schema = segments.SCHEMA
     ends = "ended_at"  # the column that says whether a row has expired
     tables = staticmethod(segments.tables)
 
-    def __init__(self, root: str, erased: Erased, own: Prices = NONE) -> None:
+    def __init__(self, root: str, erased: Erased, prices: Prices = NONE) -> None:
         """Open the archive under `root`. Raises CallerError where the cloud's variables are missing or wrong."""
         self.root = root.rstrip("/")
         self.erased = erased
-        self.own = own
+        self.prices = prices
         self.objects = Objects()
         self.objects.open(self.root)
 
@@ -74,19 +79,16 @@ class Archive:
         expired: Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without expired turns of threads that are not held.
-
-        It is safe when this returns. Raises StoreError.
-        """
-        found, refused, old = await asyncio.to_thread(self.tables, partition, entries, expired, self.own)
+        """Write a segment durably, without expired turns of threads that are not held. Raises StoreError."""
+        parts, refused, old = await asyncio.to_thread(self.tables, partition, entries, expired, self.prices)
         if (rule := await segments.sparing(expired, old, held)) is not None:
-            found, refused, old = await asyncio.to_thread(self.tables, partition, entries, rule, self.own)
+            parts, refused, old = await asyncio.to_thread(self.tables, partition, entries, rule, self.prices)
 
         async def written(part: segments.Part) -> tuple[int, int]:
             name = f"{topic}-{partition:05d}-{begin:020d}-{end:020d}" + (f"-{part.owner}" if part.owner else "")
-            return await self._write_kept(f"{self.root}/day={part.day.isoformat()}/{name}{SUFFIX}", found[part])
+            return await self._write_kept(f"{self.root}/day={part.day.isoformat()}/{name}{SUFFIX}", parts[part])
 
-        done = await _all(written, sorted(found))
+        done = await _all(written, sorted(parts))
         return Written(sum(rows for rows, _ in done), sum(size for _, size in done), tuple(refused), len(old))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
@@ -98,14 +100,15 @@ class Archive:
         return sum(await _all(rewritten, await self._names({key.tenant for key in keys})))
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
-        """Remove the rows of these days and threads that ended before the thread's time, epoch ms.
-
-        Raises StoreError.
-        """
+        """Remove these threads' rows of these days that ended before the thread's time, epoch ms. Raises StoreError."""
         rows, objects, threads = 0, 0, set[ThreadKey]()
         for uri in await self.names_of(days):
-            removed, keys = await self._expire(uri, before)
-            rows, objects, threads = rows + removed, objects + (removed > 0), threads | keys
+            gone, keys = await self._of_expired(uri, before)
+            if gone:
+                with suppress(NotThere):
+                    table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
+                    await self._write_kept(uri, segments.without_expired(table, before, self.ends))
+            rows, objects, threads = rows + len(gone), objects + bool(gone), threads | keys
         return Removed(rows, objects, frozenset(threads))
 
     async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
@@ -142,14 +145,6 @@ class Archive:
         ]  # the feedback has an archive of its own
         return [uri for uri in names if (owned := OWNED.search(uri)) is None or owned[1] in owners]
 
-    async def _expire(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[int, set[ThreadKey]]:
-        gone, keys = await self._of_expired(uri, before)
-        if gone:
-            with suppress(NotThere):
-                table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
-                await self._write_kept(uri, segments.without_expired(table, before, self.ends))
-        return len(gone), keys
-
     async def _of_expired(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
         """Return the indexes of an object's expired rows, and the threads of these rows."""
         return segments.of_expired(await self._columns(uri, ["thread_id", "tenant", self.ends]), before, self.ends)
@@ -167,8 +162,8 @@ class Archive:
     async def _rewrite(self, uri: str, keys: Collection[ThreadKey]) -> bool:
         try:
             async with self.objects.reading(uri) as file:
-                found = await asyncio.to_thread(segments.decode, file, ["thread_id", "tenant"])
-            if segments.without(found, keys).num_rows == found.num_rows:
+                names = await asyncio.to_thread(segments.decode, file, ["thread_id", "tenant"])
+            if segments.without(names, keys).num_rows == names.num_rows:
                 return False
             table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
         except NotThere:  # another process has erased it meanwhile
@@ -179,10 +174,8 @@ class Archive:
         return True
 
     async def _write_kept(self, uri: str, table: pa.Table) -> tuple[int, int]:
-        """Write the rows of threads that are not erased; return rows, bytes. Repeated if a thread is erased meanwhile.
-
-        An erasure first marks the thread, then reads the objects: either it finds this object, or we find its mark.
-        """
+        """Write the rows of threads that are not erased, again if a thread is erased meanwhile; return rows, bytes."""
+        # An erasure first marks the thread, then reads the objects: either it finds this object, or we find its mark.
         threads = segments.threads(table)
         erased: set[ThreadKey] | None = None
         while (now := await self.erased(threads)) != erased:
@@ -196,12 +189,74 @@ class Archive:
         return kept.num_rows, len(data)
 
 
-async def _all(call: Callable[[One], Awaitable[Result]], those: Collection[One]) -> list[Result]:
+async def _all(call: Callable[[Item], Awaitable[Result]], items: Collection[Item]) -> list[Result]:
     """Return the results of a call for each of these, a few at the same time."""
     slots = asyncio.Semaphore(CONCURRENCY)
 
-    async def one(of: One) -> Result:
+    async def limited(item: Item) -> Result:
         async with slots:
-            return await call(of)
+            return await call(item)
 
-    return await asyncio.gather(*map(one, those))
+    return await asyncio.gather(*map(limited, items))
+
+
+TEXTS: Final = ("thread_id", "tenant", "id", "name", "turn_id", "run_id", "comment", "by")
+SCHEMA: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in TEXTS),
+        pa.field("message", pa.int64()),
+        pa.field("value", pa.string()),
+        pa.field("number", pa.float64()),
+        pa.field("said_at", TIME),
+        pa.field("facts", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("recorded_at", TIME),
+    ]
+)
+
+
+class FeedbackArchive(Archive):
+    """See `TurnArchive`; a row expires by the time at which it was recorded."""
+
+    folder = f"/{FEEDBACK}"
+    schema = SCHEMA
+    ends = "recorded_at"
+
+    @staticmethod
+    def tables(
+        partition: int, entries: Iterable[Entry], expired: Expired = never, _: Prices = NONE
+    ) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
+        """Return the tables of a segment's days, the refused records, and the thread of each expired record."""
+        rows: dict[Part, list[dict[str, Any]]] = {}
+        refused: list[Refusal] = []
+        old: list[ThreadKey] = []
+        for entry in entries:
+            try:
+                record = feedback.decode(entry.value)
+            except InvalidRecord as error:
+                refused.append(Refusal(entry.offset, error.detail))
+                continue
+            if expired(thread_of(record), entry.at):
+                old.append(thread_of(record))
+                continue
+            row = _row(record) | {"partition": partition, "offset": entry.offset, "recorded_at": time_or_none(entry.at)}
+            rows.setdefault(Part(day_of(entry.at)), []).append(row)
+        return {part: pa.Table.from_pylist(some, schema=SCHEMA) for part, some in rows.items()}, refused, old
+
+    async def names_of(self, days: Collection[date]) -> list[str]:
+        """Return the objects that may contain feedback on turns of these days, which may be given at any later time."""
+        first = f"{self.root}/day={min({*days} - {EPOCH}, default=EPOCH).isoformat()}"
+        return [uri async for uri in self.objects.names_under(self.root) if uri >= first and uri.endswith(SUFFIX)]
+
+
+def _row(record: FeedbackRecord) -> dict[str, Any]:
+    value = record["value"]
+    return {
+        **{name: column_text(record.get(name)) for name in TEXTS},
+        "message": record.get("message"),
+        "value": None if value is None else json_text.dumps(value),
+        "number": float(value) if isinstance(value, bool | int | float) else None,
+        "said_at": time_or_none(record["at"]),
+        "facts": json_text.dumps(record),
+    }

@@ -12,7 +12,7 @@ from topics.thread_key import ThreadKey
 EPOCH: Final = date(1970, 1, 1)  # the day of turns without a time
 
 Erased = Callable[[Sequence[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that were erased
-Expired = Callable[[ThreadKey, int], bool]  # thread, end of one of its records -> whether that record has expired
+Expired = Callable[[ThreadKey, int], bool]  # thread, end of a record of it -> whether that record has expired
 Held = Callable[[Collection[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that are held
 
 

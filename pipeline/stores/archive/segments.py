@@ -1,6 +1,6 @@
 """Conversion of turn records to rows of the archive, and to Parquet. Pure.
 
-A row is one turn record: columns for the fields that queries need, the turn and the rest as JSON text, as in the store.
+A row is a turn record: columns for the fields that queries need, the turn and the rest as JSON text, as in the store.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import hashlib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.archive.records import EPOCH, Entry, Expired, Held, Refusal, never
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import key_of
 from pipeline.stores.threads.rows import RecordRows, Row, record_rows
 from pipeline.turns.column_text import column_text
@@ -65,11 +64,11 @@ SCHEMA: Final = pa.schema(
 
 
 class Part(NamedTuple):
-    """The rows of a segment in one object, by the day on which the turns began.
+    """The rows of a segment in an object, by the day on which the turns began.
 
-    `owner`: as `owner_of`, if all rows are of one tenant; "": of any.
+    `owner`: as `owner_of`, if all rows are of the same tenant; "": of any.
 
-    Turns that were recorded near that day share an object. Others, which may claim any day, have one object per tenant:
+    Turns that were recorded near that day share an object. Others, which may claim any day, have an object per tenant:
     so a tenant that claims thousands of days adds no object that an erasure for another tenant must read.
     """
 
@@ -85,29 +84,22 @@ def owner_of(tenant: str | None) -> str:
 async def sparing(expired: Expired, old: Collection[ThreadKey], held: Held | None) -> Expired | None:
     """Return a rule that keeps held threads, if some of the `old` threads are held; None otherwise."""
     stay = await held(set(old)) if old and held is not None else set[ThreadKey]()
-    return partial(_of_others, expired, stay) if stay else None
-
-
-def _of_others(expired: Expired, held: Collection[ThreadKey], thread: ThreadKey, ended_at: int) -> bool:
-    return thread not in held and expired(thread, ended_at)
+    return (lambda thread, ended_at: thread not in stay and expired(thread, ended_at)) if stay else None
 
 
 def tables(
-    partition: int, entries: Iterable[Entry], expired: Expired = never, own: Prices = NONE
+    partition: int, entries: Iterable[Entry], expired: Expired = never, prices: Prices = NONE
 ) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
-    """Return the tables of the segment's parts, the refused records, and the thread of each expired record.
-
-    Rows are in the order of offsets.
-    """
+    """Return the tables of the segment's parts, the refused records, and the threads of expired records."""
     rows: dict[Part, list[Row]] = {}
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
-    for row, parts in parsed(partition, entries, refused, old, expired, own):
+    for row, parts in parsed(partition, entries, refused, old, expired, prices):
         day = day_of(parts.turn["started_at"])
         near = abs(day - day_of(row["recorded_at"])) <= NEAR
         rows.setdefault(Part(day, "" if near else owner_of(parts.thread.tenant)), []).append(row)
-    found = {part: _table(some, refused) for part, some in rows.items()}
-    return {part: table for part, table in found.items() if table.num_rows}, refused, old
+    by_part = {part: _table(some, refused) for part, some in rows.items()}
+    return {part: table for part, table in by_part.items() if table.num_rows}, refused, old
 
 
 def parsed(
@@ -116,15 +108,12 @@ def parsed(
     refused: list[Refusal],
     old: list[ThreadKey],
     expired: Expired = never,
-    own: Prices = NONE,
+    prices: Prices = NONE,
 ) -> Iterator[tuple[Row, RecordRows]]:
-    """Yield the archive's row of each turn record, times in epoch ms, and its rows in the store.
-
-    Other records go to `refused`, the threads of expired ones to `old`.
-    """
+    """Yield each record's rows in archive and store; add to `refused`, and expired threads to `old`."""
     for entry in entries:
         try:
-            parts = record_rows(turn_record.decode(entry.value), None, own)
+            parts = record_rows(turn_record.decode(entry.value), None, prices)
             if expired(parts.thread, parts.turn["ended_at"]):
                 old.append(parts.thread)
                 continue
@@ -139,10 +128,7 @@ def parsed(
 
 
 def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
-    """Return a table of rows; rows that fit no column go to `refused`.
-
-    Each row is converted separately only if converting all at once fails.
-    """
+    """Return a table of rows; rows that fit no column go to `refused`: then each row is converted separately."""
     try:
         return pa.Table.from_pylist(rows, schema=SCHEMA)
     except Exception as error:  # a type or size that Arrow can't represent
@@ -162,34 +148,31 @@ def without(table: pa.Table, erased: Collection[ThreadKey]) -> pa.Table:
     some = table.select(["thread_id", "tenant"]).take(places)
     pairs = zip(some["thread_id"].to_pylist(), some["tenant"].to_pylist(), strict=True)
     stays = [True] * table.num_rows
-    for place, (thread_id, tenant) in zip(places.to_pylist(), pairs, strict=True):
-        stays[place] = (thread_id, tenant or "") not in named
+    for index, (thread_id, tenant) in zip(places.to_pylist(), pairs, strict=True):
+        stays[index] = (thread_id, tenant or "") not in named
     return table.filter(pa.array(stays, pa.bool_()))
 
 
 def threads(table: pa.Table) -> list[ThreadKey]:
     """Return the table's threads, each once."""
-    found = pa.table([table["thread_id"], table["tenant"]], ["thread_id", "tenant"])
-    names = found.group_by(["thread_id", "tenant"]).aggregate([]).to_pylist()
+    pairs = pa.table([table["thread_id"], table["tenant"]], ["thread_id", "tenant"])
+    names = pairs.group_by(["thread_id", "tenant"]).aggregate([]).to_pylist()
     return [_exact(table, ThreadKey.of(row["thread_id"], row["tenant"])) for row in names]
 
 
 def of_expired(
     table: pa.Table, before: Mapping[ThreadKey, int], ends: str = "ended_at"
 ) -> tuple[list[int], set[ThreadKey]]:
-    """Return the indexes of rows of these threads that ended before the thread's time, and their threads.
-
-    The table needs only the columns `thread_id`, `tenant` and `ends`.
-    """
+    """Return indexes and threads of rows that ended before the thread's time; `ends`: the column with their end."""
     known = {(key.thread_id, column_text(key.tenant) or ""): (key, end) for key, end in before.items()}
     places, keys = [], set()
     times = table[ends].cast(TIME, safe=False).cast(pa.int64()).to_pylist()
-    for place, (thread_id, tenant, at) in enumerate(
+    for index, (thread_id, tenant, at) in enumerate(
         zip(table["thread_id"].to_pylist(), table["tenant"].to_pylist(), times, strict=True)
     ):
         key, end = known.get((thread_id, tenant or ""), (None, 0))
         if key is not None and (at or 0) < end:
-            places.append(place)
+            places.append(index)
             keys.add(key)
     return places, keys
 
@@ -197,11 +180,11 @@ def of_expired(
 def without_expired(table: pa.Table, before: Mapping[ThreadKey, int], ends: str = "ended_at") -> pa.Table:
     """Return the table without expired rows."""
     gone = set(of_expired(table, before, ends)[0])
-    return table.filter(pa.array([place not in gone for place in range(table.num_rows)], pa.bool_()))
+    return table.filter(pa.array([index not in gone for index in range(table.num_rows)], pa.bool_()))
 
 
 def holds_tenant(table: pa.Table, tenant: str) -> bool:
-    """Return True if the table has a row of this tenant, "" for those without one."""
+    """Return True if the table has a row of this tenant, "" for none."""
     return bool(pc.any(pc.equal(pc.fill_null(table["tenant"], ""), column_text(tenant) or "")).as_py())
 
 
@@ -212,10 +195,7 @@ def threads_of(table: pa.Table, tenant: str) -> set[ThreadKey]:
 
 
 def _exact(table: pa.Table, key: ThreadKey) -> ThreadKey:
-    """Return a thread's key with its whole tenant.
-
-    The column may contain an escape or a hash instead of a part of the tenant; the record then has the tenant itself.
-    """
+    """Return a thread's key with its whole tenant: the column may have a hash instead, but the record has it all."""
     if column_text(key.tenant) == key.tenant:
         return key
     same = pc.and_(pc.equal(table["thread_id"], key.thread_id), pc.equal(table["tenant"], key.tenant))

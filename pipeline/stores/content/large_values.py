@@ -1,4 +1,4 @@
-"""The large values of the content store: in packs on a local disk, or as one object each in a bucket.
+"""The large values of the content store: in packs on a local disk, or as objects in a bucket.
 
 A value is named by its folder, which is a thread's, and by its SHA-256.
 """
@@ -73,10 +73,10 @@ class Packed:
                 self.packs.read, folder, digest, MAX_OBJECT_BYTES if most is None else min(most, MAX_OBJECT_BYTES)
             )
 
-    async def found(self, folder: str) -> list[Stored]:
+    async def stored(self, folder: str) -> list[Stored]:
         """Return all values of a folder."""
         with failures("listed", f"{self.root}/{folder}"):
-            return await asyncio.to_thread(self.packs.found, folder)
+            return await asyncio.to_thread(self.packs.stored, folder)
 
     async def folders(self) -> set[str]:
         """Return all folders that contain values."""
@@ -112,10 +112,10 @@ class InBucket:
         """Return a value, as `Packed.read` does."""
         return await self.objects.read(f"{self.root}/{folder}/{digest}", most)
 
-    async def found(self, folder: str) -> list[Stored]:
-        """Return the values of a folder, as `Packed.found` does."""
+    async def stored(self, folder: str) -> list[Stored]:
+        """Return the values of a folder, as `Packed.stored` does."""
         names = self.objects.found_under(f"{self.root}/{folder}")
-        return [Stored(one.uri.rpartition("/")[2].lower(), one.size, one.modified) async for one in names]
+        return [Stored(name.uri.rpartition("/")[2].lower(), name.size, name.modified) async for name in names]
 
     async def folders(self) -> set[str]:
         """Return all folders, as `Packed.folders` does."""

@@ -20,7 +20,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import ObjectStore, from_url
 
-from pipeline.stores.content.files import FRESH_SECONDS, delete_file, files_under, read_file, write_file
+from pipeline.stores.content.files import FRESH_SECONDS, files_under, read_file, write_file
 from pipeline.stores.database.errors import StoreError
 from turnmill.errors import CallerError
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from obstore.store import RetryConfig  # in the stubs only
 
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
-MAX_OBJECT_BYTES: Final = 1 << 30  # of one object that is read
+MAX_OBJECT_BYTES: Final = 1 << 30  # of an object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 READ_TIMEOUT: Final = 30.0  # seconds without data after which an https server counts as dead
 
@@ -47,10 +47,7 @@ class Found(NamedTuple):
 
 
 class Objects:
-    """Reads, writes and deletes by URI; https, s3://bucket/key, gs://…, azure://container/key, file:///path.
-
-    Credentials are those of the cloud's own variables: AWS_*, GOOGLE_*, AZURE_*.
-    """
+    """Reads, writes and deletes by URI: https, s3, gs, azure, file. Credentials: AWS_*, GOOGLE_*, AZURE_*."""
 
     def __init__(self) -> None:
         self._buckets: dict[str, ObjectStore] = {}
@@ -64,7 +61,7 @@ class Objects:
             raise CallerError(f"{uri}: {_first_line(error)}; set the cloud's own variables") from None
 
     async def write(self, uri: str, data: bytes, media_type: str) -> None:
-        """Write an object durably; an existing one is replaced."""
+        """Write an object durably; an existing object is replaced."""
         where = urlsplit(uri)
         with failures("written", uri):
             if where.scheme == "file":
@@ -74,11 +71,7 @@ class Objects:
                 await obstore.put_async(bucket, _key(where), data, attributes=attributes)
 
     async def add(self, uri: str, data: bytes, media_type: str) -> None:
-        """Write an object of a bucket durably, unless it exists.
-
-        One that was written long ago is written again, so that an expiry that is about to delete it sees that it is
-        referred to again.
-        """
+        """Write an object of a bucket durably, unless it is fresh: an expiry may be about to delete an old object."""
         where = urlsplit(uri)
         with failures("written", uri):
             bucket, attributes = self._bucket(where), {"Content-Type": media_type}
@@ -99,9 +92,9 @@ class Objects:
                 return await asyncio.to_thread(read_file, path_of(uri), bound)
             if where.scheme == "https":
                 return await asyncio.to_thread(_read_https, uri, bound)
-            found = await obstore.get_async(self._bucket(where), _key(where))
-            _bound(found.meta["size"], bound)
-            return bytes(await found.bytes_async())
+            result = await obstore.get_async(self._bucket(where), _key(where))
+            _bound(result.meta["size"], bound)
+            return bytes(await result.bytes_async())
 
     @asynccontextmanager
     async def reading(self, uri: str) -> AsyncIterator[io.IOBase]:
@@ -125,8 +118,8 @@ class Objects:
                 return
             prefix = _key(where)
             async for some in obstore.list(self._bucket(where), prefix=f"{prefix}/" if prefix else None):
-                for found in some:
-                    yield f"{uri}/{quote(found['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
+                for meta in some:
+                    yield f"{uri}/{quote(meta['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
 
     async def found_under(self, uri: str) -> AsyncIterator[Found]:
         """Yield each object of a bucket whose URI begins with `uri`/."""
@@ -134,16 +127,16 @@ class Objects:
         with failures("listed", uri):
             prefix = _key(where)
             async for some in obstore.list(self._bucket(where), prefix=f"{prefix}/"):
-                for one in some:
-                    name = quote(one["path"].removeprefix(prefix).lstrip("/"), safe="/=")
-                    yield Found(f"{uri}/{name}", one["size"], int(one["last_modified"].timestamp() * 1000))
+                for meta in some:
+                    name = quote(meta["path"].removeprefix(prefix).lstrip("/"), safe="/=")
+                    yield Found(f"{uri}/{name}", meta["size"], int(meta["last_modified"].timestamp() * 1000))
 
     async def delete(self, uri: str) -> None:
         """Delete an object if it exists."""
         where = urlsplit(uri)
         with failures("deleted", uri):
             if where.scheme == "file":
-                await asyncio.to_thread(delete_file, path_of(uri))
+                await asyncio.to_thread(path_of(uri).unlink, missing_ok=True)
                 return
             with suppress(FileNotFoundError):
                 await obstore.delete_async(self._bucket(where), _key(where))
@@ -154,17 +147,17 @@ class Objects:
         with failures("deleted", uri):
             bucket, count = self._bucket(where), 0
             async for some in obstore.list(bucket, prefix=f"{_key(where)}/"):
-                await obstore.delete_async(bucket, [found["path"] for found in some])
+                await obstore.delete_async(bucket, [meta["path"] for meta in some])
                 count += len(some)
             return count
 
     async def _fresh(self, where: SplitResult) -> bool:
         """Return True if an object was written just now."""
         try:
-            found = await obstore.head_async(self._bucket(where), _key(where))
+            meta = await obstore.head_async(self._bucket(where), _key(where))
         except FileNotFoundError:  # just deleted, since nothing referred to it
             return False
-        return datetime.now(UTC) - found["last_modified"] < timedelta(seconds=FRESH_SECONDS)
+        return datetime.now(UTC) - meta["last_modified"] < timedelta(seconds=FRESH_SECONDS)
 
     def _bucket(self, where: SplitResult) -> ObjectStore:
         root = f"{where.scheme}://{where.netloc}"
@@ -192,9 +185,9 @@ class Ranges(io.RawIOBase):
         return self._reader.seek(offset, whence)
 
     def readinto(self, buffer: Any, /) -> int:
-        found = bytes(self._reader.read(len(buffer)))
-        buffer[: len(found)] = found
-        return len(found)
+        data = bytes(self._reader.read(len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _read_https(uri: str, most: int) -> bytes:
@@ -245,9 +238,6 @@ def failures(done: str, uri: str) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return an error's first line, without the library's debug text and without URLs' queries.
-
-    These may hold signatures.
-    """
+    """Return an error's first line without debug text, and without URLs' queries, which may contain signatures."""
     lines = str(error).splitlines() or [type(error).__name__]
     return re.sub(r"\?\S+", "?…", lines[0])[:300]

@@ -21,10 +21,7 @@ HELD_VALUES: Final = 8  # values of a large run that are in memory as bytes, too
 
 
 class Offload:
-    """Moves large values out of turn records of `threshold` bytes or more; smaller ones have none. Keeps the hash.
-
-    A record of a large run is moved before it is encoded, a few values at a time, so that it is not in memory twice.
-    """
+    """Moves values out of records of `threshold` bytes or more, keeping the hash; of large runs a few at a time."""
 
     def __init__(self, contents: ContentStore, threshold: int, metrics: Metrics) -> None:
         self.contents = contents
@@ -48,10 +45,7 @@ class Offload:
         await self._move(record, self._chosen(record))
 
     def has_long_text(self, record: TurnRecord) -> bool:
-        """Return True if one of the record's values is a text of at least `threshold` characters.
-
-        The record is then moved without being encoded first.
-        """
+        """Return True if a value is a text of `threshold` characters or more: it is moved before it is encoded."""
         return record["turn"] is not None and has_long_text(record["turn"], self.threshold)
 
     async def move_longest(self, record: TurnRecord) -> None:

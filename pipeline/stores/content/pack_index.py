@@ -1,7 +1,7 @@
 """The index of a folder of packs, in SQLite: which folder has which values, and where they are.
 
-The packs contain all of it. So a commit of new values need not be synced, a lost index is rebuilt, and one that lost
-commits in a power failure catches up. Erasures, and values that are referred to again, are synced with the commit.
+The packs contain all of it. So a commit of new values need not be synced, a lost index is rebuilt, and an index
+that lost commits in a power failure catches up. Erasures, and values that are referred to again, are synced.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PackIndex:
 
     @contextmanager
     def transaction(self, *, synced: bool = False) -> Iterator[None]:
-        """Run a block's statements in one transaction, without other writers. `synced`: it is on disk at the end."""
+        """Run a block's statements in a transaction, without other writers. `synced`: it is on disk at the end."""
         with self._lock:
             self.connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
             self.connection.execute("BEGIN IMMEDIATE")
@@ -91,12 +91,12 @@ class PackIndex:
         """Return the pack of this name, which is added if it is not known."""
         with self.transaction():
             self.connection.execute("INSERT OR IGNORE INTO packs (name, known, live) VALUES (?, 0, 0)", (name,))
-            found = self.connection.execute("SELECT id, name, known, live FROM packs WHERE name = ?", (name,))
-            return Pack(*found.fetchone())
+            rows = self.connection.execute("SELECT id, name, known, live FROM packs WHERE name = ?", (name,))
+            return Pack(*rows.fetchone())
 
-    def add(self, pack: int, found: Iterable[Record], known: int) -> None:
+    def add(self, pack: int, records: Iterable[Record], known: int) -> None:
         """Add values of a pack, of which `known` bytes are indexed then."""
-        rows = [(one.folder, one.digest, pack, one.begin, one.size, one.written) for one in found]
+        rows = [(record.folder, record.digest, pack, record.begin, record.size, record.written) for record in records]
         with self.transaction():
             added = self.connection.executemany("INSERT OR IGNORE INTO places VALUES (?, ?, ?, ?, ?, ?)", rows).rowcount
             values = known, max(added, 0), pack
@@ -110,10 +110,7 @@ class PackIndex:
             self.connection.execute("DELETE FROM packs WHERE id = ?", (pack.id,))
 
     def places(self, folder: str, digest: bytes | None = None) -> list[ValueLocation]:
-        """Return the locations of a folder's values, or of one of them, last written first.
-
-        A value that is stored several times has several locations.
-        """
+        """Return all locations of a folder's values, or of a single value, last written first."""
         query = "SELECT digest, pack, name, begin, size, written FROM places JOIN packs ON id = pack WHERE folder = ?"
         query, values = (query, (folder,)) if digest is None else (f"{query} AND digest = ?", (folder, digest))
         with self._lock:
@@ -127,11 +124,11 @@ class PackIndex:
 
     def remove(self, folder: str, gone: Iterable[ValueLocation]) -> None:
         """Remove values, within the caller's transaction."""
-        for one in gone:
-            key = folder, one.digest, one.pack, one.begin
+        for location in gone:
+            key = folder, location.digest, location.pack, location.begin
             query = "DELETE FROM places WHERE folder = ? AND digest = ? AND pack = ? AND begin = ?"
             count = self.connection.execute(query, key).rowcount
-            self.connection.execute("UPDATE packs SET live = live - ? WHERE id = ?", (count, one.pack))
+            self.connection.execute("UPDATE packs SET live = live - ? WHERE id = ?", (count, location.pack))
 
     def folders(self) -> set[str]:
         """Return all folders that have values."""

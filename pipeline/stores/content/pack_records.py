@@ -1,7 +1,7 @@
-"""Records of a pack: one value each, after the name of its folder and its SHA-256.
+"""Records of a pack: a value each, after the name of its folder and its SHA-256.
 
-A record begins with its length, which is never changed, so the records after an erased one are still found. All other
-bytes of an erased record are zero.
+A record begins with its length, which is never changed, so the records after an erased record can still be read. All
+other bytes of an erased record are zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HOLE: Final = 0x03  # of Linux's fallocate: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNC
 
 
 class Record(NamedTuple):
-    """The location of a record in its pack, and its names; `folder` is empty in an erased one. `written`: epoch ms."""
+    """The location of a record in its pack, and its names; an erased record has no `folder`. `written`: epoch ms."""
 
     begin: int
     end: int
@@ -41,7 +41,7 @@ def end_of(begin: int, folder: str, size: int) -> int:
 
 
 def append(file: int, at: int, folder: str, data: bytes, digest: bytes, written: int) -> Record:
-    """Write a record at this place of an open file. Raises OSError, ValueError for a folder's name that is too long."""
+    """Write a record into an open file, at `at`. Raises OSError, ValueError for a folder's name that is too long."""
     name = folder.encode()
     if not 0 < len(name) < 256:
         raise ValueError(f"{folder!r:.300} names no folder")
@@ -83,10 +83,7 @@ def value_of(file: int, record: Record) -> bytes:
 
 
 def erase(file: int, begin: int, end: int) -> None:
-    """Overwrite the record from `begin` to `end` with zeros, except its length. Raises OSError.
-
-    A file system that supports holes removes the bytes from the file and frees the space; others write zeros.
-    """
+    """Overwrite a record, except its length, with zeros; or with a hole, if the file system has any. Raises OSError."""
     begin += BEGIN.size
     punch = _fallocate()
     if punch is None or punch(file, HOLE, begin, end - begin) != 0:
@@ -104,8 +101,8 @@ def _write(file: int, at: int, data: bytes) -> None:
 def _fallocate() -> Any:
     """Return Linux's fallocate; None on other systems."""
     try:
-        found = ctypes.CDLL(None).fallocate
+        fallocate = ctypes.CDLL(None).fallocate
     except (OSError, AttributeError, TypeError):
         return None
-    found.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    return found
+    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return fallocate

@@ -39,7 +39,7 @@ class Stored(NamedTuple):
     modified: int
 
 
-class Own(NamedTuple):
+class OpenPack(NamedTuple):
     """The pack that this process appends to, and where its last record ends."""
 
     file: int
@@ -55,20 +55,19 @@ class Packs:
         self._index: PackIndex | None = None
         self._opening = Lock()
         self._appending = Lock()
-        self._own: Own | None = None
-        self._held = ExitStack()  # the file of the own pack and its lock
+        self._open_pack: OpenPack | None = None
+        self._held = ExitStack()  # the file of the pack that is appended to, and its lock
         weakref.finalize(self, self._held.close)
 
     def put(self, values: Sequence[tuple[str, bytes]]) -> list[str]:
-        """Write values, each into a folder. Return their SHA-256 once all are on disk.
-
-        A value that its folder has already is not written again; an old one then counts as written now.
-        """
+        """Write values into folders, durably; return their SHA-256. An existing value counts as written now."""
         digests = [sha256(data).digest() for _, data in values]
         named = {(folder, digest): data for (folder, data), digest in zip(values, digests, strict=True)}
         now = time.time_ns() // 1_000_000
         with self._appending:
-            if self._own is not None and not os.fstat(self._own.file).st_nlink:  # another process has deleted it
+            if (
+                self._open_pack is not None and not os.fstat(self._open_pack.file).st_nlink
+            ):  # another process has deleted it
                 self._leave()
                 self._index = None
             index = self._open()
@@ -80,28 +79,30 @@ class Packs:
     def read(self, folder: str, digest: str, most: int) -> bytes:
         """Return a value of at most `most` bytes. Raises FileNotFoundError, ValueError for more bytes."""
         places = self._open().places(folder, bytes.fromhex(digest)) if self.folder.exists() else []
-        for place in places:
-            if place.size > most:
+        for location in places:
+            if location.size > most:
                 raise ValueError(f"it has more than {most} bytes")
-            data = self._data(folder, place)
-            if data is not None and (len(places) == 1 or sha256(data).digest() == place.digest):
+            data = self._data(folder, location)
+            if data is not None and (len(places) == 1 or sha256(data).digest() == location.digest):
                 return data
         raise FileNotFoundError(digest)
 
-    def found(self, folder: str) -> list[Stored]:
+    def stored(self, folder: str) -> list[Stored]:
         """Return all values of a folder."""
         places = self._open().places(folder) if self.folder.exists() else []
-        return list({one.digest: Stored(one.digest.hex(), one.size, one.written) for one in reversed(places)}.values())
+        return list(
+            {
+                location.digest: Stored(location.digest.hex(), location.size, location.written)
+                for location in reversed(places)
+            }.values()
+        )
 
     def folders(self) -> set[str]:
         """Return all folders that have values."""
         return self._open().folders() if self.folder.exists() else set()
 
     def erase(self, folder: str, digests: Collection[str] | None = None, before: int | None = None) -> int:
-        """Erase values of a folder that were last written before a time, in epoch ms: all, or some by their SHA-256.
-
-        Return how many, once no pack contains a byte of them, durably.
-        """
+        """Durably erase a folder's values, or some, last written before a time (epoch ms); return how many."""
         if not self.folder.exists():
             return 0
         index = self._open()
@@ -109,58 +110,59 @@ class Packs:
             self._mend(index)  # the value may be in a pack whose owner could not update the index
         with index.transaction(synced=True):
             gone = [
-                place
-                for place in index.places(folder)
-                if (digests is None or place.digest.hex() in digests) and (before is None or place.written < before)
+                location
+                for location in index.places(folder)
+                if (digests is None or location.digest.hex() in digests)
+                and (before is None or location.written < before)
             ]
-            for name, some in groupby(sorted(gone, key=lambda place: place.name), lambda place: place.name):
+            for name, some in groupby(sorted(gone, key=lambda location: location.name), lambda location: location.name):
                 with suppress(FileNotFoundError), _opened(self.folder / name) as file:
-                    for place in some:
-                        erase(file, place.begin, end_of(place.begin, folder, place.size))
+                    for location in some:
+                        erase(file, location.begin, end_of(location.begin, folder, location.size))
                     os.fsync(file)
             index.remove(folder, gone)
         if gone:
             with self._alone():
                 self._mend(index)
-        return len({place.digest for place in gone})
+        return len({location.digest for location in gone})
 
-    # ---- one pack
+    # ---- a pack
 
     def _has(self, index: PackIndex, folder: str, digest: bytes, data: bytes, now: int) -> bool:
         """Return True if a folder has this value, and it was written recently."""
-        for place in index.places(folder, digest):
-            if self._data(folder, place) == data:
-                return place.written > now - FRESH_SECONDS * 1000 or index.touch(folder, digest, now)
+        for location in index.places(folder, digest):
+            if self._data(folder, location) == data:
+                return location.written > now - FRESH_SECONDS * 1000 or index.touch(folder, digest, now)
         return False
 
-    def _data(self, folder: str, place: ValueLocation) -> bytes | None:
+    def _data(self, folder: str, location: ValueLocation) -> bytes | None:
         """Return the value at a location; None if it was erased."""
-        with suppress(FileNotFoundError), _opened(self.folder / place.name) as file:
-            record = record_at(file, place.begin)
-            if record is not None and (record.folder, record.digest) == (folder, place.digest):
+        with suppress(FileNotFoundError), _opened(self.folder / location.name) as file:
+            record = record_at(file, location.begin)
+            if record is not None and (record.folder, record.digest) == (folder, location.digest):
                 return value_of(file, record)
         return None
 
     def _append(self, index: PackIndex, new: dict[tuple[str, bytes], bytes], now: int) -> None:
-        own = self._own = self._own or self._take(index)
+        pack = self._open_pack = self._open_pack or self._take(index)
         try:
-            written, end = list[Record](), own.end
+            written, end = list[Record](), pack.end
             for (folder, digest), data in new.items():
-                written.append(append(own.file, end, folder, data, digest, now))
+                written.append(append(pack.file, end, folder, data, digest, now))
                 end = written[-1].end
-            _sync_data(own.file)
-            index.add(own.id, written, end)
+            _sync_data(pack.file)
+            index.add(pack.id, written, end)
         except BaseException:
             with suppress(OSError):
-                os.ftruncate(own.file, own.end)
+                os.ftruncate(pack.file, pack.end)
             self._leave()  # after a failed sync it is unknown what is on disk
             raise
-        self._own = own._replace(end=end)
+        self._open_pack = pack._replace(end=end)
         if end >= PACK_BYTES:
             self._leave()
 
-    def _take(self, index: PackIndex) -> Own:
-        """Lock a pack that has room and no owner, or a new one."""
+    def _take(self, index: PackIndex) -> OpenPack:
+        """Lock a pack that has room and no owner, or a new pack."""
         with self._alone():
             self._mend(index)
             for known in index.packs():
@@ -170,14 +172,14 @@ class Packs:
                         pack = index.pack(known.name)
                         if os.fstat(file).st_size == pack.known:
                             self._held.enter_context(stack.pop_all())
-                            return Own(file, pack.id, pack.known)
+                            return OpenPack(file, pack.id, pack.known)
             name = f"{uuid.uuid4().hex}{SUFFIX}"
             file = self._held.enter_context(_locked(self.folder / name))
             sync_folder(self.folder)
-            return Own(file, index.pack(name).id, 0)
+            return OpenPack(file, index.pack(name).id, 0)
 
     def _leave(self) -> None:
-        self._own = None
+        self._open_pack = None
         self._held.close()
 
     # ---- all packs
@@ -214,19 +216,19 @@ class Packs:
 
 def _mend_one(index: PackIndex, path: Path, file: int) -> None:
     pack, size = index.pack(path.name), os.fstat(file).st_size
-    if size < pack.known:  # the file was replaced by an older one
+    if size < pack.known:  # the file was replaced by an older file
         index.forget(pack)
         pack = index.pack(path.name)
-    found, end = list[Record](), pack.known
+    whole, end = list[Record](), pack.known
     for record in records(file, pack.known):
         if record.folder:
-            found.append(record)
+            whole.append(record)
         else:  # erased, or its names are incomplete, so that it can't be found
             erase(file, record.begin, record.end)
         end = record.end
     os.ftruncate(file, end)
     os.fsync(file)
-    index.add(pack.id, found, end)
+    index.add(pack.id, whole, end)
     pack = index.pack(path.name)
     if not pack.live:
         path.unlink()

@@ -49,9 +49,9 @@ class Room:
 
 
 class ContentStore:
-    """`root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/…; None has no objects of its own.
+    """`root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/…; None stores no objects.
 
-    Objects elsewhere are read, too (a producer's own `content_ref`: https, s3, gs, azure, file), unless `elsewhere` is
+    Objects elsewhere are read, too (a producer's `content_ref`: https, s3, gs, azure, file), unless `elsewhere` is
     False. They need a hash, so nobody can make us read a file, or an internal service, whose content they don't know.
     """
 
@@ -82,11 +82,10 @@ class ContentStore:
         return {"uri": uri, "size_bytes": size, "hash": f"sha256:{digest}", "media_type": media_type}
 
     async def get(self, key: ThreadKey, ref: Ref, most: int | None = None) -> bytes:
-        """Return the value of a ContentRef in this thread, its hash verified.
-
-        Raises StoreError, also for more than `most` bytes, and for a value of another thread.
-        """
-        uri, digest = ref.get("uri"), _digest(ref)
+        """Return a value of this thread, its hash verified. Raises StoreError, also above `most` bytes."""
+        uri, named = ref.get("uri"), ref.get("hash")
+        match = HASH.fullmatch(named) if isinstance(named, str) else None
+        digest = match[1].lower() if match is not None else None
         if not isinstance(uri, str):
             raise StoreError(f"a content reference needs a URI, got {ref!r:.200}")
         ours = _ours(uri)
@@ -94,15 +93,15 @@ class ContentStore:
             expected = digest or ours[1]
             data = await self.values.read(*ours, most)  # ours by its name, even if the store has moved since
         elif ours is not None or not self.elsewhere:
-            raise _refused(uri)
+            raise StoreError(f"{uri} is not in the content store, and nothing else is read here")
         elif digest is None:
             raise StoreError(f"{uri} is not in the content store, and without a SHA-256 in `hash` it is not read")
         else:
             expected = digest
             data = await self.objects.read(uri, most)
-        found = hashlib.sha256(data).hexdigest()
-        if found != expected:
-            raise StoreError(f"{uri} does not hold what it should: its SHA-256 is {found}, not {expected}")
+        actual = hashlib.sha256(data).hexdigest()
+        if actual != expected:
+            raise StoreError(f"{uri} does not hold what it should: its SHA-256 is {actual}, not {expected}")
         return data
 
     async def delete_thread(self, key: ThreadKey) -> int:
@@ -116,7 +115,7 @@ class ContentStore:
 
     async def objects_of(self, key: ThreadKey) -> list[Stored]:
         """Return all objects of a thread. Raises StoreError."""
-        return [] if self.values is None else await self.values.found(folder(key))
+        return [] if self.values is None else await self.values.stored(folder(key))
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
         """Return the threads of a tenant, "" for none, that have objects. Raises StoreError."""
@@ -126,36 +125,34 @@ class ContentStore:
         return {ThreadKey.of(name[:36], tenant) for name in ours if name[36:] == wanted}
 
     async def inlined(self, key: ThreadKey, document: Fields, most: int | None = None) -> Fields:
-        """Return a thread document with the values inlined for all references.
-
-        Raises StoreError that names thread, turn and URI; also if the values have more than `most` bytes, each counted
-        as often as it occurs in the document.
-        """
+        """Return a document with its values inlined; `most` bytes, repetitions counted. Raises StoreError."""
         turns = document.get("turns")
         if not isinstance(turns, list):
             return document
-        room, found = Room(most), await asyncio.to_thread(_references, turns)
+        room, references_of = Room(most), await asyncio.to_thread(_references, turns)
         whole = list(turns)
-        for number, places in found.items():
+        for number, places in references_of.items():
             whole[number] = await self._inlined_turn(key, number, turns[number], places, room)
         return {**document, "turns": whole}
 
     async def _inlined_turn(
-        self, key: ThreadKey, number: int, turn: Fields, found: Sequence[tuple[Place, Ref]], room: Room
+        self, key: ThreadKey, number: int, turn: Fields, references: Sequence[tuple[Place, Ref]], room: Room
     ) -> Fields:
         name = f"thread {key.thread_id}, turn {turn.get('meta:turn_id', number)}"
         try:
-            return await asyncio.to_thread(resolved, turn, await self._contents(key, found, room))
+            return await asyncio.to_thread(resolved, turn, await self._contents(key, references, room))
         except StoreError as error:
             raise StoreError(f"{name}: {error}", transient=error.transient) from None
         except ValueError as error:
-            uris = ", ".join(str(ref.get("uri")) for _, ref in found)
+            uris = ", ".join(str(ref.get("uri")) for _, ref in references)
             raise StoreError(f"{name}: {uris}: not what its media type says: {error}") from None
 
-    async def _contents(self, key: ThreadKey, found: Sequence[tuple[Place, Ref]], room: Room) -> dict[Place, bytes]:
+    async def _contents(
+        self, key: ThreadKey, references: Sequence[tuple[Place, Ref]], room: Room
+    ) -> dict[Place, bytes]:
         slots = asyncio.Semaphore(CONCURRENCY)
-        places = Counter(_object(ref) for _, ref in found)
-        objects = {_object(ref): ref for _, ref in reversed(found)}
+        places = Counter(_object(ref) for _, ref in references)
+        objects = {_object(ref): ref for _, ref in reversed(references)}
 
         async def fetch(ref: Ref, places: int) -> bytes:
             size = ref.get("size_bytes")
@@ -168,7 +165,7 @@ class ContentStore:
 
         read = await asyncio.gather(*(fetch(ref, places[name]) for name, ref in objects.items()))
         data = dict(zip(objects, read, strict=True))
-        return {place: data[_object(ref)] for place, ref in found}
+        return {location: data[_object(ref)] for location, ref in references}
 
 
 def folder(key: ThreadKey) -> str:
@@ -180,8 +177,8 @@ def folder(key: ThreadKey) -> str:
 
 def _references(turns: Sequence[Any]) -> dict[int, list[tuple[Place, Ref]]]:
     """Return the references in these turns by the turn's index; turns without any are left out."""
-    found = ((number, references(turn)) for number, turn in enumerate(turns) if isinstance(turn, dict))
-    return {number: places for number, places in found if places}
+    by_turn = ((number, references(turn)) for number, turn in enumerate(turns) if isinstance(turn, dict))
+    return {number: places for number, places in by_turn if places}
 
 
 def digests_in(turn: Fields) -> set[str]:
@@ -192,20 +189,10 @@ def digests_in(turn: Fields) -> set[str]:
 def _ours(uri: str) -> tuple[str, str] | None:
     """Return folder and SHA-256 of an object of ours, wherever the store was at that time; None for any other URI."""
     try:
-        found = OWN_REFERENCE.search(normpath(unquote(urlsplit(uri).path)))
+        match = OWN_REFERENCE.search(normpath(unquote(urlsplit(uri).path)))
     except ValueError:  # not a URI
         return None
-    return (found[1], found[2].lower()) if found is not None else None
-
-
-def _digest(ref: Ref) -> str | None:
-    value = ref.get("hash")
-    match = HASH.fullmatch(value) if isinstance(value, str) else None
-    return match[1].lower() if match is not None else None
-
-
-def _refused(uri: str) -> StoreError:
-    return StoreError(f"{uri} is not in the content store, and nothing else is read here")
+    return (match[1], match[2].lower()) if match is not None else None
 
 
 def _object(ref: Ref) -> tuple[str, str]:

@@ -39,7 +39,7 @@ def source() -> str:
     return f"genai-prices {version('genai-prices')}"
 
 
-def cost_nano_usd(row: Mapping[str, Any], own: Prices = NONE) -> tuple[int, str] | None:
+def cost_nano_usd(row: Mapping[str, Any], prices: Prices = NONE) -> tuple[int, str] | None:
     """Return the cost of a usage row in 10⁻⁹ US dollars, and the price that it follows from; None if it is unknown.
 
     It follows from the row's tenant, model, provider, counts and time; own prices are used before those of the package.
@@ -51,7 +51,7 @@ def cost_nano_usd(row: Mapping[str, Any], own: Prices = NONE) -> tuple[int, str]
     cached = counts.get("cache_read_tokens", 0) + counts.get("cache_write_tokens", 0)
     if cached > counts.get("input_tokens", 0):
         counts["input_tokens"] = counts.get("input_tokens", 0) + cached
-    price, factor = own.of(model, row["provider"], row["tenant"], row["at"]) if own.all else (None, None)
+    price, factor = prices.of(model, row["provider"], row["tenant"], row["at"]) if prices.all else (None, None)
     total = _listed(row, counts) if price is None or price.rates is None else cost(price.rates, counts)
     if total is None:
         return None
@@ -64,11 +64,11 @@ def cost_nano_usd(row: Mapping[str, Any], own: Prices = NONE) -> tuple[int, str]
 
 def _listed(row: Mapping[str, Any], counts: Mapping[str, int]) -> Decimal | None:
     """Return the cost by the package's prices, in US dollars."""
-    found = _model(row["model"], row["provider"])
-    if found is None:
+    listed = _model(row["model"], row["provider"])
+    if listed is None:
         return None
     try:
-        return total_price(found.get_prices(datetime.fromtimestamp(row["at"] / 1000, UTC)), counts)
+        return total_price(listed.get_prices(datetime.fromtimestamp(row["at"] / 1000, UTC)), counts)
     except (LookupError, ValueError, OverflowError, OSError):  # impossible numbers and times
         return None
 
@@ -105,10 +105,7 @@ _known: dict[int, _Known] = {}  # by the id of the price: as many as the package
 
 
 def total_price(price: ModelPrice, counts: Mapping[str, int]) -> Decimal:
-    """Return the price of counts of PRICED, in US dollars; the input includes cached tokens.
-
-    Raises ValueError.
-    """
+    """Return the price of counts of PRICED, in US dollars; the input includes cached tokens. Raises ValueError."""
     known = _known.get(id(price)) or _known.setdefault(id(price), _Known(price, _starts(price)))
     tier = bisect_left(known.starts, counts.get("input_tokens", 0))
     if tier not in known.rates:

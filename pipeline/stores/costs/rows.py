@@ -1,4 +1,4 @@
-"""Conversion of a stored turn to its usage rows, one per response: the source of truth for billing. Pure.
+"""Conversion of a stored turn to its usage rows, a row per response: the source of truth for billing. Pure.
 
 Rows are derived from the turn alone and replaced with it, so a replay can't count twice. All figures can be summed over
 any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted on the row of its last response.
@@ -6,18 +6,19 @@ any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pipeline.policies.prices import NONE, Prices
-from pipeline.stores.costs.estimates import estimated
 from pipeline.stores.costs.prices import STREAM, cost_nano_usd
 from pipeline.stores.database.keys import key_of
 from pipeline.turns.column_text import column_text
+from pipeline.turns.partial_turns import with_partial
 from pipeline.turns.requests import request_of
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.times import bounded, epoch_ms
 from pipeline.turns.tokens import COST, COUNTS, counts
+from topics import json_text
 from topics.turn_record import TurnRecord
 
 ERROR = "error"  # the interruption was caused by the agent's failure, not by the user or the network
@@ -27,10 +28,10 @@ TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
 
 
-def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
-    """Return a row per response in order, and one more for tokens that only the turn's total includes.
+def usage_rows(record: TurnRecord, prices: Prices = NONE) -> list[Row]:
+    """Return a row per response in order, and another for tokens that only the turn's total includes.
 
-    `own`: prices that are used before those of the package.
+    `prices`: the operator's, which are used before those of the package.
 
     Such tokens belong to responses that were cut off and not kept, or to wires that report only a total. Their row has
     `requests` 0. An agent's turn without a kept response has such a row even without tokens. Such a row also has the
@@ -48,49 +49,29 @@ def usage_rows(record: TurnRecord, own: Prices = NONE) -> list[Row]:
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
     rows = [
         _row(record, number, message, counts(message.get("usage")))
-        | {name: _duration(timing.get(name)) for name in TIMES}
+        | {name: None if (ms := timing.get(name)) is None else bounded(ms) for name in TIMES}
         for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
     ]
     total = counts(turn.get("total_usage"))
-    rest = remainder(total, rows)
-    guessed = None if record["status"] == "complete" or rest or COST in total else estimated(turn)
+    summed = {name: sum(row[name] or 0 for row in rows) for name in total}
+    rest = {name: value - summed[name] for name, value in total.items() if value > summed[name]}
+    cut_off = record["status"] != "complete"
+    guessed = estimated(turn) if cut_off and not rest and COST not in total else None
     if rest or guessed or not rows:
         last = responses[-1] if responses else {}
         at_end = {**last, "timestamp": None, "finish_reason": None}
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
-    _mark_turn(rows[max(len(responses) - 1, 0)], record)
-    if COST not in total:  # otherwise the stream reported the cost of the whole turn
-        _price(rows, own)
-    if guessed is not None:
-        _estimate(rows[-1], guessed, own)
-    return rows
-
-
-def _duration(ms: int | None) -> int | None:
-    return None if ms is None else bounded(ms)
-
-
-def _mark_turn(row: Row, record: TurnRecord) -> None:
-    interrupted = record["status"] != "complete"
-    row |= {"turns": 1, "interrupted": int(interrupted), "errors": int(interrupted and interruption(record) == ERROR)}
-
-
-def _price(rows: Iterable[Row], own: Prices) -> None:
-    for row in rows:
-        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, own)) is not None:
+    failed = cut_off and interruption(record) == ERROR
+    rows[max(len(responses) - 1, 0)] |= {"turns": 1, "interrupted": int(cut_off), "errors": int(failed)}
+    for row in rows if COST not in total else ():  # otherwise the stream reported the cost of the whole turn
+        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row, prices)) is not None:
             row["cost_nano_usd"], row["price_source"] = cost
-
-
-def _estimate(row: Row, guessed: Mapping[str, int], own: Prices) -> None:
-    row["estimated_tokens"] = sum(guessed.values())
-    if (cost := cost_nano_usd({**row, **guessed}, own)) is not None:
-        row["estimated_nano_usd"], row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
-
-
-def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:
-    """Return the counts by which a turn's total exceeds the sum of its responses."""
-    summed = {name: sum(row[name] or 0 for row in rows) for name in total}
-    return {name: value - summed[name] for name, value in total.items() if value > summed[name]}
+    if guessed is not None:
+        last_row = rows[-1]
+        last_row["estimated_tokens"] = sum(guessed.values())
+        if (cost := cost_nano_usd({**last_row, **guessed}, prices)) is not None:
+            last_row["estimated_nano_usd"], last_row["price_source"] = cost[0], f"{ESTIMATE}{cost[1]}"
+    return rows
 
 
 def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Mapping[str, int]) -> Row:
@@ -118,3 +99,29 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
         "estimated_nano_usd": None,
         **{name: known.get(name) for name in COUNTS},
     }
+
+
+CHARACTERS: Final = 4  # per token
+
+
+def estimated(turn: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return the tokens that an interrupted turn's calls without usage read and wrote; None where there are none."""
+    read = written = context = 0
+    messages = with_partial({**turn}).get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        if not isinstance(message, dict):
+            continue
+        known, size = counts(message.get("usage")), -(-_characters(message.get("parts")) // CHARACTERS)
+        if known.keys() & {"input_tokens", "output_tokens"}:
+            context = known.get("input_tokens", 0) + known.get("output_tokens", 0)
+            continue
+        if message.get("message_type") == "response":
+            read, written = read + context, written + size
+        context += size
+    return {"input_tokens": read, "output_tokens": written} if written else None
+
+
+def _characters(parts: Any) -> int:
+    some = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    values = [part.get(name) for part in some for name in ("content", "args")]
+    return sum(len(value if type(value) is str else json_text.dumps(value)) for value in values if value is not None)

@@ -35,7 +35,7 @@ class ReleasingConnection(sqlite3.Connection):
     """A connection that gives up its locks when it is closed.
 
     A transaction that is cancelled in the middle of a statement leaves a cursor behind, referenced by the exception's
-    traceback. SQLite keeps a connection open, with the write lock, while it has such a cursor: no one could write.
+    traceback. SQLite keeps a connection open, with the write lock, while it has such a cursor: nobody could write.
     """
 
     def close(self) -> None:
@@ -46,10 +46,7 @@ class ReleasingConnection(sqlite3.Connection):
 
 
 def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) -> AsyncEngine:
-    """Return an engine for `sqlite:///path` or `postgresql://…`; connects later. Raises CallerError, StoreError.
-
-    `command_seconds`: the longest that one statement may take on Postgres.
-    """
+    """Return an engine, which connects later; `command_seconds`: Postgres' limit. Raises CallerError, StoreError."""
     if url.startswith(SQLITE):
         return _sqlite(Path(url.removeprefix(SQLITE)))
     if url.startswith(POSTGRES):
@@ -58,10 +55,7 @@ def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) 
 
 
 def create_direct_engine(url: str) -> Engine | None:
-    """Return the engine of transactions in one go (`stores.database.at_once`); None for Postgres, which needs none.
-
-    It has a connection of its own beside those of `create_engine`, which has seen that the file can be opened.
-    """
+    """Return the engine, with a connection of its own, of SQLite's transactions in one go; None for Postgres."""
     if not url.startswith(SQLITE):
         return None
     path = Path(url.removeprefix(SQLITE))
@@ -106,7 +100,7 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     """Turn on the write-ahead log, so that readers and the writer don't wait for each other.
 
     A commit is on disk when it returns (synchronous=FULL). Offsets are committed to Kafka because of it, so it must
-    outlive a power cut, not only a kill -9; that costs one fsync per batch. Keys of rows are spread over all of an
+    outlive a power cut, not only a kill -9; that costs an fsync per batch. Keys of rows are spread over all of an
     index: with the usual cache of 2 MB a batch reads most of its pages anew, and with a log of 4 MB the same ones are
     copied into the database again and again.
 
@@ -122,22 +116,14 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
 
 
 class WriteAheadLog:
-    """The size of SQLite's log, kept small.
-
-    SQLite itself begins a new log only when a writer finds all of it in the database and no connection reads: with
-    several busy workers that moment never comes.
-    """
+    """Keeps SQLite's log small: SQLite itself begins anew only while nobody reads; with busy workers, never."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.limit = LOG_BYTES
 
     def keep_small(self, connection: Connection) -> None:
-        """Empty the log if it is large.
-
-        If another writer blocks that, the next transaction tries again; if a reader does, the next try is after another
-        LOG_BYTES.
-        """
+        """Empty a large log. A writer in the way postpones it to the next transaction, a reader by LOG_BYTES."""
         size = self.file.stat().st_size if self.file.exists() else 0
         if size < self.limit:
             return

@@ -6,10 +6,7 @@ from turnmill.errors import CallerError, TurnmillError
 
 
 class StoreError(TurnmillError):
-    """The thread store is not there, refuses us, or has another schema version.
-
-    `transient`: the same call may work later without anyone changing the settings; a sink retries it.
-    """
+    """The store is missing, refuses us, or has another schema; `transient`: the same call may work later."""
 
     exit_code = 4
 

@@ -1,15 +1,20 @@
-"""The names of threads, turns and agents in rows: text that every database can store; turns as bytes. Pure."""
+"""The names of threads, turns and agents in rows: text that every database can store; turns as bytes. Cursors. Pure."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
+import orjson
+
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.errors import CallerError
 
 KEY_CHARACTERS: Final = 200  # of a key
 NO_TENANT = ""  # names the threads without a tenant; None means any tenant
@@ -30,7 +35,7 @@ class UsageNames(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """An agent under one of its names: a row of `agents`."""
+    """An agent under a name: a row of `agents`."""
 
     agent_id: str
     agent_name: str | None
@@ -46,17 +51,14 @@ def key_text(key: ThreadKey) -> str:
     """Return the text of a key as the columns `thread_key` hold it."""
     thread_id, tenant = key
     size = len(thread_id) if tenant is None else len(thread_id) + len(tenant)
-    return _remembered(thread_id, tenant) if size <= KEY_CHARACTERS else _text(thread_id, tenant)
+    return (_cached_text if size <= KEY_CHARACTERS else _text_of_key)(thread_id, tenant)
 
 
-@lru_cache(maxsize=4_096)
-def _remembered(thread_id: str, tenant: str | None) -> str:
-    """Return the text of a key, cached: a batch asks for each of its keys several times."""
-    return _text(thread_id, tenant)
-
-
-def _text(thread_id: str, tenant: str | None) -> str:
+def _text_of_key(thread_id: str, tenant: str | None) -> str:
     return column_text(ThreadKey(thread_id, tenant).text) or ""
+
+
+_cached_text: Final = lru_cache(maxsize=4_096)(_text_of_key)  # a batch asks for each of its keys several times
 
 
 def id_and_tenant(key: ThreadKey) -> tuple[str, str]:
@@ -86,3 +88,23 @@ def turn_text(turn_id: bytes) -> str:
     if len(turn_id) == UUID_BYTES:
         return str(UUID(bytes=turn_id))
     return turn_id.rstrip(FILLER).decode()
+
+
+LARGEST: Final = 2**63 - 1
+
+
+def encode_cursor(value: int, number: int) -> str:
+    """Return the position after a row as an opaque, URL-safe text: the value of its sort column, and its id."""
+    return base64.urlsafe_b64encode(orjson.dumps([value, number])).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, of: str = "list", most: tuple[int, int] = (LARGEST, LARGEST)) -> tuple[int, int]:
+    """Return what `encode_cursor` was given. Raises CallerError for other texts, and for numbers above `most`."""
+    try:
+        position: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        value, number = position
+    except (binascii.Error, ValueError, TypeError):
+        value = number = None
+    if type(value) is not int or type(number) is not int or not (0 <= value <= most[0] and 0 <= number <= most[1]):
+        raise CallerError(f"the cursor is not one that this {of} gave: start again without one")
+    return value, number

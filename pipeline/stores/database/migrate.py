@@ -1,4 +1,4 @@
-"""The schema's revision: read it, upgrade it, refuse one that does not fit."""
+"""The schema's revision: read it, upgrade it, refuse what does not fit."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ _alembic = threading.Lock()  # its `op` and `context` are global to the process
 
 
 async def current(connection: AsyncConnection) -> str | None:
-    """Return the revision of the store's schema; None if there are no tables.
-
-    Raises StoreError for tables of ours that lack the baseline's mark.
-    """
+    """Return the schema's revision; None without tables. Raises StoreError for tables from before the baseline."""
     tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     if VERSION_TABLE not in tables:
         if {threads.name, turns.name} <= {*tables}:
@@ -55,10 +52,7 @@ async def oldest(connection: AsyncConnection) -> str | None:
 
 
 def check(revision: str | None, oldest: str | None = None) -> None:
-    """Raise StoreError if this code does not work with the schema.
-
-    It works with a newer one that only adds to the known one: `oldest` is then no newer than HEAD.
-    """
+    """Raise StoreError unless this code works with the schema: its own, or a newer with an `oldest` up to HEAD."""
     if revision == HEAD:
         return
     if revision is None:
@@ -73,7 +67,7 @@ def check(revision: str | None, oldest: str | None = None) -> None:
 
 
 async def upgrade(engine: AsyncEngine) -> str | None:
-    """Bring the schema up to date, in one transaction; return the revision before.
+    """Bring the schema up to date, in a transaction; return the revision before.
 
     Several processes may call it at once: Postgres' advisory lock, or SQLite's write lock (BEGIN IMMEDIATE), admits
     one, and the others find nothing left to do. A newer schema that this code works with is left alone; raises
@@ -102,12 +96,9 @@ def _prepare() -> None:
 
 
 def wait_for_writers(connection: Connection) -> None:
-    """Block writers until the transaction ends, after those in progress; readers go on.
-
-    The tables are locked in the order in which writers lock them: revisions use another order, and could deadlock with
-    writers.
-    """
+    """Block writers until the transaction ends, after those in progress; readers go on."""
     if connection.dialect.name == "postgresql" and inspect(connection).has_table(VERSION_TABLE):
+        # In the order in which writers lock them: revisions use another order, and could deadlock with writers.
         connection.execute(text("LOCK TABLE threads, turns, usage IN SHARE ROW EXCLUSIVE MODE"))
 
 

@@ -1,4 +1,4 @@
-"""Names that many rows share: each combination has one row, to which other rows refer by its integer.
+"""Names that many rows share: each combination has a row, to which other rows refer by its integer.
 
 All of it is within the caller's transaction. A name is deleted with the last row that uses it: a deletion keeps
 nobody's name. The same applies to other rows with a digest, such as requests to models.
@@ -28,8 +28,6 @@ from topics import json_text
 INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 DIGEST_BYTES: Final = 16
 LOCK_KEY: Final = 0x74726E6D6E616D  # of Postgres' advisory lock: "trnmnam"
-
-
 TABLES: Final[Mapping[type[Any], Table]] = {UsageNames: usage_names, Agent: agents}
 T = TypeVar("T")
 N = TypeVar("N", UsageNames, Agent)
@@ -42,10 +40,7 @@ def digest(names: UsageNames | Agent) -> bytes:
 
 
 async def ids_of(connection: AsyncConnection, kind: type[N], wanted: Iterable[N]) -> dict[N, int]:
-    """Return the integers of these names; rows that are missing are added.
-
-    They stay until the transaction ends.
-    """
+    """Return the integers of these names; rows that are missing are added. They stay until the transaction ends."""
     by_digest = {digest(names): names for names in wanted}
     known = await numbers_of(connection, TABLES[kind], by_digest, lambda names: names._asdict())
     return {names: known[key] for key, names in by_digest.items()}

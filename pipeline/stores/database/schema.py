@@ -1,6 +1,6 @@
-"""The tables. `turns` is the source of truth; all others are derived from it, and rewritten with it in one transaction.
+"""The tables. `turns` is the source of truth; all others are derived from it, and rewritten with it in its transaction.
 
-Inside the database a thread and a turn are integers. Their public names are in one unique index each: a thread's id and
+Inside the database a thread and a turn are integers. Each public name is in a unique index: a thread's id and
 tenant in `threads_named`, a turn's id within its thread in `turns_named`. Names that many rows share (of agents,
 models, providers, tenants) are stored once, in `usage_names` and `agents`. A comment beside each index says which query
 uses it.
@@ -48,8 +48,8 @@ threads = Table(
     metadata,
     Column("id", Id, Identity(), primary_key=True),
     Column("thread_id", Name, nullable=False),
-    Column("tenant", Name, nullable=False),  # "" without one
-    Column("name", Document),  # [thread_id, tenant], if a column can't store one of them unchanged
+    Column("tenant", Name, nullable=False),  # "" for none
+    Column("name", Document),  # [thread_id, tenant], if a column can't store both unchanged
     Column("external_id", Name),
     Column("title", Text),
     Column("prompt", Text),  # the beginning of the first user turn
@@ -63,19 +63,19 @@ threads = Table(
     Column("updated_at", BigInteger, nullable=False, server_default="0"),
     Column(
         "newest", BigInteger
-    ),  # the place of its last record in time (`pipeline.stores.threads.thread_rows`); null without one
+    ),  # the position of its last record in time (`pipeline.stores.threads.thread_rows`); null without one
     Column("asked", Document),  # what the last turn asks for (`pipeline.turns.pending`); null: nothing
     # A record's thread; the threads with an id, of any tenant; all threads in the order of their ids.
     Index("threads_named", "thread_id", "tenant", unique=True),
     Index("threads_updated", "updated_at", "id"),  # a page of all tenants' threads; threads that have expired
-    Index("threads_tenant_updated", "tenant", "updated_at", "id"),  # the same of one tenant
+    Index("threads_tenant_updated", "tenant", "updated_at", "id"),  # the same of a tenant
 )
 EXTERNAL = threads.c.external_id.is_not(None)
 # A thread by the id that its producer gave it.
 Index("threads_external", threads.c.external_id, sqlite_where=EXTERNAL, postgresql_where=EXTERNAL)
 WAITING = threads.c.asked.is_not(None)
 for _name, _columns in (("threads_waiting", ()), ("threads_tenant_waiting", (threads.c.tenant,))):
-    _order = (*_columns, threads.c.updated_at, threads.c.id)  # the threads that wait, of all tenants or one
+    _order = (*_columns, threads.c.updated_at, threads.c.id)  # the threads that wait, of all tenants, or of a tenant
     Index(_name, *_order, sqlite_where=WAITING, postgresql_where=WAITING)
 
 turns = Table(
@@ -176,7 +176,7 @@ requests = Table(
     Column("id", Id, Identity(), primary_key=True),
     Column("digest", LargeBinary, nullable=False, unique=True),  # of tenant and hash
     Column("sha256", LargeBinary, nullable=False),  # of the whole body
-    Column("tenant", Name, nullable=False),  # "" without one
+    Column("tenant", Name, nullable=False),  # "" for none
     Column("body", Text, nullable=False),  # the JSON text of its small members
     Index("requests_sha256", "sha256"),  # a request of any tenant
 )
@@ -258,7 +258,7 @@ usage_changes = Table(
     *(Column(column.name, column.type) for column in usage.c if column.name in CHANGED),
 )
 
-# The usage of deleted threads that counts towards budgets (`pipeline.stores.usage.deleted`): by scope, in the window
+# The usage of deleted threads that counts towards budgets (`pipeline.stores.usage.budgets`): by scope, in the window
 # from `start` until `end`.
 deleted_usage = Table(
     "deleted_usage",
@@ -318,7 +318,7 @@ expired = Table(
     Column("thread_key", Name, primary_key=True),
     Column("name", Document, nullable=False),  # the exact [thread_id, tenant]
     Column("before", BigInteger, nullable=False),  # all its turns ended before then
-    Column("first", BigInteger, nullable=False),  # when its first turn began, and its last one ended
+    Column("first", BigInteger, nullable=False),  # when its first turn began, and its last turn ended
     Column("last", BigInteger, nullable=False),
     Column("due", BigInteger, nullable=False),  # when its remnants are checked next
     Index("expired_due", "due", "thread_key"),  # those that are due
@@ -346,7 +346,7 @@ notices = Table(
 )
 
 # Webhooks created by the API. `tenant`: null for all tenants, "" for data without a tenant. `secrets`: [key, until]
-# each, newest first; `until` (epoch ms) is null for the current one.
+# each, newest first; `until` (epoch ms) is null for the current key.
 webhooks = Table(
     "webhooks",
     metadata,
@@ -431,7 +431,7 @@ audit = Table(
     Column("address", Name, nullable=False),
     Column("action", Name, nullable=False),
     Column("subject", Name, nullable=False),
-    Column("tenant", Name),  # null for actions on no single tenant, "" for threads without one
+    Column("tenant", Name),  # null for actions on no single tenant, "" for none
     Column("outcome", Name, nullable=False),
     Index("audit_at", "at", "id"),  # a page of all; those that expire
     Index("audit_tenant_at", "tenant", "at", "id"),  # a page of a tenant's

@@ -1,19 +1,34 @@
-"""Statements as the drivers take them: each text is made once, and all rows of a table go in one statement, as tuples.
+"""Statements as the drivers take them: each text is made once, and all rows of a table go together, as tuples.
 
 SQLite's driver has a thread of its own, and each statement of SQLAlchemy switches to it and back three times: here all
 statements whose results aren't needed in between go there together. Postgres takes rows as an array for each column,
-which it unnests: one statement, planned once and called once, whose triggers run once.
+which it unnests: the statement is planned and called once, and its triggers run once.
+
+A transaction is written once, with `await`, for both databases. On SQLite it can run as a whole in a single thread
+(`in_one_go`), since switching takes far longer than the statements when the event loop is busy: there no `await`
+suspends, so the coroutine runs to its end without an event loop.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from sqlalchemy import Table, Text, bindparam, cast, func, select
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Engine,
+    Executable,
+    ScalarResult,
+    Table,
+    Text,
+    bindparam,
+    func,
+    select,
+)
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.dialects.sqlite import aiosqlite
 from sqlalchemy.engine import Dialect
@@ -22,18 +37,54 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import Insert
 from sqlalchemy.sql.elements import ClauseElement
 
-from pipeline.stores.database.at_once import Direct
-from pipeline.stores.database.one_of import AS_ARRAYS, Texts, array_of
+from pipeline.stores.database.expressions import AS_ARRAYS, Texts, array_of
 from topics import json_text
+
+T = TypeVar("T")
+
+
+class Direct:
+    """The methods of an AsyncConnection that transactions use; none of them suspends the coroutine."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.sync_connection = connection
+        self.dialect: Dialect = connection.dialect
+
+    async def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
+        """See AsyncConnection."""
+        return self.sync_connection.execute(statement, parameters)
+
+    async def scalar(self, statement: Executable, parameters: Any = None) -> Any:
+        """See AsyncConnection."""
+        return self.sync_connection.scalar(statement, parameters)
+
+    async def scalars(self, statement: Executable, parameters: Any = None) -> ScalarResult[Any]:
+        """See AsyncConnection."""
+        return self.sync_connection.scalars(statement, parameters)
+
+
+def in_one_go(
+    engine: Engine, options: Mapping[str, Any], work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]
+) -> T:
+    """Run a transaction in the current thread, with these execution options of its connection; return its result."""
+    with engine.execution_options(**options).begin() as connection:
+        coroutine = work(cast("AsyncConnection", Direct(connection)))
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            return cast("T", done.value)
+        finally:
+            coroutine.close()
+        raise RuntimeError("a transaction on SQLite may wait for nothing but its statements")
+
 
 DIALECTS: Final[dict[str, Dialect]] = {
     "sqlite": aiosqlite.dialect(),
     "postgresql": asyncpg.dialect(),  # type: ignore[no-untyped-call]  # as SQLAlchemy has it
 }
 
-KEYS_BATCH: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
+KEYS_BATCH: Final = 1000  # in an IN list; drivers take some 32,000 parameters a statement
 
-T = TypeVar("T")
 Making = Callable[[Sequence[str]], ClauseElement]
 
 
@@ -52,7 +103,7 @@ CERTAIN: Final = Call(
 
 
 async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[Any]]:
-    """Execute the calls one after the other; return the rows of each."""
+    """Execute the calls in order; return the rows of each."""
     if connection.dialect.name == "postgresql":
         results = [await connection.exec_driver_sql(call.sql, tuple(call.parameters)) for call in calls]
         return [list(result) if result.returns_rows else [] for result in results]
@@ -63,16 +114,16 @@ async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[
     driver = (await connection.get_raw_connection()).driver_connection
     # The only way to run code in the driver's thread other than a statement; SQLAlchemy does so for the isolation
     # level.
-    found: list[list[Any]] = await driver._execute(_execute, driver._conn, calls)  # type: ignore[union-attr]  # noqa: SLF001
-    return found
+    rows: list[list[Any]] = await driver._execute(_execute, driver._conn, calls)  # type: ignore[union-attr]  # noqa: SLF001
+    return rows
 
 
 def _execute(connection: sqlite3.Connection, calls: Iterable[Call]) -> list[list[Any]]:
-    cursor, found = connection.cursor(), []
+    cursor, results = connection.cursor(), []
     for sql, parameters, many in calls:
-        found.append((cursor.executemany if many else cursor.execute)(sql, parameters).fetchall())
+        results.append((cursor.executemany if many else cursor.execute)(sql, parameters).fetchall())
     cursor.close()
-    return found
+    return results
 
 
 async def certain(connection: AsyncConnection) -> None:
@@ -82,17 +133,17 @@ async def certain(connection: AsyncConnection) -> None:
 
 
 def portions(items: Sequence[T], size: int = KEYS_BATCH) -> Iterator[Sequence[T]]:
-    """Yield the items in lists that fit into one statement."""
+    """Yield the items in lists that fit into a statement."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def as_list(dialect: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Return values as one parameter: an array on Postgres, the text of a JSON list on SQLite."""
+    """Return values as a single parameter: an array on Postgres, the text of a JSON list on SQLite."""
     return values if dialect == "postgresql" else json_text.dumps(values)
 
 
 def as_bytes(dialect: str, values: Sequence[bytes]) -> Sequence[Any]:
-    """Return values as one parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
+    """Return values as a single parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
     return values if dialect == "postgresql" else json_text.dumps([value.hex() for value in values])
 
 
@@ -105,14 +156,11 @@ def of_texts(dialect: str, make: Making, texts: Sequence[str]) -> Call:
     """Return the statement that `make` gives for some texts, which it takes by `one_of`."""
     sql, parameters = _of_texts(make, dialect)
     given = as_list(dialect, texts)
-    return Call(sql, [given if one is None else one for one in parameters])
+    return Call(sql, [given if parameter is None else parameter for parameter in parameters])
 
 
 def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> Call:
-    """Return an INSERT of these rows: at least one, and all with the same keys. JSON columns are given as text.
-
-    The statement's own object is the key of its cached text, so the same one must come each time.
-    """
+    """Return an INSERT of rows with the same keys, JSON as text. Pass the same statement each time: it is cached."""
     if dialect == "postgresql":
         sql, names = _of_arrays(statement, tuple(rows[0]))
         return Call(sql, [[row[name] for row in rows] for name in names])
@@ -124,7 +172,7 @@ def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) 
 
 @cache
 def _of_texts(make: Making, dialect: str) -> tuple[str, tuple[Any, ...]]:
-    """Return SQL and its parameters, with None in the place of the texts."""
+    """Return SQL and its parameters, with None for the texts."""
     compiled = _compiled(make(()), dialect)
     values, binds = compiled.params, compiled.binds
     taken = (None if isinstance(binds[name].type, Texts) else values[name] for name in _names(compiled))
@@ -147,7 +195,7 @@ def _of_arrays(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[st
     arrays = [bindparam(name, type_=array_of(kind)) for name, kind in kinds.items()]
     rows = func.unnest(*arrays).table_valued(*names).render_derived("given")
     columns = [
-        rows.c[name] if isinstance(kind, (*AS_ARRAYS, Text)) else cast(rows.c[name], kind)
+        rows.c[name] if isinstance(kind, (*AS_ARRAYS, Text)) else rows.c[name].cast(kind)
         for name, kind in kinds.items()
     ]
     compiled = _compiled(statement.from_select(names, select(*columns)), "postgresql")

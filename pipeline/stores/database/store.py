@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import asyncpg
+from sqlalchemy import Executable
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.database import migrate as migrations
-from pipeline.stores.database.at_once import in_one_go
 from pipeline.stores.database.engine import POSTGRES, SEARCH, WRITE, create_direct_engine, create_engine
 from pipeline.stores.database.failures import store_error
+from pipeline.stores.database.sending import in_one_go
 
 CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
 
@@ -32,10 +33,7 @@ class ThreadStore:
     """
 
     def __init__(self, url: str, *, search: str = "on", prices: Prices = NONE) -> None:
-        """Prepare a store at `sqlite:///path` or `postgresql://…`; connects later. Raises CallerError for other URLs.
-
-        `search`: TURNMILL_SEARCH; `prices`: the operator's own, for the turns that are written.
-        """
+        """Prepare a store; connects later. `search`: TURNMILL_SEARCH; `prices`: the operator's. Raises CallerError."""
         self.url = url
         self.prices = prices
         self._engine = create_engine(url)
@@ -44,10 +42,7 @@ class ThreadStore:
 
     @classmethod
     async def open(cls, url: str, *, migrate: bool = False, search: str = "on", prices: Prices = NONE) -> Self:
-        """Connect, and check that the schema fits.
-
-        SQLite is always migrated, Postgres only with `migrate`: there, users run `turnmill store migrate`.
-        """
+        """Connect, and check the schema, or `migrate` it; SQLite is always migrated."""
         store = cls(url, search=search, prices=prices)
         try:
             if migrate or not url.startswith(POSTGRES):
@@ -111,28 +106,26 @@ class ThreadStore:
             async with self._engine.connect() as connection:
                 yield connection
 
+    async def rows(self, query: Executable) -> Sequence[Any]:
+        """Return the rows of a query."""
+        async with self.reading() as connection:
+            return (await connection.execute(query)).all()
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """Open one snapshot for several statements; SQLite's transactions always have one."""
+        """Open a snapshot for several statements; SQLite's transactions always have one."""
         async with self.reading() as connection:
             if connection.dialect.name == "postgresql":
                 await connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     async def written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
-        """Run `work` in a transaction that ends even when the caller is cancelled; return what it returns.
-
-        `work` awaits nothing but its statements.
-        """
-
-        async def transaction() -> T:
-            if self._direct is not None:
-                with self.failures():
-                    return await asyncio.to_thread(in_one_go, self._direct, self._writer.get_execution_options(), work)
-            async with self.writing() as connection:
-                return await work(connection)
-
-        return await to_the_end(transaction())
+        """Run `work`, which awaits its statements only, as one transaction, even if cancelled; return its result."""
+        if self._direct is None:
+            return await self.completed(work)
+        options = self._writer.get_execution_options()
+        with self.failures():
+            return await to_the_end(asyncio.to_thread(in_one_go, self._direct, options, work))
 
     async def completed(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
         """Run `work` in a transaction that ends even when the caller is cancelled; return what it returns."""
@@ -142,6 +135,11 @@ class ThreadStore:
                 return await work(connection)
 
         return await to_the_end(transaction())
+
+    async def change(self, statement: Executable, rows: Sequence[Mapping[str, Any]] | None = None) -> int:
+        """Execute a statement, for each of these rows if given; return how many rows of the store it changed."""
+        async with self.writing() as connection:
+            return (await connection.execute(statement, rows)).rowcount
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:

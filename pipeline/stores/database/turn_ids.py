@@ -18,7 +18,7 @@ NUMBER_BITS: Final = 21  # the lower bits of an id, below its time
 LATEST: Final = 2**42 - 2  # epoch ms
 NUMBERS: Final = 1 << NUMBER_BITS
 
-COUNTER: Final = "turn_numbers"  # a sequence on Postgres, a table of one row on SQLite
+COUNTER: Final = "turn_numbers"  # a sequence on Postgres, a table with a single row on SQLite
 _NEXT: Final = {
     "postgresql": f"SELECT nextval('{COUNTER}') FROM generate_series(1, $1::int)",  # noqa: S608  # our own name
     "sqlite": f"UPDATE {COUNTER} SET last = last + ? RETURNING last",  # noqa: S608  # our own name
@@ -35,10 +35,7 @@ def first_id(at: int) -> int:
 
 
 async def new_ids(connection: AsyncConnection, times: Sequence[int]) -> list[int]:
-    """Return an id for each of these times (epoch ms) that no turn has.
-
-    After 2 million turns the numbers begin again; if a turn of the same ms still has one, the next free one is used.
-    """
+    """Return a free id for each of these times (epoch ms); numbers repeat after 2 million turns."""
     if not times:
         return []
     dialect = connection.dialect.name
@@ -49,14 +46,14 @@ async def new_ids(connection: AsyncConnection, times: Sequence[int]) -> list[int
     used, leap = set[int](), 1
     wanted = list(range(len(ids)))
     while wanted:
-        asked = Call(_TAKEN[dialect], (as_list(dialect, [ids[place] for place in wanted]),))
-        taken = {one for (one,) in (await send(connection, [asked]))[0]}
+        asked = Call(_TAKEN[dialect], (as_list(dialect, [ids[index] for index in wanted]),))
+        taken = {id_ for (id_,) in (await send(connection, [asked]))[0]}
         again = []
-        for place in wanted:
-            if ids[place] in taken or ids[place] in used:
-                ids[place] += leap  # wider each time, so that it gets past any run of used ids
-                again.append(place)
+        for index in wanted:
+            if ids[index] in taken or ids[index] in used:
+                ids[index] += leap  # wider each time, so that it gets past any run of used ids
+                again.append(index)
             else:
-                used.add(ids[place])
+                used.add(ids[index])
         wanted, leap = again, 2 * leap
     return ids

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
+
+from sqlalchemy import delete
 
 from pipeline.observability.audit import FAILED, about, audit
 from pipeline.policies.budgets import Budget
@@ -13,15 +19,16 @@ from pipeline.settings import Settings
 from pipeline.stores.archive.configured import archives_of
 from pipeline.stores.books import BOOKS
 from pipeline.stores.content.store import ContentStore
+from pipeline.stores.database.engine import EMPTY_MS, SQLITE
 from pipeline.stores.database.errors import HeldThread
+from pipeline.stores.database.keys import key_text
+from pipeline.stores.database.marks import held_of, held_thread
+from pipeline.stores.database.schema import expired
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.scrubbing import scrub
 from pipeline.stores.threads import list_statements, statements
-from pipeline.stores.threads.documents import summaries_of
-from pipeline.stores.threads.holds import held_of, held_thread
-from pipeline.stores.threads.reading import erased_among
+from pipeline.stores.threads.reading import erased_among, summaries_of
 from pipeline.stores.threads.write import DELETED, add_mark, delete_turns, lives_by, lock
-from pipeline.stores.usage import deleted as deleted_usage
+from pipeline.stores.usage import budgets as used_budgets
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
@@ -30,11 +37,7 @@ ERASE: Final = "thread.erase"
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """The result of an erasure: whether the thread was stored, and how many objects and segments had data of it.
-
-    The numbers include the sub-agents' threads that were erased with it. `held`: sub-agents' threads that were kept,
-    since they are held.
-    """
+    """An erasure's result: whether the thread was stored, counts, sub-agents' threads erased too, and held threads."""
 
     stored: bool
     objects: int
@@ -45,10 +48,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """The erased `threads`, each after the one that started it.
-
-    `stored`: those of them that the store had. `held`: threads that were kept, since they are held.
-    """
+    """Erased threads, parents first; those that were stored; counts; and threads that stay, since they are held."""
 
     threads: tuple[ThreadKey, ...]
     stored: frozenset[ThreadKey]
@@ -89,36 +89,36 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
     deleted last, a sub-agent's before its parent's, so that a repeated call still finds all threads by their links.
     """
     family, held = await _marked(store, keys)
-    for one in family:
-        with_it, action = ("", None) if one in keys else (", a sub-agent's, with the one that started it", ERASE)
-        audit.info("deleting thread %s%s, by %s", one.text, with_it, by, extra=about(one, action))
+    for thread in family:
+        with_it, action = ("", None) if thread in keys else (", a sub-agent's, with the one that started it", ERASE)
+        audit.info("deleting thread %s%s, by %s", thread.text, with_it, by, extra=about(thread, action))
     budgets = settings.budget_list
     contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
-    for one in family:
-        objects += await contents.delete_thread(one)
+    for thread in family:
+        objects += await contents.delete_thread(thread)
     for archive in archives_of(settings, partial(erased_among, store)) if family else ():
         segments += await archive.delete_threads(family)
-    for one in reversed(family):
-        if await delete_thread(store, one, budgets):
-            stored.add(one)
+    for thread in reversed(family):
+        if await delete_thread(store, thread, budgets):
+            stored.add(thread)
     if stored and not await scrub(store):
         audit.warning("the store's log has something of what was deleted, until no reader holds it any more")
     return Erased(tuple(family), frozenset(stored), objects, segments, tuple(held))
 
 
 async def delete_thread(store: ThreadStore, key: ThreadKey, budgets: Iterable[Budget] = ()) -> bool:
-    """Delete a thread's rows; return whether there were any.
+    """Delete a thread's rows; return whether there were any. Its usage still counts towards these budgets.
 
-    A replay stores it again unless `mark_erased` was called. Its usage still counts towards these budgets.
+    A replay stores it again unless `mark_erased` was called.
     """
     async with store.writing() as connection:
         locked = await lock(connection, [key])  # waits for a writer that is adding the thread
-        found = await connection.scalar(statements.has_turns(key))
-        await deleted_usage.note(connection, key, budgets, now_ms())
+        turn = await connection.scalar(statements.has_turns(key))
+        await used_budgets.note(connection, key, budgets, now_ms())
         await delete_turns(connection, [key], DELETED, BOOKS)
         await connection.execute(statements.delete_empty([locked[key].id]))
-        await connection.execute(statements.delete_expired(key))
-        return found is not None
+        await connection.execute(delete(expired).where(expired.c.thread_key == key_text(key)))
+        return turn is not None
 
 
 async def mark_erased(store: ThreadStore, key: ThreadKey) -> None:
@@ -132,31 +132,53 @@ async def mark_erased(store: ThreadStore, key: ThreadKey) -> None:
 
 
 async def sub_agents(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:
-    """Return the threads in which only sub-agents of this thread, and of other erased threads, have spoken.
-
-    The thread itself must be marked as erased.
-    """
+    """Return the threads in which only sub-agents of erased threads have spoken; `key` must be marked as erased."""
     async with store.writing() as connection:
         await lock(connection, [key])  # waits for writers of sub-agents' turns that have not seen the mark
         spawned = await summaries_of(connection, list_statements.spawned_from(key, None))
-        return [one.key for one in spawned.values() if await lives_by(connection, one.key)]
+        return [summary.key for summary in spawned.values() if await lives_by(connection, summary.key)]
 
 
 async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[ThreadKey], list[ThreadKey]]:
-    """Mark threads and the threads of their sub-agents, at any depth; return the marked and the held ones.
-
-    Each follows the one that started it. Held ones stay, with all threads that they started.
-    """
+    """Mark threads, and their sub-agents' after them; return them and the held ones, which keep their sub-agents."""
     family, held = dict[ThreadKey, None](), dict[ThreadKey, None]()
     waiting = list(keys)
-    for one in waiting:  # the list grows during the loop
-        if one in family or one in held:
+    for thread in waiting:  # the list grows during the loop
+        if thread in family or thread in held:
             continue
         try:
-            await mark_erased(store, one)
+            await mark_erased(store, thread)
         except HeldThread:
-            held[one] = None
+            held[thread] = None
         else:
-            family[one] = None
-            waiting += await sub_agents(store, one)
+            family[thread] = None
+            waiting += await sub_agents(store, thread)
     return list(family), list(held)
+
+
+PAGES: Final = 500  # of the index, merged in a transaction: about 0.1 s
+MAX_ATTEMPTS: Final = 20  # to empty the log; each waits for readers, and blocks writers, for at most EMPTY_MS
+
+MERGE: Final = "INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('merge', {})"
+
+
+async def scrub(store: ThreadStore) -> bool:
+    """Remove deleted bytes from SQLite's files, after all deletions; return False if a reader keeps the log."""
+    if not store.url.startswith(SQLITE):
+        return True
+    with store.failures():
+        return await asyncio.to_thread(_scrub, Path(store.url.removeprefix(SQLITE)))
+
+
+def _scrub(file: Path) -> bool:
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=15.0)) as connection:
+        connection.execute("PRAGMA secure_delete=ON")
+        pages, merged = -PAGES, True  # below 0: merge all parts of the index, however few
+        while merged:
+            before = connection.total_changes
+            connection.execute(MERGE.format(pages))
+            pages, merged = PAGES, connection.total_changes - before > 1  # fewer changes: nothing was left to merge
+        connection.execute(f"PRAGMA busy_timeout={EMPTY_MS}")
+        return any(
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0 for _ in range(MAX_ATTEMPTS)
+        )

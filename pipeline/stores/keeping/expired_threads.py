@@ -18,30 +18,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.observability.audit import about, audit
 from pipeline.policies.retention import Retention
 from pipeline.stores.books import BOOKS
-from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text, thread_of
+from pipeline.stores.database.marks import Remnant, erased_of, held_of, remember
 from pipeline.stores.database.schema import expiry_state, threads, turns
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
-from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.list_statements import of_tenant
-from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.rows import FACTS
 from pipeline.stores.threads.write import EXPIRED, delete_turns, lock
 from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
 LOOKED_AT: Final = 200  # threads per query
-TURNS_BATCH: Final = 100  # how many turns one transaction deletes at most, unless one thread has more
+TURNS_BATCH: Final = 100  # how many turns a transaction deletes at most, unless a thread has more
 
 
 @dataclass(frozen=True, slots=True)
 class Ripe:
-    """A thread that has expired.
-
-    `turns`: how many; `first`, `last`: when its first turn began and its last record ended, epoch ms; `held`: it is not
-    deleted.
-    """
+    """An expired thread: its number of turns; first beginning, last end (epoch ms); held threads are not deleted."""
 
     key: ThreadKey
     turns: int
@@ -59,16 +53,13 @@ class RoundPosition(NamedTuple):
 
 
 def scopes(retention: Retention) -> list[str | None]:
-    """Return the tenants with a retention of their own that ends, and None for all others."""
+    """Return the tenants whose retention is set separately, and ends, and None for all others."""
     own_ones = [name for name, kept in sorted(retention.tenants.items()) if kept is not None]
     return [*own_ones, *([None] if retention.default is not None else [])]
 
 
 def candidates(tenant: str | None, begin: int, after: RoundPosition) -> Select[Any]:
-    """Return a query of the next threads that were last updated before `begin`, the oldest first.
-
-    Rows are name, id, turns, updated_at; of any tenant where that is None.
-    """
+    """Return a query of the next threads updated before `begin`, the oldest first, of a tenant or (None) of any."""
     order = threads.c.updated_at, threads.c.id
     query = select(*statements.NAME, *order, threads.c.turns)
     query = query.where(threads.c.updated_at > 0, threads.c.updated_at < begin, *of_tenant(tenant))
@@ -78,10 +69,7 @@ def candidates(tenant: str | None, begin: int, after: RoundPosition) -> Select[A
 async def next_ripe(
     store: ThreadStore, retention: Retention, now: int, after: RoundPosition
 ) -> tuple[list[Ripe], RoundPosition | None]:
-    """Return the next expired threads, held ones too, and the next position, None after the last.
-
-    Together they have at most TURNS_BATCH turns, unless it is a single thread.
-    """
+    """Return the next expired threads, of TURNS_BATCH turns or just one, and the next position; None at the end."""
     wanted = scopes(retention)
     if after.tenant >= len(wanted):
         return [], None
@@ -109,36 +97,33 @@ async def ripe_of(
 ) -> list[Ripe]:
     """Return those of these threads that have expired and are not being erased."""
     held, erased = await held_of(connection, keys), await erased_of(connection, keys)
-    found = []
+    ripe = []
     for key in keys:
         real = func.sum(case((turns.c.role != FACTS, 1), else_=0))
         begun = func.min(case((turns.c.started_at > 0, turns.c.started_at)))
         query = select(real, begun, func.max(turns.c.ended_at)).where(turns.c.thread == statements.number_of(key))
         count, first, last = (await connection.execute(query)).one()
         if last is not None and key not in erased and retention.expired(key.tenant, last, now):
-            found.append(Ripe(key, int(count), last if first is None else first, last, held=key in held))
-    return found
+            ripe.append(Ripe(key, int(count), last if first is None else first, last, held=key in held))
+    return ripe
 
 
 async def expire(store: ThreadStore, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
-    """Delete the rows of those of these threads that have expired and are not held; return them. One transaction.
-
-    A thread that got a turn meanwhile stays. The sums of usage keep their usage.
-    """
+    """Delete those of these threads that have expired, unless they are held; return them. Sums keep their usage."""
     return await store.completed(partial(_expire, keys=keys, retention=retention, now=now))
 
 
 async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
     wanted = sorted(keys, key=key_text)
     rows = await lock(connection, wanted)  # waits for a writer that is adding a turn, or a caller that holds it
-    gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
-    for one in gone:
+    gone = [thread for thread in await ripe_of(connection, wanted, retention, now) if not thread.held]
+    for thread in gone:
         # Logged before the transaction ends: if the process died in between, the deletion would have no line.
         what = "expired thread %s, %d turns, the last of %s"
-        audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
-        before = retention.begin(one.key.tenant, now) or 0
-        await remember(connection, [Remnant(one.key, before, one.first, one.last, now)])
-    await delete_turns(connection, [one.key for one in gone], EXPIRED, BOOKS)
+        audit.info(what, thread.key.text, thread.turns, iso(thread.last), extra=about(thread.key))
+        before = retention.begin(thread.key.tenant, now) or 0
+        await remember(connection, [Remnant(thread.key, before, thread.first, thread.last, now)])
+    await delete_turns(connection, [thread.key for thread in gone], EXPIRED, BOOKS)
     await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone
 
@@ -146,6 +131,4 @@ async def _expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retent
 async def lease_expiry(store: ThreadStore, holder: str, now: int, until: int) -> bool:
     """Take or renew the lease of the expiry until `until`; return False if another process has it."""
     free = or_(expiry_state.c.holder == holder, expiry_state.c.until <= now)
-    async with store.writing() as connection:
-        taken = await connection.execute(update(expiry_state).where(free).values(holder=holder, until=until))
-        return taken.rowcount > 0
+    return await store.change(update(expiry_state).where(free).values(holder=holder, until=until)) > 0

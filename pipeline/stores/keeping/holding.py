@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from sqlalchemy import delete, select
 
-from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text
+from pipeline.stores.database.marks import erased_of, held_of
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import holds
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads import statements
-from pipeline.stores.threads.holds import held_of
 from pipeline.stores.threads.write import lock
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
@@ -20,10 +19,7 @@ from turnmill.errors import CallerError
 
 
 async def hold_thread(store: ThreadStore, key: ThreadKey) -> bool:
-    """Hold a thread: until it is released, it is not deleted and does not expire.
-
-    Return True if it was not held before. Raises CallerError for a thread that is being or was deleted.
-    """
+    """Hold a thread; return True if it was not held. Raises CallerError for a thread that is being or was deleted."""
     async with store.writing() as connection:
         locked = await lock(connection, [key])  # waits for a deletion that is about to mark it
         gone = await erased_of(connection, [key])
@@ -38,10 +34,8 @@ async def hold_thread(store: ThreadStore, key: ThreadKey) -> bool:
 
 
 async def release_thread(store: ThreadStore, key: ThreadKey) -> bool:
-    """Lift the hold of a thread; return whether there was one."""
-    async with store.writing() as connection:
-        gone = await connection.execute(delete(holds).where(holds.c.thread_key == key_text(key)))
-        return gone.rowcount > 0
+    """Lift the hold of a thread; return whether it was held."""
+    return await store.change(delete(holds).where(holds.c.thread_key == key_text(key))) > 0
 
 
 async def held_threads(store: ThreadStore, keys: Iterable[ThreadKey] | None = None) -> set[ThreadKey]:

@@ -122,4 +122,4 @@ async def rows_left(store: ThreadStore, tenant: str) -> dict[str, int]:
     """Return how many rows of each table contain data of a tenant."""
     async with store.reading() as connection:
         await certain(connection)
-        return {one.table: await one.left(connection, tenant) for one in TABLES if one.left is not None}
+        return {table.table: await table.left(connection, tenant) for table in TABLES if table.left is not None}

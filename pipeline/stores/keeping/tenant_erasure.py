@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.observability.audit import FAILED, audit, of
@@ -19,10 +19,9 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.keys import thread_of
 from pipeline.stores.database.schema import expired, threads
 from pipeline.stores.database.store import ThreadStore
-from pipeline.stores.keeping.erasure import Erased, erase_all
+from pipeline.stores.keeping.erasure import Erased, erase_all, scrub
 from pipeline.stores.keeping.holding import held_threads
 from pipeline.stores.keeping.places import rows_left
-from pipeline.stores.keeping.scrubbing import scrub
 from pipeline.stores.threads.list_statements import of_tenant
 from pipeline.stores.threads.reading import erased_among
 from pipeline.stores.threads.statements import NAME
@@ -35,11 +34,7 @@ BATCH_SIZE: Final = 2_000  # threads that are marked and searched for in the arc
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The remnants of a tenant.
-
-    `held`: its threads that are held; `found`: how many rows of each table, large values and objects of the archive
-    contain data of it.
-    """
+    """The remnants of a tenant: its held threads, and the counts of rows, large values, and objects of the archive."""
 
     held: tuple[ThreadKey, ...]
     found: Mapping[str, int]
@@ -53,7 +48,7 @@ class Left:
 async def erase_tenant(
     settings: Settings, store: ThreadStore, tenant: str, by: str, done: Callable[[Erased], None]
 ) -> tuple[ThreadKey, ...]:
-    """Erase all threads of a tenant, "" for those without one; return the held ones, which stay.
+    """Erase all threads of a tenant, "" for threads without a tenant; return the held ones, which stay.
 
     The turns of a held thread's own sub-agents stay, too. Raises StoreError; the same call then goes on where it
     stopped. `by`: who wants it, for the audit log. `done` is called with some at a time.
@@ -106,8 +101,8 @@ async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> L
     segments = sum([await archive.holding(tenant) for archive in archives_of(settings, partial(erased_among, store))])
     audited = AuditArchive.of(settings)
     entries = await audited.holding(tenant) if audited is not None else 0
-    found = {**await rows_left(store, tenant), VALUES: objects, ARCHIVE: segments, AUDIT: entries}
-    return Left(tuple(sorted(held, key=lambda key: key.text)), found)
+    counts = {**await rows_left(store, tenant), VALUES: objects, ARCHIVE: segments, AUDIT: entries}
+    return Left(tuple(sorted(held, key=lambda key: key.text)), counts)
 
 
 async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
@@ -116,7 +111,9 @@ async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> Async
     async for key in threads_of_tenant(store, tenant):
         seen.add(key)
         yield key
-    others = await ContentStore.of(settings).threads_of(tenant) | await expired_of(store, tenant)
+    others = await ContentStore.of(settings).threads_of(tenant)
+    names = {ThreadKey.of(*row.name) for row in await store.rows(select(expired.c.name))}
+    others |= {key for key in names if (key.tenant or "") == tenant}  # of which something may remain elsewhere
     for archive in archives_of(settings, partial(erased_among, store)):
         others |= await archive.threads_of(tenant)
     for key in sorted(others - seen):
@@ -125,26 +122,12 @@ async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> Async
 
 async def threads_of_tenant(store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
     """Yield a tenant's threads, each once, the least recently updated first."""
-    after = (-1, 0)
+    order, after = (threads.c.updated_at, threads.c.id), (-1, 0)
+    query = select(*NAME, *order).where(*of_tenant(tenant)).order_by(*order).limit(PAGE_SIZE)
     while True:
-        async with store.reading() as connection:
-            rows = (await connection.execute(_rows_of_tenant(tenant, after))).all()
+        rows = await store.rows(query.where(row_of(*order) > row_of(*after)))
         for row in rows:
             yield thread_of(row)
         if not rows:
             return
         after = rows[-1].updated_at, rows[-1].id
-
-
-def _rows_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
-    """Return a query of name, updated_at and id of the next of a tenant's rows of `threads`."""
-    order = threads.c.updated_at, threads.c.id
-    query = select(*NAME, *order).where(*of_tenant(tenant))
-    return query.where(row_of(*order) > row_of(*after)).order_by(*order).limit(PAGE_SIZE)
-
-
-async def expired_of(store: ThreadStore, tenant: str) -> set[ThreadKey]:
-    """Return a tenant's threads that have expired, and of which something may remain elsewhere."""
-    async with store.reading() as connection:
-        names = (ThreadKey.of(*name) for name in await connection.scalars(select(expired.c.name)))
-        return {key for key in names if (key.tenant or "") == tenant}

@@ -1,7 +1,7 @@
 """Webhooks of the API, and the queue of deliveries, which survives restarts.
 
 Only the first delivery of a lane (a webhook and a thread) is due at some time; the others wait until it is removed. So
-the deliveries of a thread stay in order, and a delayed one blocks no other thread.
+the deliveries of a thread stay in order, and a delayed delivery blocks no other thread.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from sqlalchemy import Select, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.webhooks import Event, Webhook, lane_of
-from pipeline.stores.database.erased import erased_of
+from pipeline.stores.database.expressions import row_one_of
 from pipeline.stores.database.keys import key_text
+from pipeline.stores.database.marks import erased_of
 from pipeline.stores.database.names import INSERT
-from pipeline.stores.database.one_of import row_one_of
 from pipeline.stores.database.schema import webhook_deliveries as queue
 from pipeline.stores.database.schema import webhooks
 from pipeline.stores.database.sending import certain
@@ -25,12 +25,12 @@ from pipeline.stores.database.store import ThreadStore
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
-CLAIMED_MS: Final = 60_000  # for which a claimed delivery belongs to one worker; every attempt is shorter
+CLAIMED_MS: Final = 60_000  # for which a claimed delivery belongs to a worker; every attempt is shorter
 LANES: Final = 0x77686B  # "whk": the first key of Postgres' advisory locks of lanes
 
 CANDIDATES: Final = 128  # from which a claim chooses: the oldest of each owner, then the second of each, and so on
-OWNER_CANDIDATES: Final = 32  # candidates of one owner; of one webhook at most WEBHOOK_CONCURRENCY
-WEBHOOK_CONCURRENCY: Final = 4  # deliveries in progress to one webhook: a slow one must leave room for others
+OWNER_CANDIDATES: Final = 32  # candidates of an owner; of a webhook at most WEBHOOK_CONCURRENCY
+WEBHOOK_CONCURRENCY: Final = 4  # deliveries in progress to a webhook: a slow webhook must leave room for others
 
 
 class Due(NamedTuple):
@@ -43,7 +43,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event on its way to one webhook; times in epoch ms, `at` that of its record."""
+    """An event on its way to a webhook; times in epoch ms, `at` that of its record."""
 
     due: Due
     id: str
@@ -64,24 +64,23 @@ class Delivery:
 
 async def all_webhooks(store: ThreadStore, now: int) -> list[Webhook]:
     """Return all webhooks, oldest first, with the secrets that are valid at `now` (epoch ms)."""
-    async with store.reading() as connection:
-        rows = (await connection.execute(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))).all()
-    return [_webhook(row, now) for row in rows]
+    rows = await store.rows(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))
+    valid = [tuple(secret for secret, until in row.secrets if until is None or now < until) for row in rows]
+    return [
+        Webhook(row.id, row.url, tuple(row.events), row.tenant, secrets, row.created_at)
+        for row, secrets in zip(rows, valid, strict=True)
+    ]
 
 
 async def add_webhook(store: ThreadStore, webhook: Webhook) -> None:
     """Store a new webhook."""
     row = {"id": webhook.id, "tenant": webhook.tenant, "url": webhook.url, "created_at": webhook.created_at}
     secrets = [[secret, None] for secret in webhook.secrets]
-    async with store.writing() as connection:
-        await connection.execute(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
+    await store.change(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
 
 
 async def rotate_webhook(store: ThreadStore, webhook_id: str, secret: str, now: int, old_until: int) -> bool:
-    """Give a webhook a new secret; return False if there is no such webhook.
-
-    The newest of its old secrets also signs until `old_until` (epoch ms).
-    """
+    """Give a webhook a new secret; the newest old one also signs until `old_until` (epoch ms). Return if it exists."""
     mine = webhooks.c.id == webhook_id
     async with store.writing() as connection:
         row = (await connection.execute(select(webhooks).where(mine).with_for_update())).first()
@@ -103,7 +102,7 @@ async def drop_webhooks(store: ThreadStore, tenant: str) -> int:
 
 
 async def drop_webhook(store: ThreadStore, webhook_id: str) -> bool:
-    """Delete a webhook, and its queued deliveries; return whether there was one."""
+    """Delete a webhook, and its queued deliveries; return whether it existed."""
     async with store.writing() as connection:
         gone = await connection.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
         await connection.execute(delete(queue).where(queue.c.webhook == webhook_id))
@@ -114,10 +113,7 @@ async def drop_webhook(store: ThreadStore, webhook_id: str) -> bool:
 
 
 async def enqueue(store: ThreadStore, events: Sequence[tuple[str, Event]], now: int) -> None:
-    """Queue events for webhooks (by id), in this order.
-
-    Events that are queued already, or belong to an erased thread, are skipped.
-    """
+    """Queue events for webhooks (by id), in this order. Skip queued events, and those of erased threads."""
     if not events:
         return
     async with store.writing() as connection:
@@ -125,11 +121,11 @@ async def enqueue(store: ThreadStore, events: Sequence[tuple[str, Event]], now: 
         await certain(connection)
         # Read after taking the locks: an erasure takes them, too, to delete the queued deliveries.
         erased = await erased_of(connection, {event.thread for _, event in events if event.thread is not None})
-        events = [one for one in events if one[1].thread not in erased]
+        events = [event for event in events if event[1].thread not in erased]
         lanes = sorted({(webhook, event.lane) for webhook, event in events})
         waiting = row_one_of((queue.c.webhook, queue.c.lane), lanes)
-        found = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
-        busy = {(row.webhook, row.lane) for row in found}
+        result = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
+        busy = {(row.webhook, row.lane) for row in result}
         rows = []
         for webhook, event in events:
             lane = webhook, event.lane
@@ -138,18 +134,14 @@ async def enqueue(store: ThreadStore, events: Sequence[tuple[str, Event]], now: 
         if not rows:
             return
         new = INSERT[connection.dialect.name](queue)
-        # The driver inserts one row after the other: the order of their numbers is the order of delivery.
+        # The driver inserts rows in order: the order of their numbers is the order of delivery.
         await connection.execute(new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), rows)
 
 
 async def claim_deliveries(
     store: ThreadStore, now: int, choose: Callable[[Sequence[Due]], Sequence[int]]
 ) -> list[Delivery]:
-    """Claim due deliveries for CLAIMED_MS.
-
-    `choose` picks some by index. The oldest of each owner come first, so an owner with very many deliveries hides
-    no other.
-    """
+    """Claim the due deliveries that `choose` picks by index, for CLAIMED_MS; each owner's oldest come first."""
     due = queue.c.due <= now
     async with store.reading() as connection:  # nearly always nothing is due
         await certain(connection)
@@ -157,7 +149,9 @@ async def claim_deliveries(
             return []
     async with store.writing() as connection:
         await certain(connection)
-        chosen = {one.seq: one for one in map(Due._make, (await connection.execute(_candidates(now))).all())}
+        chosen = {
+            delivery.seq: delivery for delivery in map(Due._make, (await connection.execute(_candidates(now))).all())
+        }
         numbers = choose(list(chosen.values()))
         if not numbers:
             return []
@@ -175,7 +169,7 @@ async def still_waits(store: ThreadStore, delivery: Delivery) -> bool:
 
 
 async def finish_delivery(store: ThreadStore, delivery: Delivery, now: int) -> None:
-    """Remove a delivery that succeeded or was given up; the next one of its lane becomes due."""
+    """Remove a delivery that succeeded or was given up; the next in its lane becomes due."""
     lane = queue.c.webhook == delivery.webhook, queue.c.lane == delivery.lane
     async with store.writing() as connection:
         await _lock(connection, [delivery.lane])
@@ -187,15 +181,13 @@ async def finish_delivery(store: ThreadStore, delivery: Delivery, now: int) -> N
 async def retry_delivery(store: ThreadStore, delivery: Delivery, due: int) -> None:
     """Retry a failed delivery at `due` (epoch ms)."""
     values = {"due": due, "attempts": delivery.attempts + 1}
-    async with store.writing() as connection:
-        await connection.execute(update(queue).where(*_same(delivery)).values(**values))
+    await store.change(update(queue).where(*_same(delivery)).values(**values))
 
 
 async def waiting_deliveries(store: ThreadStore) -> Mapping[str, int]:
     """Return how many events are queued, by webhook."""
     counts = select(queue.c.webhook, func.count()).group_by(queue.c.webhook)
-    async with store.reading() as connection:
-        return {row[0]: row[1] for row in await connection.execute(counts)}
+    return {row[0]: row[1] for row in await store.rows(counts)}
 
 
 async def forget_deliveries(connection: AsyncConnection, thread: ThreadKey) -> None:
@@ -209,7 +201,7 @@ async def forget_deliveries(connection: AsyncConnection, thread: ThreadKey) -> N
 
 
 async def _lock(connection: AsyncConnection, lanes: Iterable[str]) -> None:
-    """Hold these lanes until the transaction ends; SQLite has one writer anyhow."""
+    """Hold these lanes until the transaction ends; SQLite has a single writer anyhow."""
     if connection.dialect.name == "postgresql":
         each = "SELECT pg_advisory_xact_lock(:space, hashtext(lane)) FROM unnest(CAST(:lanes AS text[])) AS lane"
         await connection.execute(text(each), {"space": LANES, "lanes": sorted(lanes)})
@@ -233,17 +225,12 @@ def _candidates(now: int) -> Select[Any]:
     within = func.row_number().over(partition_by=queue.c.webhook, order_by=oldest)
     columns = (queue.c.seq, queue.c.webhook, owner.label("owner"), queue.c.due, within.label("within"))
     of = select(*columns).outerjoin(webhooks, webhooks.c.id == queue.c.webhook).where(queue.c.due <= now).subquery()
-    place = func.row_number().over(partition_by=of.c.owner, order_by=(of.c.within, of.c.due, of.c.seq))
-    ranked = select(of, place.label("place")).where(of.c.within <= WEBHOOK_CONCURRENCY).subquery()
+    rank = func.row_number().over(partition_by=of.c.owner, order_by=(of.c.within, of.c.due, of.c.seq))
+    ranked = select(of, rank.label("place")).where(of.c.within <= WEBHOOK_CONCURRENCY).subquery()
     first = select(ranked.c.seq, ranked.c.webhook, ranked.c.owner).where(ranked.c.place <= OWNER_CANDIDATES)
     return first.order_by(ranked.c.place, ranked.c.due, ranked.c.seq).limit(CANDIDATES)
 
 
 def _delivery(row: Any, due: Due) -> Delivery:
-    place = str(row.place[0]), int(row.place[1]), int(row.place[2])
-    return Delivery(due, row.id, row.lane, row.payload, place, row.at, row.attempts)
-
-
-def _webhook(row: Any, now: int) -> Webhook:
-    secrets = tuple(secret for secret, until in row.secrets if until is None or now < until)
-    return Webhook(row.id, row.url, tuple(row.events), row.tenant, secrets, row.created_at)
+    position = str(row.place[0]), int(row.place[1]), int(row.place[2])
+    return Delivery(due, row.id, row.lane, row.payload, position, row.at, row.attempts)

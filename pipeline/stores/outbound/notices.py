@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, and_, delete, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.audit import ERASURES
@@ -38,18 +38,15 @@ def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:
 
 
 async def add(connection: AsyncConnection, records: Sequence[NoticeRecord], keep_until: int = 0) -> None:
-    """Leave notices; one whose id is known already changes nothing.
-
-    `keep_until` (epoch ms): until then its id stays known after it was sent.
-    """
-    rows = [{"id": one["id"], "due": one["at"], "keep_until": keep_until, "record": one} for one in records]
+    """Leave notices whose ids are unknown. `keep_until` (epoch ms): until then an id stays known after it was sent."""
+    rows = [{"id": record["id"], "due": record["at"], "keep_until": keep_until, "record": record} for record in records]
     if rows:
         new = INSERT[connection.dialect.name](notices)
         await connection.execute(new.on_conflict_do_nothing(index_elements=[notices.c.id]), rows)
 
 
 async def add_notices(store: ThreadStore, records: Sequence[NoticeRecord], keep_until: int) -> None:
-    """See `add`."""
+    """Leave notices in a transaction of their own; see `add`."""
     async with store.writing() as connection:
         await add(connection, records, keep_until)
 
@@ -66,8 +63,8 @@ async def due_notices(store: ThreadStore, now: int) -> list[NoticeRecord]:
     claim = mine.values(due=now + CLAIMED_MS).returning(notices.c.record)
     async with store.writing() as connection:
         await certain(connection)
-        found: list[NoticeRecord] = list(await connection.scalars(claim))
-    return sorted(found, key=lambda one: (one["at"], one["id"]))
+        records: list[NoticeRecord] = list(await connection.scalars(claim))
+    return sorted(records, key=lambda record: (record["at"], record["id"]))
 
 
 async def notices_sent(store: ThreadStore, ids: Collection[str], now: int) -> None:
@@ -76,14 +73,14 @@ async def notices_sent(store: ThreadStore, ids: Collection[str], now: int) -> No
         await certain(connection)
         mine = notices.c.id.in_(sorted(ids))
         await connection.execute(update(notices).where(mine).values(due=None))
-        await connection.execute(delete(notices).where(_over(now)))
+        await connection.execute(delete(notices).where(notices.c.due.is_(None), notices.c.keep_until <= now))
 
 
 async def forget_notices(store: ThreadStore, tenant: str) -> None:
     """Delete a tenant's notices, except those of deletions."""
     async with store.writing() as connection:
-        found = (await connection.execute(select(notices.c.id, notices.c.record))).all()
-        gone = [row.id for row in found if of_notice(row.record) == tenant]
+        rows = (await connection.execute(select(notices.c.id, notices.c.record))).all()
+        gone = [row.id for row in rows if of_notice(row.record) == tenant]
         for some in portions(gone):
             await connection.execute(delete(notices).where(notices.c.id.in_(some)))
 
@@ -93,7 +90,3 @@ def of_notice(record: Any) -> str | None:
     if record.get("type") == AUDIT_RECORDED:
         return None if record["data"].get("action") in ERASURES else record.get("tenant")
     return None if record.get("type") == THREAD_DELETED else record.get("tenant") or ""
-
-
-def _over(now: int) -> ColumnElement[bool]:
-    return and_(notices.c.due.is_(None), notices.c.keep_until <= now)

@@ -17,15 +17,27 @@ from sqlalchemy import Result, Row, Select, func, select, true
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.cursors import decode_cursor, encode_cursor
-from pipeline.stores.database.erased import erased_of
-from pipeline.stores.database.keys import thread_of, turn_text
+from pipeline.stores.database.keys import decode_cursor, encode_cursor, thread_of, turn_text
+from pipeline.stores.database.marks import erased_of
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.database.turn_ids import LATEST, first_id
-from pipeline.stores.search import statements
-from pipeline.stores.search.query import Terms, called, fitting, fts5, parsed, tsquery, wanted_only
-from pipeline.stores.search.rows import facets
-from pipeline.stores.search.snippet import score_of, snippet_of
+from pipeline.stores.search.query import (
+    Terms,
+    called,
+    fitting,
+    fts5,
+    hits_of,
+    matching,
+    newest,
+    parsed,
+    postgres_callers,
+    postgres_candidates,
+    sqlite_callers,
+    sqlite_candidates,
+    tsquery,
+    wanted_only,
+)
+from pipeline.stores.search.rows import facets, score_of, snippet_of
 from pipeline.stores.threads.rows import record_of
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import KINDS, Kind
@@ -39,9 +51,9 @@ ROLES: Final[dict[str, int]] = {"user": 0, "agent": 1}
 PROBES: Final = (2_000, 30_000)  # newest turns that Postgres scans before its index, the second if the first has some
 PREFIX_SCAN: Final = 5_000  # newest turns that are scanned before FTS5 gathers all hits of a prefix
 MISTAKEN: Final = -1.0  # the score of a row that does not match after all
-FULL_PROBE: Final = 14  # hits in the first probe, below which the second one isn't worth it
-STATEMENT_TIMEOUT: Final = 5.0  # the time limit of one statement
-WINDOWS: Final = 3  # of CANDIDATES, searched for one page if none of them may be shown
+FULL_PROBE: Final = 14  # hits in the first probe, below which the second isn't worth it
+STATEMENT_TIMEOUT: Final = 5.0  # the time limit of a statement
+WINDOWS: Final = 3  # of CANDIDATES, searched for a page if none of them may be shown
 READ_BATCH: Final = 10  # turns
 # Settings of Postgres for a search. It overestimates the hits of rare words, and would rather scan all rows; even more
 # with a generic plan, to which it switches after five queries. With too little memory its bitmaps become lossy, so that
@@ -81,10 +93,7 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that matches; `at` in epoch ms; `agent`: its agent's name, or the addressed agent's.
-
-    `snippet` is HTML: its text is escaped, and hits stand between `<mark>` and `</mark>`.
-    """
+    """A turn that matches; `at`: epoch ms; `agent`: a name; `snippet`: escaped HTML with hits in `<mark>`."""
 
     thread_id: str
     turn_id: str
@@ -93,13 +102,13 @@ class Hit:
     snippet: str
     score: float
     agent: str
-    title: str | None  # of the thread; without one, the beginning of its first prompt
+    title: str | None  # of the thread; else the beginning of its first prompt
     tenant: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Some hits; `next`: the cursor of the next page, None on the last one."""
+    """Some hits; `next`: the cursor of the next page, None on the last page."""
 
     results: tuple[Hit, ...]
     next: str | None
@@ -115,39 +124,42 @@ class PageStart:
 
 async def find_turns(store: ThreadStore, query: SearchQuery) -> SearchPage:
     """Return a page of turns that match. Raises CallerError for a bad cursor, and if the search takes too long."""
-    place: PageStart | None = PageStart()
+    start: PageStart | None = PageStart()
     if query.cursor is not None:
-        place = PageStart(*decode_cursor(query.cursor, "search", (END, CANDIDATES)))
-    found: list[Hit] = []
+        start = PageStart(*decode_cursor(query.cursor, "search", (END, CANDIDATES)))
+    results: list[Hit] = []
     async with store.reading() as connection:
         for _ in range(WINDOWS):
-            if place is None or found:
+            if start is None or results:
                 break
-            found, place = await _window(connection, query, place)
-    return SearchPage(tuple(found), None if place is None else encode_cursor(place.before, place.skip))
+            results, start = await _window(connection, query, start)
+    return SearchPage(tuple(results), None if start is None else encode_cursor(start.before, start.skip))
 
 
 async def callers(connection: AsyncConnection, tool: str, tenant: str | None) -> list[int]:
     """Return the newest turns, at most CALLERS, that call a tool, by their integers."""
     named = column_text(tenant)
     if connection.dialect.name == "sqlite":
-        return list(await connection.scalars(statements.sqlite_callers(called(tool), CALLERS)))
+        return list(await connection.scalars(sqlite_callers(called(tool), CALLERS)))
     await _set(connection, INDEXED | BY_WORDS)
-    found = list(await connection.scalars(statements.postgres_callers(f"'{called(tool)}'", named, CALLERS)))
+    turns = list(await connection.scalars(postgres_callers(f"'{called(tool)}'", named, CALLERS)))
     await _set(connection, dict.fromkeys(BY_WORDS, "on"))
-    return found
+    return turns
 
 
 async def _window(
-    connection: AsyncConnection, query: SearchQuery, place: PageStart
+    connection: AsyncConnection, query: SearchQuery, start: PageStart
 ) -> tuple[list[Hit], PageStart | None]:
     """Return the next hits among the candidates at this position, and the next position."""
-    candidates = await _candidates(connection, query, place.before)
+    candidates = await _candidates(connection, query, start.before)
     if not candidates:
         return [], None
-    best = sorted((one for one in candidates if one[1] >= 0), key=lambda one: (-one[1], -one[0]))
-    hits, used = await _read(connection, query, best[place.skip :])
-    skipped = place.skip + used
+    best = sorted(
+        (candidate for candidate in candidates if candidate[1] >= 0),
+        key=lambda candidate: (-candidate[1], -candidate[0]),
+    )
+    hits, used = await _read(connection, query, best[start.skip :])
+    skipped = start.skip + used
     if skipped < len(best):
         return hits, PageStart(max(candidates)[0] + 1, skipped)
     return hits, PageStart(min(candidates)[0]) if len(candidates) == CANDIDATES else None
@@ -161,24 +173,22 @@ async def _read(
     used, size = 0, 0
     while used < len(best) and len(hits) < query.limit and size < PAGE_BYTES:
         some = best[used : used + min(READ_BATCH, query.limit - len(hits))]
-        rows = (await connection.execute(statements.hits([one for one, _ in some], query.named_tenant))).all()
+        rows = (await connection.execute(hits_of([id_ for id_, _ in some], query.named_tenant))).all()
         erased = await erased_of(connection, map(thread_of, rows))
         by_id = {row.id: row for row in rows if thread_of(row) not in erased}
-        shown = [(by_id[one], score) for one, score in some if one in by_id]
-        hits += await asyncio.to_thread(_shown, shown, query)
+        shown = [(by_id[id_], score) for id_, score in some if id_ in by_id]
+        hits += await asyncio.to_thread(lambda rows: [_hit(*row, query) for row in rows], shown)
         used, size = used + len(some), size + sum(len(row.record) for row in by_id.values())
     return hits, used
-
-
-def _shown(rows: Iterable[tuple[Row[Any], float]], query: SearchQuery) -> list[Hit]:
-    return [_hit(row, score, query) for row, score in rows]
 
 
 def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
     record, thread = record_of(row.record), thread_of(row)
     snippet = snippet_of(record["turn"], query.terms, query.kinds)
     role = next(name for name, number in ROLES.items() if number == row.role)
-    agent = next((one for one in agent_configs(record) if one["agent_id"] == record["agent_id"]), {})
+    agent = next(
+        (agent_config for agent_config in agent_configs(record) if agent_config["agent_id"] == record["agent_id"]), {}
+    )
     return Hit(
         thread_id=thread.thread_id,
         turn_id=turn_text(row.turn_id),
@@ -193,10 +203,7 @@ def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
 
 
 async def _candidates(connection: AsyncConnection, query: SearchQuery, before: int) -> list[tuple[int, float]]:
-    """Return id and score of the newest turns that match, at most CANDIDATES.
-
-    A score below 0 means that the turn doesn't match after all.
-    """
+    """Return id and score of the newest matches, at most CANDIDATES; a score below 0 marks a false match."""
     since = 0 if query.since is None else first_id(query.since)
     before = before if query.until is None else min(before, first_id(query.until))
     named = facets(query.named_tenant, column_text(query.agent_id), ROLES.get(query.role or ""))
@@ -205,12 +212,12 @@ async def _candidates(connection: AsyncConnection, query: SearchQuery, before: i
         return await _of_postgres(connection, tsquery(query.terms, query.kinds, named), wanted, query, since, before)
     fits = fitting(query.terms, query.kinds, named)
     if query.terms.any_prefix:
-        rows = await _bounded(connection, statements.newest(None, since, before, PREFIX_SCAN))
+        rows = await _bounded(connection, newest(None, since, before, PREFIX_SCAN))
         some = await asyncio.to_thread(lambda: [row for row in rows if fits(row.words)][:CANDIDATES])
         if len(some) == CANDIDATES:
             return await asyncio.to_thread(_with_scores, some, query, fits)
     match = fts5(query.terms, query.kinds, named)
-    rows = await _bounded(connection, statements.sqlite_candidates(match, since, before, CANDIDATES))
+    rows = await _bounded(connection, sqlite_candidates(match, since, before, CANDIDATES))
     return await asyncio.to_thread(_with_scores, rows, query, fits)
 
 
@@ -225,15 +232,15 @@ async def _of_postgres(
     await _set(connection, INDEXED | {"statement_timeout": f"{STATEMENT_TIMEOUT:.0f}s"})
     within = query.named_tenant, since, before
     for most in PROBES:
-        rows = statements.newest(*within, most)
-        some = await _scored(connection, statements.postgres_candidates(rows, match, wanted, CANDIDATES))
+        rows = newest(*within, most)
+        some = await _scored(connection, postgres_candidates(rows, match, wanted, CANDIDATES))
         if len(some) == CANDIDATES:
             return some
         if len(some) < FULL_PROBE:
             break
     await _set(connection, BY_WORDS)
-    rows = statements.fitting(match, *within)
-    return await _scored(connection, statements.postgres_candidates(rows, match, wanted, CANDIDATES))
+    rows = matching(match, *within)
+    return await _scored(connection, postgres_candidates(rows, match, wanted, CANDIDATES))
 
 
 async def _set(connection: AsyncConnection, settings: Mapping[str, str]) -> None:

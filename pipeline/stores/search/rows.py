@@ -1,47 +1,49 @@
-"""Conversion of a turn to its row in the index of words. Pure.
+"""Conversion of a turn to its row in the index of words, and to the snippet and the score of a hit. Pure.
 
 The words of a row keep their order, have prefixes for their kind (`pipeline.stores.search.query`), and are followed by
 those for tenant, agent, role and the called tools. SQLite's FTS5 reads them as they are; Postgres stores them with
 their positions as a tsvector.
+
+A snippet is HTML: all text in it is escaped, and hits stand between `<mark>` and `</mark>`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import html
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pipeline.stores.search.query import BEFORE, BORDER, called, facet
+from pipeline.stores.search.query import BEFORE, BORDER, Term, Terms, called, facet
 from pipeline.stores.threads.rows import RecordRows
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import Kind, spoken, tools_called
-from pipeline.turns.words import words
+from pipeline.turns.words import places, words
 
 MAX_CHARACTERS: Final = 20_000  # of a turn, of each kind, that are searched
 MAX_TOOLS: Final = 500  # called tools by which a turn is found
 
 
 def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
-    """Return the words of a record for the index, followed by its tenant, agent and role.
-
-    Empty if the turn contains no text.
-    """
-    found = row_words(rows.record["turn"], kinds)
-    if not found:
+    """Return the words of a record, then its tenant, agent, role and tools; nothing if the turn has no text."""
+    spoken_words = row_words(rows.record["turn"], kinds)
+    if not spoken_words:
         return []
     tenant, agent_id = column_text(rows.thread.tenant) or "", column_text(rows.record["agent_id"])
     tools = sorted({called(name) for name in tools_called(rows.record["turn"])})
-    return [*found, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:MAX_TOOLS]]
+    return [*spoken_words, BORDER, *facets(tenant, agent_id, rows.turn["role"]), *tools[:MAX_TOOLS]]
 
 
 def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list[str]:
     """Return the words of a turn."""
-    found: list[str] = []
+    marked: list[str] = []
     for kind, text in searched_texts(document, kinds):
         some = words(text)
-        if found and some:
-            found.append(BORDER)
-        found += [BEFORE[kind] + word for word in some] if BEFORE[kind] else some
-    return found
+        if marked and some:
+            marked.append(BORDER)
+        marked += [BEFORE[kind] + word for word in some] if BEFORE[kind] else some
+    return marked
 
 
 def searched_texts(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, str]]:
@@ -60,9 +62,89 @@ def facets(tenant: str | None, agent_id: str | None, role: int | None) -> list[s
     return [facet(name, value) for name, value in given if value is not None]
 
 
-def tsvector(found: Sequence[str]) -> str:
-    """Return the words as the text of a tsvector.
+def tsvector(words: Sequence[str]) -> str:
+    """Return the words as the text of a tsvector; Postgres limits a word's positions to 256, none beyond 16,383."""
+    return " ".join([f"{word}:{number}" for number, word in enumerate(words, 1) if word != BORDER])
 
-    Postgres itself joins the positions of a word, and drops those beyond 256 of a word, or beyond position 16,383.
-    """
-    return " ".join([f"{word}:{number}" for number, word in enumerate(found, 1) if word != BORDER])
+
+LENGTH: Final = 240  # characters of a snippet
+LEAD: Final = 80  # of them before the first hit
+MAX_HITS: Final = 200  # of a text that are considered
+CUT: Final = "…"
+_SPACE: Final = re.compile(r"\s+")
+
+Span = tuple[int, int]
+Place = tuple[int, int, str]
+
+
+def snippet_of(document: Mapping[str, Any] | None, terms: Terms, kinds: Sequence[Kind]) -> str:
+    """Return the piece of a turn around the first hits, in the text with most of the terms, and most occurrences."""
+    best: tuple[tuple[int, int], str, list[Span]] = ((-1, 0), "", [])
+    for _, text in searched_texts(document, kinds):
+        there = list(places(text))
+        hits = [_hits(there, term) for term in terms.wanted]
+        rank = sum(map(bool, hits)), sum(map(len, hits))
+        if rank > best[0]:
+            best = rank, text, _joined(span for some in hits for span in some)
+    return _marked(*best[1:])
+
+
+def score_of(words: str, terms: Terms, kinds: Sequence[Kind]) -> float:
+    """Return the score of a row's words: how often the terms occur, relative to the number of words."""
+    listed = words.split(" ")
+    score = 0.0
+    for term in terms.wanted:
+        marked = tuple(BEFORE[kind] + term.words[-1] for kind in kinds)
+        count = sum(word.startswith(marked) for word in listed) if term.prefix else sum(map(listed.count, marked))
+        score += 1 + math.log(count) if count else 0
+    return score / (1 + math.log(len(listed)))
+
+
+def _hits(there: Sequence[Place], term: Term) -> list[Span]:
+    """Return the spans where a text has the term's words in a row."""
+    spans: list[Span] = []
+    count = len(term.words)
+    for number, (start, _, word) in enumerate(there):
+        if not _is(word, term, 0) or len(spans) == MAX_HITS:
+            continue
+        row = there[number : number + count]
+        if len(row) == count and all(_is(following, term, index) for index, (_, _, following) in enumerate(row)):
+            end = row[-1][1]
+            unspaced = end - row[-1][0] == len(row[-1][2]) and not row[-1][2].isascii()
+            cut = unspaced and term.prefix and len(term.words[-1]) < len(row[-1][2])
+            spans.append((start, row[-1][0] + len(term.words[-1]) if cut else end))
+    return spans
+
+
+def _is(word: str, term: Term, index: int) -> bool:
+    wanted = term.words[index]
+    return word.startswith(wanted) if term.prefix and index == len(term.words) - 1 else word == wanted
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans in order; overlapping ones are joined."""
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _marked(text: str, spans: Sequence[Span]) -> str:
+    first = max(0, spans[0][0] - LEAD) if spans else 0
+    last = min(len(text), first + LENGTH)
+    pieces, at = [CUT if first else ""], first
+    for start, end in spans:
+        if start >= last:
+            break
+        pieces += [_plain(text[at:start]), f"<mark>{_plain(text[start : min(end, last)])}</mark>"]
+        at = min(end, last)
+    pieces += [_plain(text[at:last]), CUT if last < len(text) else ""]
+    return "".join(pieces).strip()
+
+
+def _plain(text: str) -> str:
+    """Return the text escaped, on a single line, without lone surrogates."""
+    return html.escape(_SPACE.sub(" ", text).encode("utf-8", "replace").decode())

@@ -26,7 +26,7 @@ from topics import json_text
 
 CHOICES: Final[dict[str, tuple[Kind, ...]]] = {"on": KINDS[:1], "all": KINDS, "off": ()}
 
-INDEXED_BATCH: Final = 100  # turns whose words are written in one transaction
+INDEXED_BATCH: Final = 100  # turns whose words are written in a transaction
 UNSEARCHED_TURNS: Final = (
     select(turns.c.id, turns.c.thread, turns.c.record)
     .where(UNSEARCHED)
@@ -34,12 +34,12 @@ UNSEARCHED_TURNS: Final = (
     .with_for_update(skip_locked=True)
 )
 SEARCHED_TURNS: Final = select(turn_words.c.id).order_by(turn_words.c.id)
-_ADD: Final = (  # one statement for all rows: half the work of one per row
+_ADD: Final = (  # for all rows at once: half the work of a statement per row
     "INSERT INTO turn_words (id, tenant, words) SELECT id, tenant, CAST(words AS tsvector) "
     "FROM unnest($1::bigint[], $2::text[], $3::text[]) AS given (id, tenant, words)"
 )
 _ADD_SQLITE: Final = "INSERT INTO turn_words (id, tenant, words) VALUES (?, ?, ?)"
-# In the order of ids: at an id below the previous one, FTS5 begins a new part of its index.
+# In the order of ids: at an id below the previous id, FTS5 begins a new part of its index.
 _INDEX_SQLITE: Final = (
     "INSERT INTO turn_words_index(rowid, words) "
     "SELECT id, words FROM turn_words WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
@@ -52,20 +52,20 @@ def kinds_of(connection: AsyncConnection) -> tuple[Kind, ...]:
 
 
 async def word_calls(connection: AsyncConnection, turns: Sequence[PlacedTurn], _: object = None) -> list[Call]:
-    """Return the calls that add the words of these turns; executed after those that add the turns.
-
-    On SQLite no trigger adds new rows to the index: FTS5 writes what it has gathered at each row of a trigger, which
-    costs three times as much as all rows of a transaction at once.
-    """
+    """Return the calls that add the words of these turns; executed after those that add the turns."""
     kinds, dialect = kinds_of(connection), connection.dialect.name
-    found = [(id_, rows, words) for id_, _, rows in turns if kinds and (words := search_words(rows, kinds))]
-    if not found:
+    ids, tenants, texts = list[int](), list[str](), list[list[str]]()
+    for id_, _, rows in turns if kinds else ():
+        if words := search_words(rows, kinds):
+            ids.append(id_)
+            tenants.append(column_text(rows.thread.tenant) or "")
+            texts.append(words)
+    if not ids:
         return []
-    ids = [id_ for id_, _, _ in found]
-    tenants = [column_text(rows.thread.tenant) or "" for _, rows, _ in found]
-    texts = [words for _, _, words in found]
     if dialect == "postgresql":
         return [Call(_ADD, (ids, tenants, [tsvector(some) for some in texts]))]
+    # No trigger adds new rows to the index: FTS5 writes what it has gathered at each row of a trigger, which costs
+    # three times as much as all rows of a transaction at once.
     values = list(zip(ids, tenants, map(" ".join, texts), strict=True))
     return [Call(_ADD_SQLITE, values, many=True), Call(_INDEX_SQLITE, (json_text.dumps(ids),))]
 
@@ -76,28 +76,22 @@ async def forget_words(connection: AsyncConnection, ids: Iterable[int]) -> None:
 
 
 async def index_some(store: ThreadStore, most: int = INDEXED_BATCH) -> int:
-    """Index the words of some turns that lack them, or delete some if search is off; return how many turns.
-
-    Several processes may call it.
-    """
+    """See `index_words`, in a transaction of its own; several processes may call it."""
     return await store.completed(partial(index_words, most=most))
 
 
 async def index_words(connection: AsyncConnection, most: int) -> int:
-    """Write the words of some turns that lack them, newest first; return how many turns.
-
-    If search is off, delete the words of some turns instead.
-    """
+    """Write the words of the newest turns that lack them, or delete some if search is off; return how many turns."""
     if not kinds_of(connection):
         ids = list(await connection.scalars(SEARCHED_TURNS.limit(most)))
         if ids:
             await forget_words(connection, ids)
             await connection.execute(update(turns).where(turns.c.id.in_(ids)).values(searched=False))
         return len(ids)
-    found = (await connection.execute(UNSEARCHED_TURNS.limit(most))).all()
-    if found:
-        ids = [id_ for id_, _, _ in found]
+    rows = (await connection.execute(UNSEARCHED_TURNS.limit(most))).all()
+    if rows:
+        ids = [id_ for id_, _, _ in rows]
         await connection.execute(update(turns).where(turns.c.id.in_(ids)).values(searched=True))
-        placed = [PlacedTurn(id_, thread, record_rows(record_of(text), text.encode())) for id_, thread, text in found]
+        placed = [PlacedTurn(id_, thread, record_rows(record_of(text), text.encode())) for id_, thread, text in rows]
         await send(connection, await word_calls(connection, placed))
-    return len(found)
+    return len(rows)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.erased import erased_of
 from pipeline.stores.database.keys import key_text
+from pipeline.stores.database.marks import erased_of
 from pipeline.stores.database.names import INSERT
 from pipeline.stores.database.schema import feedback
 from pipeline.stores.database.sending import certain, portions
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 class ReceivedFeedback(NamedTuple):
-    """A feedback record with its time (epoch ms of the broker) and its offset, which order the records of one id."""
+    """A feedback record with its time (epoch ms of the broker) and its offset, which order the records of an id."""
 
     record: FeedbackRecord
     at: int
@@ -30,18 +30,15 @@ class ReceivedFeedback(NamedTuple):
 
 
 async def add_feedback(store: ThreadStore, received: Sequence[ReceivedFeedback]) -> int:
-    """Store feedback; return how many records were skipped since their thread is erased.
-
-    A record that is stored already, or older than the stored one, changes nothing.
-    """
+    """Store feedback, if newer than the stored; return how many records were skipped since their thread is erased."""
     newest: dict[tuple[str, str], tuple[ThreadKey, ReceivedFeedback]] = {}
-    for one in sorted(received, key=lambda one: (one.at, one.offset)):
-        key = thread_of(one.record)
-        newest[key_text(key), column_text(one.record["id"]) or ""] = key, one
+    for item in sorted(received, key=lambda item: (item.at, item.offset)):
+        key = thread_of(item.record)
+        newest[key_text(key), column_text(item.record["id"]) or ""] = key, item
     async with store.writing() as connection:
         await certain(connection)
         erased = await erased_of(connection, {key for key, _ in newest.values()})
-        rows = [_row(text, id_, key, one) for (text, id_), (key, one) in newest.items() if key not in erased]
+        rows = [_row(text, id_, key, newer) for (text, id_), (key, newer) in newest.items() if key not in erased]
         new = INSERT[connection.dialect.name](feedback)
         is_newer = or_(
             feedback.c.at < new.excluded.at,
@@ -54,25 +51,25 @@ async def add_feedback(store: ThreadStore, received: Sequence[ReceivedFeedback])
         )
         if rows:
             await connection.execute(change, rows)
-    return sum(thread_of(one.record) in erased for one in received)
+    return sum(thread_of(judgement.record) in erased for judgement in received)
 
 
 async def feedback_of(store: ThreadStore, keys: Collection[ThreadKey]) -> dict[ThreadKey, list[FeedbackRecord]]:
     """Return the feedback on each of these threads, oldest first, without what was retracted."""
     texts = {key_text(key): key for key in keys}
-    found: dict[ThreadKey, list[FeedbackRecord]] = {key: [] for key in keys}
+    by_thread: dict[ThreadKey, list[FeedbackRecord]] = {key: [] for key in keys}
     async with store.reading() as connection:
         await certain(connection)
         for some in portions(sorted(texts)):
             query = select(feedback.c.thread_key, feedback.c.record).where(feedback.c.thread_key.in_(some))
             for text, record in await connection.execute(query):
                 if record is not None:
-                    found[texts[text]].append(record)
-    return {key: sorted(some, key=lambda one: (one["at"], one["id"])) for key, some in found.items()}
+                    by_thread[texts[text]].append(record)
+    return {key: sorted(some, key=lambda record: (record["at"], record["id"])) for key, some in by_thread.items()}
 
 
 async def forget_feedback(store: ThreadStore, tenant: str) -> None:
-    """Delete the feedback of a tenant, "" for feedback without one."""
+    """Delete the feedback of a tenant, "" for none."""
     async with store.writing() as connection:
         await certain(connection)
         await connection.execute(delete(feedback).where(feedback.c.tenant == (column_text(tenant) or "")))

@@ -9,11 +9,10 @@ from typing import Any, Final
 from sqlalchemy import Column, ColumnElement, Select, func, or_, select, union_all
 from sqlalchemy import tuple_ as row_of
 
-from pipeline.stores.database.cursors import decode_cursor
-from pipeline.stores.database.keys import id_and_tenant
+from pipeline.stores.database.keys import decode_cursor, id_and_tenant
 from pipeline.stores.database.schema import agents, links, thread_agents, threads, turns
 from pipeline.stores.threads.rows import COMPLETE
-from pipeline.stores.threads.statements import NAME, is_thread
+from pipeline.stores.threads.statements import NAME
 from pipeline.stores.threads.summaries import ThreadSummary
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import NANO
@@ -30,17 +29,17 @@ SORTS: Final[dict[str, tuple[Column[Any], Callable[[ThreadSummary], int]]]] = {
     "duration": (threads.c.duration_ms, lambda line: line.duration_ms or 0),
 }
 UPDATED: Final = "updated"
-MAX_NAMED: Final = 50  # threads of one name that are listed: a producer may give a name to any number of threads
+MAX_NAMED: Final = 50  # threads of the same name that are listed: a producer may give a name to any number of threads
 
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
     """The threads and the order of a list; times in epoch ms. None: any.
 
-    `tenant`: "" means threads without one. `agent`: id or name of an agent that speaks in them. `model`: that of the
+    `tenant`: "" for none. `agent`: id or name of an agent that speaks in them. `model`: that of the
     last response. `tool`: a tool that was called; only if searches are on. `search`: text in title, first prompt or
     ids, in any case. `since`, `until`: of the last update. `begun_before`: with `since`, threads that existed within a
-    period. `min_cost`: US dollars. `sort`: one of SORTS.
+    period. `min_cost`: US dollars. `sort`: a key of SORTS.
     """
 
     agent: str | None = None
@@ -61,12 +60,7 @@ ALL: Final = ListQuery()
 
 
 def thread_list(limit: int, cursor: str | None, wanted: ListQuery, callers: Select[Any] | None = None) -> Select[Any]:
-    """Return a query of rows of `threads`, one more than `limit`.
-
-    `callers`: the ids of threads in which `wanted.tool` was called, if it is set.
-
-    Raises CallerError for a bad cursor.
-    """
+    """Return a query of `limit` + 1 rows of `threads`; `callers`: ids for `wanted.tool`. Raises CallerError."""
     rows: Any = threads
     among = [] if callers is None else [threads.c.id.in_(callers)]
     query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.id.desc())
@@ -82,13 +76,8 @@ def thread_list(limit: int, cursor: str | None, wanted: ListQuery, callers: Sele
     return query.limit(limit + 1)
 
 
-def threads_of(ids: Sequence[int]) -> Select[Any]:
-    """Return a query of the ids of the threads that these turns are in."""
-    return select(turns.c.thread).where(turns.c.id.in_(ids))
-
-
 def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
-    """Return the conditions that a row of `threads` is a tenant's: "" means threads without one, None any."""
+    """Return the conditions that a row of `threads` is a tenant's: "" means threads without a tenant, None any."""
     return [] if tenant is None else [threads.c.tenant == (column_text(tenant) or "")]
 
 
@@ -121,24 +110,6 @@ def conditions(wanted: ListQuery) -> Iterator[ColumnElement[bool]]:
         yield threads.c.model == column_text(wanted.model)
     if wanted.min_cost is not None:
         yield threads.c.cost_nano_usd >= round(wanted.min_cost * NANO)
-
-
-def line(key: ThreadKey) -> Select[Any]:
-    """Return a query of a thread's row of `threads`."""
-    return select(threads).where(is_thread(key))
-
-
-def thread_names(after: tuple[str, str], limit: int, wanted: ListQuery = ALL) -> Select[Any]:
-    """Return a query of id and name of the next `limit` threads, in the order of their names."""
-    order = threads.c.thread_id, threads.c.tenant
-    found = select(threads.c.id, *NAME).where(row_of(*order) > row_of(*after), *conditions(wanted))
-    return found.order_by(*order).limit(limit)
-
-
-def having_id(thread_id: str) -> Select[Any]:
-    """Return a query of the names of the threads with this id, whichever tenant's."""
-    mine = threads.c.thread_id == column_text(thread_id)
-    return select(*NAME).where(mine).order_by(threads.c.tenant).limit(MAX_NAMED)
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:

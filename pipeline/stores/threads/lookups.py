@@ -1,4 +1,4 @@
-"""The statements that each batch of turns is written with, as the drivers take them: one for any number of rows.
+"""The statements that each batch of turns is written with, as the drivers take them, for any number of rows.
 
 On Postgres they join an array with a table by the table's index, and `certain` makes the planner do so: with the
 statistics of an empty table, which a new database has for its first minutes, it would scan the whole table. The same
@@ -19,23 +19,13 @@ from topics import json_text
 from topics.thread_key import ThreadKey
 
 # The columns of a ThreadRow -> their types on Postgres.
+COLUMNS: Final = ThreadRow._fields
 TYPES: Final = {
-    "id": "bigint",
-    "external_id": "text",
-    "title": "text",
-    "prompt": "text",
+    **dict.fromkeys(COLUMNS, "bigint"),
+    **dict.fromkeys(("external_id", "title", "prompt", "model", "asked"), "text"),
     "status": "smallint",
     "turns": "integer",
-    "total_tokens": "bigint",
-    "cost_nano_usd": "bigint",
-    "model": "text",
-    "duration_ms": "bigint",
-    "created_at": "bigint",
-    "updated_at": "bigint",
-    "newest": "bigint",
-    "asked": "text",
 }
-COLUMNS: Final = ThreadRow._fields
 _ADD_THREADS: Final = {
     "postgresql": "INSERT INTO threads (thread_id, tenant, name) SELECT thread_id, tenant, CAST(name AS json) "
     "FROM unnest($1::text[], $2::text[], $3::text[]) AS given (thread_id, tenant, name) "
@@ -44,7 +34,7 @@ _ADD_THREADS: Final = {
 }
 _READ: Final = ", ".join("CAST(t.asked AS text)" if name == "asked" else f"t.{name}" for name in COLUMNS)
 _GIVEN: Final = {name: f"CAST(given.{name} AS json)" if name == "asked" else f"given.{name}" for name in COLUMNS}
-_ARRAYS: Final = ", ".join(f"${place}::{TYPES[name]}[]" for place, name in enumerate(COLUMNS, 1))
+_ARRAYS: Final = ", ".join(f"${number}::{TYPES[name]}[]" for number, name in enumerate(COLUMNS, 1))
 # ruff: noqa: S608  # the names in these statements are our own
 _THREADS: Final = {
     "postgresql": (
@@ -89,12 +79,10 @@ _ADD_AGENTS: Final = {
 
 
 def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
-    """Add the missing rows of these threads, and lock all of them until the transaction ends.
-
-    On Postgres the update that never happens locks an existing row. All writers lock in the same order, so they can't
-    deadlock; on SQLite there is one writer.
-    """
-    rows = {id_and_tenant(key): _json(exact_name(key)) for key in keys}
+    """Add the missing rows of these threads, and lock all of them until the transaction ends."""
+    # On Postgres the update that never happens locks an existing row. All writers lock in the same order, so they can't
+    # deadlock; on SQLite there is a single writer.
+    rows = {id_and_tenant(key): (exact := exact_name(key)) and json_text.dumps(exact) for key in keys}
     return _of_rows(_ADD_THREADS, dialect, [(*name, exact) for name, exact in sorted(rows.items(), key=itemgetter(0))])
 
 
@@ -131,7 +119,3 @@ def _of_rows(statements: dict[str, str], dialect: str, rows: Sequence[Sequence[A
     if dialect == "postgresql":
         return Call(statements[dialect], [list(column) for column in zip(*rows, strict=True)])
     return Call(statements[dialect], rows, many=True)
-
-
-def _json(value: Any) -> str | None:
-    return None if value is None else json_text.dumps(value)

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Select, exists, select
+from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.database.keys import id_and_tenant
 from pipeline.stores.database.names import DIGEST_BYTES, INSERT, forget_unused, numbers_of
-from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests, turns
+from pipeline.stores.database.schema import request_members, request_values, requests, turn_requests
 from pipeline.stores.database.sending import Call, of_rows, portions, send
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.book import PlacedTurn
 from pipeline.stores.threads.rows import Row
-from pipeline.stores.threads.statements import ADD, delete_children, number_of
+from pipeline.stores.threads.statements import ADD
 from pipeline.turns.column_text import column_text
 from topics import json_text
 from topics.json_text import Fields
-from topics.thread_key import ThreadKey
 
 HASH: Final = re.compile("[0-9a-f]{64}")
 ASKED: Final = exists().where(turn_requests.c.request == requests.c.id)
@@ -34,12 +33,9 @@ SEPARATE_BYTES: Final = 512  # from which on a member is stored separately
 
 
 async def request_bodies(store: ThreadStore, names: Collection[str], tenant: str | None = None) -> dict[str, Fields]:
-    """Return the stored bodies with these hashes.
-
-    `tenant`: only this one's, "" for those without one. Raises StoreError.
-    """
+    """Return the stored bodies with these hashes, of any tenant or of `tenant`, "" for none. Raises StoreError."""
     wanted = sorted({bytes.fromhex(name) for name in names if HASH.fullmatch(name)})
-    found: dict[str, Fields] = {}
+    bodies: dict[str, Fields] = {}
     async with store.reading() as connection:
         for some in portions(wanted):
             query = select(requests.c.id, requests.c.sha256, requests.c.body).where(requests.c.sha256.in_(some))
@@ -48,8 +44,8 @@ async def request_bodies(store: ThreadStore, names: Collection[str], tenant: str
             rows = {row.id: row for row in await connection.execute(query)}
             large = await _large(connection, rows)
             for id_, row in rows.items():
-                found[bytes(row.sha256).hex()] = {**json_text.loads(row.body), **large.get(id_, {})}
-    return found
+                bodies[bytes(row.sha256).hex()] = {**json_text.loads(row.body), **large.get(id_, {})}
+    return bodies
 
 
 @dataclass(frozen=True)
@@ -98,17 +94,14 @@ async def _large(connection: AsyncConnection, ids: Iterable[int]) -> dict[int, F
     query = select(members.c.request, members.c.name, request_values.c.value).join(
         request_values, request_values.c.id == members.c.value
     )
-    found: dict[int, Fields] = {}
+    by_request: dict[int, Fields] = {}
     for request, name, value in await connection.execute(query.where(members.c.request.in_(list(ids)))):
-        found.setdefault(request, {})[name] = json_text.loads(value)
-    return found
+        by_request.setdefault(request, {})[name] = json_text.loads(value)
+    return by_request
 
 
 async def request_calls(connection: AsyncConnection, placed: Iterable[PlacedTurn], _: object = None) -> list[Call]:
-    """Return the call that adds the rows of `turn_requests` of these turns; missing bodies are stored.
-
-    Existing ones are locked until the transaction ends: see `pipeline.stores.database.names`.
-    """
+    """Return the call that adds these turns' references; store missing bodies, and lock existing bodies."""
     named: dict[tuple[str, str], _Body] = {}  # by tenant and hash: most turns of a batch refer to the same few
     uses: list[tuple[int, tuple[str, str]]] = []
     for turn in placed:
@@ -133,23 +126,6 @@ async def request_calls(connection: AsyncConnection, placed: Iterable[PlacedTurn
     return [of_rows(connection.dialect.name, ADD[turn_requests], rows)]
 
 
-async def delete_requests(connection: AsyncConnection, replaced: Mapping[int, int]) -> set[int]:
-    """Delete what turns that are replaced refer to; return these requests."""
-    ids = sorted(replaced)
-    asked = set(await connection.scalars(_requests_of(ids)))
-    await connection.execute(delete_children(turn_requests, ids))
-    return asked
-
-
-async def requests_in(connection: AsyncConnection, keys: Iterable[ThreadKey], _: str) -> set[int]:
-    """Return the requests that the turns of threads refer to."""
-    asked = set[int]()
-    for key in keys:
-        mine = select(turns.c.id).where(turns.c.thread == number_of(key))
-        asked.update(await connection.scalars(_requests_of(mine)))
-    return asked
-
-
 async def forget_requests(connection: AsyncConnection, ids: Iterable[int]) -> None:
     """Delete those of these requests that no turn refers to any more, with values that no other request has."""
     wanted, values = sorted(set(ids)), set[int]()
@@ -160,17 +136,15 @@ async def forget_requests(connection: AsyncConnection, ids: Iterable[int]) -> No
     await forget_unused(connection, request_values, values, (HAD,))
 
 
-def _requests_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
-    return select(turn_requests.c.request).where(turn_requests.c.turn.in_(ids)).distinct()
-
-
 async def _add_members(connection: AsyncConnection, new: Mapping[int, _Body]) -> None:
     """Store the large members of new requests, which another writer may have stored at the same time."""
     uses = [
         (request, name, _Value(body.tenant, text)) for request, body in new.items() for name, text in body.large.items()
     ]
     values = {value.digest: value for _, _, value in uses}
-    known = await numbers_of(connection, request_values, values, lambda one: {"tenant": one.tenant, "value": one.text})
+    known = await numbers_of(
+        connection, request_values, values, lambda value: {"tenant": value.tenant, "value": value.text}
+    )
     rows = [{"request": request, "name": name, "value": known[value.digest]} for request, name, value in uses]
     if rows:
         dialect = connection.dialect.name

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from pipeline.policies.prices import NONE, Prices
 from pipeline.stores.costs.rows import usage_rows
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import Agent, key_of, turn_bytes
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.event_coverage import Version, ranges_of
@@ -34,10 +34,10 @@ TurnKey = tuple[ThreadKey, bytes]  # a thread, and a turn's id as `keys.turn_byt
 
 @dataclass(frozen=True, slots=True)
 class RecordRows:
-    """One record as rows: one of `turns`, any number of the other tables, all without the database's integers.
+    """A record as rows: a row of `turns`, any number of the other tables, all without the database's integers.
 
     `usage`: with the names of each row, and the source of its price, as text. `family`: the keys of this turn and of
-    the run's first turns of user and agent. Each version of a run contains at least one of these, so they show what the
+    the run's first turns of user and agent. Each version of a run contains some of these, so they show what the
     store has of the run.
     """
 
@@ -48,7 +48,7 @@ class RecordRows:
     links: list[Row]
     usage: list[Row]
     key: TurnKey  # its thread, and the id of its turn
-    version: Version  # the record's place among the versions of its run
+    version: Version  # the record's position among the versions of its run
     requests: Mapping[str, Any]  # what its responses requested: hash -> body
     family: frozenset[TurnKey]
 
@@ -69,14 +69,18 @@ def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int
     return events, (status == COMPLETE, revision, status > BROKEN_OFF, digest)
 
 
-def record_rows(record: TurnRecord, value: bytes | None = None, own: Prices = NONE) -> RecordRows:
-    """Return the rows of a turn record. `value`: its original JSON, from callers that have it; `own`: own prices."""
+def record_rows(record: TurnRecord, value: bytes | None = None, prices: Prices = NONE) -> RecordRows:
+    """Return the rows of a turn record. `value`: its original JSON, if known; `prices`: the operator's."""
     requests = cast("dict[str, Any]", record).get("requests")  # of a foreign record: anything
-    if requests is not None:  # requests have rows of their own
+    if requests is not None:  # requests have separate rows
         record, value = without_bodies(record), _without_requests(value, requests)
     thread = key_of(record)
     turn = _turn(record, _text(record, value))
     key = thread, turn["turn_id"]
+    family = {key}
+    with suppress(ValueError):  # the thread id of a foreign record may not be a UUID
+        for ordinal in FIRST:
+            family.add((thread, turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal))))
     rank = rank_of(turn["events"], turn["status"], turn["revision"], turn["digest"])
     return RecordRows(
         thread=thread,
@@ -92,11 +96,11 @@ def record_rows(record: TurnRecord, value: bytes | None = None, own: Prices = NO
             }
             for number, (source, link) in enumerate(outgoing(record))
         ],
-        usage=usage_rows(record, own),
+        usage=usage_rows(record, prices),
         key=key,
         version=Version(ranges_of(record), rank),
         requests=requests if isinstance(requests, dict) else {},
-        family=frozenset({key, *((thread, first) for first in _first_turns(record))}),
+        family=frozenset(family),
     )
 
 
@@ -107,7 +111,9 @@ def agents_of(record: TurnRecord) -> list[Agent]:
 
 
 def _agent_names(record: TurnRecord) -> dict[str, str | None]:
-    names: dict[str, str | None] = {one["agent_id"]: one.get("agent_name") for one in agent_configs(record)}
+    names: dict[str, str | None] = {
+        agent_config["agent_id"]: agent_config.get("agent_name") for agent_config in agent_configs(record)
+    }
     if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
         names.setdefault(record["agent_id"], None)
     return names
@@ -124,12 +130,6 @@ def _without_requests(value: bytes | None, requests: Any) -> bytes | None:
     """Return a record's JSON without its requests if these are its last member, as we write it; else None."""
     last = turn_record.last_member(requests)
     return value[: -len(last)] + b"}" if value is not None and value.endswith(last) else None
-
-
-def _first_turns(record: TurnRecord) -> tuple[bytes, ...]:
-    with suppress(ValueError):  # the thread id of a foreign record may not be a UUID
-        return tuple([turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal)) for ordinal in FIRST])
-    return ()
 
 
 def _turn(record: TurnRecord, text: str) -> Row:
@@ -159,10 +159,7 @@ def _turn(record: TurnRecord, text: str) -> Row:
 
 
 def _asked(record: TurnRecord, ended_at: int) -> Row | None:
-    """Return what a turn waits for, with the columns that a list of waiting threads shows.
-
-    See `pipeline.stores.threads.waiting`.
-    """
+    """Return a turn's questions, with the columns that `pipeline.stores.threads.reading` lists; None without any."""
     asked = pending(record["turn"])
     if not asked:
         return None
@@ -180,15 +177,15 @@ def record_of(text: str) -> TurnRecord:
 
 def starters(record: TurnRecord) -> set[str]:
     """Return the ids of the other threads that a record names as those that started its run."""
-    own, parent = record["thread_id"], record.get("parent")
+    its_id, parent = record["thread_id"], record.get("parent")
     named: list[Any] = [parent.get("thread_id")] if isinstance(parent, dict) else []
     links = record.get("links")
     named += [
         link.get("thread_id")
         for link in (links if isinstance(links, list) else ())
-        if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", own) == own
+        if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", its_id) == its_id
     ]
-    return {thread_id for thread_id in named if isinstance(thread_id, str) and thread_id != own}
+    return {thread_id for thread_id in named if isinstance(thread_id, str) and thread_id != its_id}
 
 
 def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     CompoundSelect,
     Delete,
@@ -23,16 +24,14 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.sql.dml import Insert, ReturningDelete
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import Insert
 
-from pipeline.stores.database.bounded_sum import BoundedSum
-from pipeline.stores.database.keys import id_and_tenant, key_text
+from pipeline.stores.database.expressions import BoundedSum, RowOneOf, row_one_of
+from pipeline.stores.database.keys import id_and_tenant
 from pipeline.stores.database.names import INSERT
-from pipeline.stores.database.one_of import RowOneOf, row_one_of
 from pipeline.stores.database.schema import (
-    expired,
     links,
-    thread_agents,
     threads,
     turn_requests,
     turns,
@@ -69,11 +68,6 @@ def delete_empty(ids: Collection[int]) -> Delete:
     return delete(threads).where(threads.c.id.in_(sorted(ids)), ~exists().where(turns.c.thread == threads.c.id))
 
 
-def delete_expired(key: ThreadKey) -> Delete:
-    """Return a DELETE of the remnants' row of an expired thread."""
-    return delete(expired).where(expired.c.thread_key == key_text(key))
-
-
 def records_by_id(ids: Sequence[int]) -> Select[Any]:
     """Return a query of id and record."""
     return select(turns.c.id, turns.c.record).where(turns.c.id.in_(ids))
@@ -94,56 +88,74 @@ def delete_children(table: Table, ids: Sequence[int]) -> Delete:
     return delete(table).where(table.c.turn.in_(ids))
 
 
+async def values_of_turns(
+    connection: AsyncConnection, keys: Iterable[ThreadKey], _: str, *, column: Column[Any]
+) -> set[int]:
+    """Return the values of a column of a table that belongs to turns, of all turns of threads."""
+    values = set[int]()
+    for key in keys:
+        mine = select(turns.c.id).where(turns.c.thread == number_of(key))
+        values.update(await connection.scalars(select(column).where(column.table.c.turn.in_(mine)).distinct()))
+    return values
+
+
+async def delete_of_turns(
+    connection: AsyncConnection, replaced: Mapping[int, int], *, column: Column[Any], table: Table
+) -> set[int]:
+    """Delete the rows of a table that belong to turns that are replaced; return the column's values in them."""
+    ids = sorted(replaced)
+    values = set(await connection.scalars(select(column).where(table.c.turn.in_(ids)).distinct()))
+    await connection.execute(delete_children(table, ids))
+    return values
+
+
 def refresh_threads(ids: Collection[int]) -> Update:
     """Return an UPDATE that derives the rows of `threads` again from their turns and usage."""
-    own, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
+    of_thread, real = turns.c.thread == threads.c.id, turns.c.role != FACTS
 
     def newest(column: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[Any]:
         latest = [part.desc() for part in ORDER]
-        return select(column).where(own, *where).order_by(*latest).limit(1).scalar_subquery()
+        return select(column).where(of_thread, *where).order_by(*latest).limit(1).scalar_subquery()
 
     def over_turns(aggregate: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return the aggregate over turns; over records of facts where a thread has no turn."""
         value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
-        return select(value).where(own).scalar_subquery()
+        return select(value).where(of_thread).scalar_subquery()
 
-    first_prompt = select(turns.c.prompt).where(own, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
+    first_prompt = select(turns.c.prompt).where(of_thread, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
 
     def used(column: ColumnElement[Any]) -> Select[Any]:
-        return select(column).select_from(usage.join(turns, usage.c.turn == turns.c.id)).where(own)
+        return select(column).select_from(usage.join(turns, usage.c.turn == turns.c.id)).where(of_thread)
 
     latest_usage = [*(part.desc() for part in ORDER), usage.c.position.desc()]
     models = select(usage_names.c.model).join(usage, usage.c.names == usage_names.c.id)
-    models = models.join(turns, usage.c.turn == turns.c.id).where(own).order_by(*latest_usage).limit(1)
-    place = turns.c.started_at * (1 << ROLE_BITS) + turns.c.role
+    models = models.join(turns, usage.c.turn == turns.c.id).where(of_thread).order_by(*latest_usage).limit(1)
+    order = turns.c.started_at * (1 << ROLE_BITS) + turns.c.role
     values = {
         "external_id": newest(turns.c.external_id, turns.c.external_id.is_not(None)),
         "title": newest(turns.c.title, turns.c.title.is_not(None)),
         "prompt": first_prompt.scalar_subquery(),
         "status": newest(turns.c.status, real),
         "asked": newest(turns.c.asked, real),
-        "turns": select(func.count()).select_from(turns).where(own, real).scalar_subquery(),
+        "turns": select(func.count()).select_from(turns).where(of_thread, real).scalar_subquery(),
         "total_tokens": used(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).scalar_subquery(),
         "cost_nano_usd": used(BoundedSum(usage.c.cost_nano_usd)).scalar_subquery(),
         "model": models.scalar_subquery(),
         "duration_ms": newest(turns.c.ended_at - turns.c.started_at, turns.c.role == AGENT),
         "created_at": over_turns(func.min, turns.c.started_at),
         "updated_at": over_turns(func.max, turns.c.ended_at),
-        "newest": select(func.max(place)).where(own).scalar_subquery(),
+        "newest": select(func.max(order)).where(of_thread).scalar_subquery(),
     }
     return update(threads).where(threads.c.id.in_(sorted(ids))).values(values)
 
 
 def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
-    """Return a query of the records of these threads' turns, and of other threads' turns that contain their links.
-
-    It may return some of other tenants' threads.
-    """
-    own = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(among(keys))
+    """Return a query of these threads' records, and of others with their links, also of other tenants' namesakes."""
+    of_threads = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(among(keys))
     sources = sorted({id_and_tenant(key)[0] for key in keys})
     linked = select(links.c.turn).where(links.c.source.in_(sources))
     others = select(turns.c.record).join(threads, turns.c.thread == threads.c.id)
-    return union_all(own, others.where(turns.c.id.in_(linked), ~among(keys)))
+    return union_all(of_threads, others.where(turns.c.id.in_(linked), ~among(keys)))
 
 
 def has_turns(key: ThreadKey) -> Select[Any]:
@@ -151,39 +163,8 @@ def has_turns(key: ThreadKey) -> Select[Any]:
     return select(turns.c.id).where(turns.c.thread == number_of(key)).limit(1)
 
 
-def run_events(key: ThreadKey) -> Select[Any]:
-    """Return a query of each run of this thread, and the number of its stored events."""
-    return select(turns.c.run_id, func.max(turns.c.events)).where(turns.c.thread == number_of(key)).group_by("run_id")
-
-
-def records_in(key: ThreadKey) -> Select[Any]:
-    """Return a query of each record of this thread."""
-    return select(turns.c.record).where(turns.c.thread == number_of(key))
-
-
-def delete_turns(key: ThreadKey) -> Delete:
-    """Return a DELETE of the turns of this thread."""
-    return delete(turns).where(turns.c.thread == number_of(key))
-
-
-def delete_agents(key: ThreadKey) -> ReturningDelete[Any]:
-    """Return a DELETE of the agents of this thread, which returns them."""
-    return delete(thread_agents).where(thread_agents.c.thread == number_of(key)).returning(thread_agents.c.agent)
-
-
-def delete_silent(ids: Sequence[int]) -> ReturningDelete[Any]:
-    """Return a DELETE of the agents that no longer speak in any turn of these threads, which returns them."""
-    silent = thread_agents.c.thread.in_(ids), thread_agents.c.turns <= 0
-    return delete(thread_agents).where(*silent).returning(thread_agents.c.agent)
-
-
-def run_ids(ids: Sequence[int]) -> Select[Any]:
-    """Return a query of thread and run_id of each run in these threads."""
-    return select(turns.c.thread, turns.c.run_id).where(turns.c.thread.in_(ids)).distinct()
-
-
 def counts() -> Select[Any]:
-    """Return a query of one row: threads, turns, runs, interrupted. It reads all turns, once."""
+    """Return a query of a single row: threads, turns, runs, interrupted. It reads all turns, once."""
     cut = and_(turns.c.role == 1, turns.c.status < COMPLETE)
     columns = func.count().filter(turns.c.role != FACTS).label("turns"), func.count().filter(cut).label("cut")
     runs = select(*columns).group_by(turns.c.thread, turns.c.run_id).subquery()

@@ -9,7 +9,7 @@ from topics.thread_key import ThreadKey
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The numbers of a batch's records that were new, replaced an older one, or changed nothing.
+    """The numbers of a batch's records that were new, replaced an older record, or changed nothing.
 
     `erased`: threads in the batch that are marked as erased; their records were dropped, and count as unchanged.
     `late`: indexes of records that were not stored, since they lack stored events, and contain others. `expired`:
@@ -50,7 +50,7 @@ class ThreadSummary:
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """The usage of one response. Its times count from the end of the one before, or the turn's beginning."""
+    """The usage of a response. Its times count from the end of the previous response, or the turn's beginning."""
 
     model: str | None
     input_tokens: int
@@ -62,7 +62,7 @@ class StepUsage:
 
 @dataclass(frozen=True, slots=True)
 class TurnUsage:
-    """The usage of one turn.
+    """The usage of a turn.
 
     `cost_usd`: None if no price is known; `ttft_ms`: of its first response. `estimated_…`: of responses that broke off
     before their usage was reported, not included in the others. `prices`: the sources of the costs. `steps`: its
@@ -82,10 +82,7 @@ class TurnUsage:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPage:
-    """Some threads; `cursor`: of the next page, None on the last one.
-
-    `sorted_among`: how many threads were sorted, those updated last; None if all were.
-    """
+    """Some threads; `cursor`: of the next page; `sorted_among`: how many were sorted, None if all were."""
 
     threads: tuple[ThreadSummary, ...]
     cursor: str | None

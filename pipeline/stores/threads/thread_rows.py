@@ -7,9 +7,10 @@ Otherwise, and when a turn is replaced, the row is derived from all turns again 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final, NamedTuple
 
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.threads.rows import FACTS, RecordRows
 
 ROLE_BITS: Final = 2
@@ -34,35 +35,31 @@ class ThreadRow(NamedTuple):
     asked: str | None
 
 
-def place_of(started_at: int, role: int) -> int:
+def sort_key(rows: RecordRows) -> int:
     """Return the sort key of a thread's record: by time, at the same time users' turns before agents'."""
-    return started_at << ROLE_BITS | role
+    return int(rows.turn["started_at"] << ROLE_BITS | rows.turn["role"])
 
 
 def with_turns(row: ThreadRow, added: Iterable[RecordRows]) -> ThreadRow | None:
-    """Return a thread's row after these new records; None if one belongs before a stored record."""
-    records = sorted(added, key=lambda rows: rows.order)
-    if row.newest is not None and _place(records[0]) <= row.newest:
+    """Return a thread's row after these new records; None if any belongs before a stored record."""
+    records = sorted(added, key=attrgetter("order"))
+    if row.newest is not None and sort_key(records[0]) <= row.newest:
         return None
-    for one in records:
-        row = _behind(row, one)
+    for record in records:
+        row = _behind(row, record)
     return row
 
 
-def _place(rows: RecordRows) -> int:
-    return place_of(rows.turn["started_at"], rows.turn["role"])
-
-
 def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
-    """Return the row after a record that is the thread's last one."""
+    """Return the row after a record that is the thread's last."""
     turn, real = rows.turn, rows.turn["role"] != FACTS
     begun, ended = turn["started_at"], turn["ended_at"]
     if row.turns and not real:  # the times of a thread are those of its turns, if it has any
         begun, ended = row.created_at, row.updated_at
     elif (row.turns > 0) == real and row.newest is not None:
         begun, ended = min(row.created_at, begun), max(row.updated_at, ended)
-    tokens = sum(one["total_tokens"] or 0 for one in rows.usage)
-    costs = [one["cost_nano_usd"] for one in rows.usage if one["cost_nano_usd"] is not None]
+    tokens = sum(row_of_usage["total_tokens"] or 0 for row_of_usage in rows.usage)
+    costs = [row_of_usage["cost_nano_usd"] for row_of_usage in rows.usage if row_of_usage["cost_nano_usd"] is not None]
     return row._replace(
         external_id=row.external_id if turn["external_id"] is None else turn["external_id"],
         title=row.title if turn["title"] is None else turn["title"],
@@ -75,6 +72,6 @@ def _behind(row: ThreadRow, rows: RecordRows) -> ThreadRow:
         duration_ms=turn["ended_at"] - turn["started_at"] if rows.usage else row.duration_ms,
         created_at=begun,
         updated_at=ended,
-        newest=_place(rows),
+        newest=sort_key(rows),
         asked=turn["asked"] if real else row.asked,
     )

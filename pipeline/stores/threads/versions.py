@@ -31,29 +31,25 @@ class Stored:
 
 
 def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey, RecordRows], list[int]]:
-    """Return the record to be stored of each turn that changes, and the indexes of late records.
-
-    `known`: the stored turns of the batch's families. Records are processed one after the other, so that it makes no
-    difference how they are cut into batches.
-    """
+    """Return the records to be stored, by turn, and indexes of late records; `known`: the families' stored turns."""
     stored, winners, late = dict(known), dict[TurnKey, RecordRows](), list[int]()
-    for place, rows in batch.items():
+    for index, rows in batch.items():
         version = rows.version
         verdict = _verdict(version, stored.get(rows.key), [stored[key] for key in rows.family if key in stored])
         if verdict is Verdict.REPLACES:
             stored[rows.key], winners[rows.key] = version, rows
         elif verdict is Verdict.LATE:
-            late.append(place)
+            late.append(index)
     return winners, late
 
 
-def _verdict(version: Version, own: Version | None, family: Sequence[Version]) -> Verdict:
-    """Compare a version with `own`, the stored one of its turn, and `family`: that and the run's first turns."""
-    if own is not None and (version.rank == own.rank or version.beside(own) is Verdict.KNOWN):
+def _verdict(version: Version, stored: Version | None, family: Sequence[Version]) -> Verdict:
+    """Compare a version with the `stored` version of its turn, and `family`: that and the run's first turns."""
+    if stored is not None and (version.rank == stored.rank or version.beside(stored) is Verdict.KNOWN):
         return Verdict.KNOWN
-    if any(version.beside(one) is Verdict.LATE for one in family):
+    if any(version.beside(other) is Verdict.LATE for other in family):
         return Verdict.LATE
-    if own is None and version.headless and not all(version.contains(one) for one in family):
+    if stored is None and version.headless and not all(version.contains(other) for other in family):
         return Verdict.KNOWN  # the end of a stored run, cut into other turns
     return Verdict.REPLACES
 
@@ -61,19 +57,16 @@ def _verdict(version: Version, own: Version | None, family: Sequence[Version]) -
 async def known_versions(
     connection: AsyncConnection, batch: Batch, threads: Mapping[ThreadKey, ThreadRow]
 ) -> dict[TurnKey, Stored]:
-    """Return the stored turns in the families of a batch; with empty ranges if the batch only repeats stored records.
-
-    `threads`: the rows of the batch's threads; a thread without a record has no turn that could be known.
-    """
+    """Return the stored turns in the batch's families, with empty ranges where nothing has to be compared."""
     places = {row.id: key for key, row in threads.items() if row.newest is not None}
     there = {*places.values()}
     wanted = {key for rows in batch.values() for key in rows.family if key[0] in there}
     if not wanted:
         return {}
-    [found] = await send(connection, [lookups.known_turns(connection.dialect.name, wanted, dict(threads))])
+    [turns] = await send(connection, [lookups.known_turns(connection.dialect.name, wanted, dict(threads))])
     known = {
         (places[thread], bytes(turn_id)): Stored(id_, Version((), rank_of(events, status, revision, bytes(digest))))
-        for thread, turn_id, id_, events, status, revision, digest in found
+        for thread, turn_id, id_, events, status, revision, digest in turns
     }
 
     def same(rows: RecordRows) -> bool:
@@ -89,8 +82,8 @@ async def known_versions(
 
 async def _ranges(connection: AsyncConnection, ids: set[int]) -> dict[int, Ranges]:
     """Return the ranges of events of these turns."""
-    found: dict[int, Ranges] = {}
+    by_id: dict[int, Ranges] = {}
     for some in portions(sorted(ids)):
         for id_, record in await connection.execute(statements.records_by_id(some)):
-            found[id_] = ranges_of(record_of(record))
-    return found
+            by_id[id_] = ranges_of(record_of(record))
+    return by_id

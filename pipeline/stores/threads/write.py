@@ -1,4 +1,4 @@
-"""Writes one batch of turn records to the tables, within the caller's transaction."""
+"""Writes a batch of turn records to the tables, within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.policies.retention import Retention
 from pipeline.stores.database.engine import search_choice
-from pipeline.stores.database.erased import add_erased, erased_of
 from pipeline.stores.database.keys import id_and_tenant, key_text
+from pipeline.stores.database.marks import Remnant, add_erased, erased_of, held_of, remember
+from pipeline.stores.database.schema import turns
 from pipeline.stores.database.sending import certain, of_rows, send
 from pipeline.stores.database.turn_ids import new_ids
 from pipeline.stores.outbound import notices
 from pipeline.stores.outbound.deliveries import forget_deliveries
 from pipeline.stores.threads import lookups, statements
 from pipeline.stores.threads.book import Book, PlacedTurn
-from pipeline.stores.threads.holds import held_of
-from pipeline.stores.threads.remnants import Remnant, remember
 from pipeline.stores.threads.rows import RecordRows, TurnKey, record_of, starters
 from pipeline.stores.threads.summaries import WriteResult
 from pipeline.stores.threads.thread_rows import ThreadRow, with_turns
@@ -58,10 +58,10 @@ async def write(
     result, changed, known = await _result(connection, batch, erased, threads, retention, now)
     if changed:
         await _apply(connection, changed, known, threads, books)
-    if empty := erased | others | {batch[place].thread for place in result.expired}:
+    if empty := erased | others | {batch[index].thread for index in result.expired}:
         await connection.execute(statements.delete_empty({threads[key].id for key in empty}))
-    for place in result.expired:
-        await _leave(connection, batch[place], retention, now)
+    for index in result.expired:
+        await _leave(connection, batch[index], retention, now)
     return result
 
 
@@ -85,12 +85,12 @@ async def stored_threads(connection: AsyncConnection, keys: Collection[ThreadKey
     """Return the rows of those of these threads that exist."""
     if not keys:
         return {}
-    [found] = await send(connection, [lookups.threads_of(connection.dialect.name, keys)])
-    return _by_key(keys, found)
+    [rows] = await send(connection, [lookups.threads_of(connection.dialect.name, keys)])
+    return _by_key(keys, rows)
 
 
-def _by_key(keys: Iterable[ThreadKey], found: Iterable[Sequence[Any]]) -> dict[ThreadKey, ThreadRow]:
-    rows = {(thread_id, tenant): ThreadRow(*columns) for thread_id, tenant, *columns in found}
+def _by_key(keys: Iterable[ThreadKey], columns_of: Iterable[Sequence[Any]]) -> dict[ThreadKey, ThreadRow]:
+    rows = {(thread_id, tenant): ThreadRow(*columns) for thread_id, tenant, *columns in columns_of}
     return {key: rows[name] for key in keys if (name := id_and_tenant(key)) in rows}
 
 
@@ -115,17 +115,17 @@ async def _result(
     now: int,
 ) -> tuple[WriteResult, list[RecordRows], dict[TurnKey, Stored]]:
     """Return the result, the records to be written, and the stored turns of their runs."""
-    live = {place: rows for place, rows in batch.items() if rows.thread not in erased} if erased else batch
+    live = {index: rows for index, rows in batch.items() if rows.thread not in erased} if erased else batch
     known = await known_versions(connection, live, threads)
     old = [
-        place
-        for place, rows in live.items()
+        index
+        for index, rows in live.items()
         if rows.key not in known and retention.expired(rows.thread.tenant, rows.turn["ended_at"], now)
     ]
-    held = await held_of(connection, {live[place].thread for place in old}) if old else set()
-    expired = dict.fromkeys([place for place in old if live[place].thread not in held])
-    young = {place: rows for place, rows in live.items() if place not in expired} if expired else live
-    winners, late = taken(young, {key: one.version for key, one in known.items()})
+    held = await held_of(connection, {live[index].thread for index in old}) if old else set()
+    expired = dict.fromkeys([index for index in old if live[index].thread not in held])
+    young = {index: rows for index, rows in live.items() if index not in expired} if expired else live
+    winners, late = taken(young, {key: turn.version for key, turn in known.items()})
     updated = sum(key in known for key in winners)
     unchanged = len(batch) - len(winners) - len(late)
     gone = tuple(sorted(erased, key=key_text))
@@ -141,39 +141,41 @@ async def _apply(
     books: Sequence[Book],
 ) -> None:
     """Write these records; those of turns in `known` replace the stored ones."""
-    dialect = connection.dialect.name
-    added = [rows for rows in changed if rows.key not in known]
-    replaced = {known[rows.key].id: rows.thread for rows in changed if rows.key in known}
+    dialect, searched = connection.dialect.name, search_choice(connection) != "off"
+    replaced = {known[rows.key].id: threads[rows.thread].id for rows in changed if rows.key in known}
     before: list[Any] = [None] * len(books)
     if replaced:
-        before = await _replaced(connection, {id_: threads[key].id for id_, key in replaced.items()}, books)
-    ids = {key: stored.id for key, stored in known.items()}
-    new_numbers = await new_ids(connection, [rows.turn["started_at"] for rows in added])
-    ids |= {rows.key: id_ for rows, id_ in zip(added, new_numbers, strict=True)}
-    placed = [PlacedTurn(ids[rows.key], threads[rows.thread].id, rows) for rows in changed]
-    searched = search_choice(connection) != "off"
-    turns = [{"id": id_, "thread": thread, "searched": searched, **rows.turn} for id_, thread, rows in placed]
-    calls = [of_rows(dialect, statements.put_turns(dialect), turns)]
+        before = [book.replaced and await book.replaced(connection, replaced) for book in books]
+    times = [rows.turn["started_at"] for rows in changed if rows.key not in known]
+    new_numbers = iter(await new_ids(connection, times))
+    new: dict[ThreadKey, list[RecordRows]] = defaultdict(list)
+    placed, turn_rows = [], []
+    for rows in changed:
+        if rows.key in known:
+            id_ = known[rows.key].id
+        else:
+            id_ = next(new_numbers)
+            new[rows.thread].append(rows)
+        placed.append(PlacedTurn(id_, threads[rows.thread].id, rows))
+        turn_rows.append({"id": id_, "thread": threads[rows.thread].id, "searched": searched, **rows.turn})
+    calls = [of_rows(dialect, statements.put_turns(dialect), turn_rows)]
     for book, shared in zip(books, before, strict=True):
         if book.calls is not None:
             calls += await book.calls(connection, placed, shared)
-    new: dict[ThreadKey, list[RecordRows]] = defaultdict(list)
-    for rows in added:
-        new[rows.thread].append(rows)
-    derived = set(replaced.values())
-    rows_of_threads = {key: with_turns(threads[key], some) for key, some in new.items() if key not in derived}
-    if ready := [row for row in rows_of_threads.values() if row is not None]:
+    derived, ready = set(replaced.values()), []  # threads whose rows are derived again from all turns; other rows
+    for key, added in new.items():
+        if threads[key].id not in derived:
+            if (row := with_turns(threads[key], added)) is None:
+                derived.add(threads[key].id)
+            else:
+                ready.append(row)
+    if ready:
         calls.append(lookups.put_threads(dialect, ready))
     await send(connection, calls)
-    if again := derived | {key for key, row in rows_of_threads.items() if row is None}:
-        await connection.execute(statements.refresh_threads([threads[key].id for key in again]))
+    if derived:
+        await connection.execute(statements.refresh_threads(derived))
     if replaced:
         await _forget_unused(connection, before, books)
-
-
-async def _replaced(connection: AsyncConnection, turns: Mapping[int, int], books: Sequence[Book]) -> list[Any]:
-    """Delete what follows from turns that are replaced, given with their threads; return what each book returns."""
-    return [None if book.replaced is None else await book.replaced(connection, turns) for book in books]
 
 
 async def _forget_unused(connection: AsyncConnection, before: Sequence[Any], books: Sequence[Book]) -> None:
@@ -185,27 +187,21 @@ async def _forget_unused(connection: AsyncConnection, before: Sequence[Any], boo
 async def delete_turns(
     connection: AsyncConnection, keys: Collection[ThreadKey], reason: str, books: Sequence[Book]
 ) -> None:
-    """Delete the turns of threads, with all that follows from them; leave a notice of each thread that had any.
-
-    `reason`: DELETED or EXPIRED.
-    """
+    """Delete the turns of threads with all their rows, and leave a notice of each; `reason`: DELETED or EXPIRED."""
     keys = list(keys)
-    before = [None if book.deleted is None else await book.deleted(connection, keys, reason) for book in books]
+    before = [book.deleted and await book.deleted(connection, keys, reason) for book in books]
     for key in keys:
-        gone = await connection.execute(statements.delete_turns(key))
+        gone = await connection.execute(delete(turns).where(turns.c.thread == statements.number_of(key)))
         if gone.rowcount:
             await notices.add(connection, [notices.deleted(key, reason, now_ms())])
     await _forget_unused(connection, before, books)
 
 
 async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[TurnRecord] = ()) -> bool:
-    """Return True if a thread contains only turns of sub-agents of erased threads.
-
-    An erased thread started each of its runs. `records`: some that are not stored yet.
-    """
+    """Return True if erased threads started all runs of a thread, and of `records`, which are not stored yet."""
     runs: dict[str, set[ThreadKey]] = {}
-    stored = map(record_of, await connection.scalars(statements.records_in(thread)))
-    for record in (*records, *stored):
+    texts = await connection.scalars(select(turns.c.record).where(turns.c.thread == statements.number_of(thread)))
+    for record in (*records, *map(record_of, texts)):
         named = {ThreadKey(thread_id, thread.tenant) for thread_id in starters(record)}
         runs.setdefault(record["run_id"], set()).update(named)
     erased = await erased_of(connection, set().union(*runs.values()))
@@ -213,10 +209,8 @@ async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iter
 
 
 async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> set[ThreadKey]:
-    """Return the threads of a batch in which only sub-agents of these erased threads have spoken.
-
-    A run of the erased thread was still open, or is replayed.
-    """
+    """Return the threads of a batch in which only sub-agents of these erased threads have spoken."""
+    # A run of the erased thread was still open, or is replayed.
     suspects = {rows.thread for rows in batch.values() if rows.started_by & set(erased)} - set(erased)
     suspects -= await held_of(connection, suspects)
     records = {thread: [rows.record for rows in batch.values() if rows.thread == thread] for thread in suspects}

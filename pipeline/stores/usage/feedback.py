@@ -22,9 +22,9 @@ from pipeline.stores.database.sending import certain, send
 from pipeline.stores.threads.feedback import thread_of
 from pipeline.stores.threads.lookups import threads_of
 from pipeline.stores.threads.rows import AGENT
-from pipeline.stores.usage.added import Key
 from pipeline.stores.usage.plan import bucket_of
 from pipeline.stores.usage.report import Figures, Judged, UsageQuery, UsageRow
+from pipeline.stores.usage.sums_query import Key
 from pipeline.turns.column_text import column_text
 from topics.feedback import FeedbackRecord
 
@@ -38,18 +38,17 @@ Sums = dict[str, Judged]  # by the name of the feedback
 async def with_feedback(
     connection: AsyncConnection,
     query: UsageQuery,
-    found: Iterable[UsageRow],
+    usage_rows: Iterable[UsageRow],
     total: Figures,
     edges: Sequence[int],
     groups: Sequence[ColumnElement[Any]],
     conditions: Sequence[ColumnElement[bool]],
 ) -> tuple[list[UsageRow], Figures]:
-    """Return rows and total with the feedback of the names that the query asks for.
-
-    `groups`: the columns of the query's groups; `conditions`: those of its rows of usage.
-    """
+    """Return rows and total with feedback; `groups`, `conditions`: columns and conditions of the query's usage."""
     await certain(connection)
-    rows = {_place(row): row for row in found}
+    rows: dict[Place, UsageRow] = {
+        (row.bucket, OTHER) if row.other else (row.bucket, tuple(row.group.values())): row for row in usage_rows
+    }
     sums: defaultdict[Place, Sums] = defaultdict(lambda: dict.fromkeys(query.feedback, Judged()))
     whole = dict.fromkeys(query.feedback, Judged())
     for name in query.feedback:
@@ -57,28 +56,24 @@ async def with_feedback(
             about = await _turns(connection, some)
             used = await connection.execute(_usage_of({*about.values()}, groups, conditions))
             places = {row.turn: (bucket_of(row.at, edges), tuple(row[2:])) for row in used}
-            for number, one in enumerate(some):
+            for number, record in enumerate(some):
                 of_row = places.get(about.get(number, 0))
                 if of_row is None:
                     continue
                 for of in (sums[of_row if of_row in rows else (of_row[0], OTHER)], whole):
-                    of[name] = Judged(of[name].count + 1, of[name].total + float(one["value"] or 0))
-    filled = [replace(row, figures=replace(row.figures, feedback=sums[place])) for place, row in rows.items()]
+                    of[name] = Judged(of[name].count + 1, of[name].total + float(record["value"] or 0))
+    filled = [replace(row, figures=replace(row.figures, feedback=sums[key])) for key, row in rows.items()]
     return filled, replace(total, feedback=whole)
-
-
-def _place(row: UsageRow) -> Place:
-    return (row.bucket, OTHER) if row.other else (row.bucket, tuple(row.group.values()))
 
 
 async def _rated(connection: AsyncConnection, name: str, tenants: Sequence[str]) -> AsyncIterator[list[FeedbackRecord]]:
     """Yield the feedback of a name that has a number, some at a time; feedback with text only is left out."""
-    place = row_of(feedback.c.thread_key, feedback.c.id)
+    key = row_of(feedback.c.thread_key, feedback.c.id)
     of_tenants = [feedback.c.tenant.in_([column_text(tenant) or "" for tenant in tenants])] if tenants else []
     after = ("", "")
     while True:
         query = select(feedback.c.thread_key, feedback.c.id, feedback.c.record)
-        query = query.where(feedback.c.name == column_text(name), place > after, *of_tenants)
+        query = query.where(feedback.c.name == column_text(name), key > after, *of_tenants)
         rows = (await connection.execute(query.order_by(feedback.c.thread_key, feedback.c.id).limit(BATCH_SIZE))).all()
         if not rows:
             return
@@ -91,15 +86,15 @@ def _usage_of(
 ) -> Select[Any]:
     """Return a query of the turns that are part of the report: the turn, its time, its groups."""
     source = usage.join(usage_names, usage.c.names == usage_names.c.id).join(threads, usage.c.thread == threads.c.id)
-    found = select(usage.c.turn, usage.c.at, *groups).select_from(source)
-    return found.where(usage.c.turn.in_(sorted(ids)), usage.c.turns == 1, *conditions)
+    rows = select(usage.c.turn, usage.c.at, *groups).select_from(source)
+    return rows.where(usage.c.turn.in_(sorted(ids)), usage.c.turns == 1, *conditions)
 
 
 async def _turns(connection: AsyncConnection, records: Sequence[FeedbackRecord]) -> dict[int, int]:
     """Return the turns under which feedback counts, by its index in `records`; some feedback has none."""
-    keys = {thread_of(one) for one in records}
-    [found] = await send(connection, [threads_of(connection.dialect.name, keys)])
-    names = {row[2]: (row[0], row[1]) for row in found}
+    keys = {thread_of(record) for record in records}
+    [rows] = await send(connection, [threads_of(connection.dialect.name, keys)])
+    names = {row[2]: (row[0], row[1]) for row in rows}
     query = select(turns.c.id, turns.c.thread, turns.c.turn_id, turns.c.run_id)
     query = query.where(turns.c.thread.in_(sorted(names)), turns.c.role == AGENT)
     known: dict[tuple[Any, ...], int] = {}
@@ -107,8 +102,8 @@ async def _turns(connection: AsyncConnection, records: Sequence[FeedbackRecord])
         thread = names[row.thread]
         known |= dict.fromkeys(((*thread, bytes(row.turn_id)), (*thread, row.run_id), thread), row.id)
     places = {}
-    for number, one in enumerate(records):
-        thread, turn_id, run_id = id_and_tenant(thread_of(one)), one.get("turn_id"), one.get("run_id")
+    for number, rated in enumerate(records):
+        thread, turn_id, run_id = id_and_tenant(thread_of(rated)), rated.get("turn_id"), rated.get("run_id")
         of = [turn_bytes(turn_id)] if turn_id is not None else [column_text(run_id)] if run_id is not None else []
         if (*thread, *of) in known:
             places[number] = known[*thread, *of]

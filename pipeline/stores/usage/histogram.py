@@ -1,10 +1,10 @@
 """Histograms of times with logarithmic bins, which can be added and subtracted. Pure.
 
 A bin contains the whole milliseconds that its value stands for, with an error of at most 2 %. Below 50 ms a bin
-contains one value, so those are exact. All histograms have the same bins, so a total histogram is the sum of its parts,
-and a percentile by nearest rank is the value of the bin that contains the measured one: within 2 % of it.
+contains a single value, so those are exact. All histograms have the same bins, so a total histogram is the sum of its
+parts, and a percentile by nearest rank is the value of the bin that contains the measured time: within 2 % of it.
 
-A histogram is one integer: the sum of the count of each bin `n`, times 2 to the power of `64 n`. So histograms are
+A histogram is an integer: the sum of the count of each bin `n`, times 2 to the power of `64 n`. So histograms are
 added and subtracted as integers. A count may temporarily be below 0, when something is subtracted before it is added.
 
 As text it is `FIRST.WIDTH.COUNTS`: the first bin with a count, and the counts from the last bin to the first, as
@@ -45,9 +45,9 @@ def _bins() -> Iterator[tuple[int, int]]:
 BINS: Final = tuple(_bins())
 VALUES: Final = tuple(value for value, _ in BINS)
 LASTS: Final = tuple(last for _, last in BINS)
-
-
-ZEROS: Final = sum(2 ** (BITS - 1) << BITS * place for place in range(len(BINS)))  # added, so that no count is below 0
+ZEROS: Final = sum(
+    2 ** (BITS - 1) << BITS * number for number in range(len(BINS))
+)  # added, so that no count is below 0
 
 
 def bin_of(ms: int) -> int:
@@ -59,9 +59,9 @@ def of_times(times: Mapping[int, int]) -> Histogram:
     """Return the histogram of times in ms -> how often each was measured; below 0 to subtract."""
     counts: dict[int, int] = {}
     for ms, count in times.items():
-        place = bin_of(ms)
-        counts[place] = counts.get(place, 0) + count
-    return sum(count << BITS * place for place, count in counts.items())
+        number = bin_of(ms)
+        counts[number] = counts.get(number, 0) + count
+    return sum(count << BITS * number for number, count in counts.items())
 
 
 def possible(histogram: Histogram) -> bool:

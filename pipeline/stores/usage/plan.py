@@ -18,7 +18,7 @@ LAST: Final = 2**62 // WEEK * WEEK  # after all times
 
 
 class Piece(NamedTuple):
-    """The sums of one span, in ms, that begin from `begin` on and before `end`; `sign` -1: they are subtracted."""
+    """The sums of a span, in ms, that begin from `begin` on and before `end`; `sign` -1: they are subtracted."""
 
     span: int
     begin: int
@@ -27,10 +27,7 @@ class Piece(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The sums of a piece that count alike.
-
-    `counts`: a bucket's beginning, or None without buckets -> the factor by which they count there.
-    """
+    """The sums of a piece that count alike; `counts`: a bucket's beginning (None without buckets) -> their factor."""
 
     begin: int
     end: int
@@ -81,7 +78,7 @@ def pieces(begin: int, end: int, *, only_added: bool = False) -> tuple[Piece, ..
     difference up to its own nearest edges: it adds the sums that are missing, and subtracts those that are too many.
     With `only_added` each span stays within the time.
     """
-    found: list[Piece] = []
+    chosen: list[Piece] = []
     inner: tuple[int, int] | None = None
     for span in reversed(SPANS):
         if only_added:
@@ -91,11 +88,11 @@ def pieces(begin: int, end: int, *, only_added: bool = False) -> tuple[Piece, ..
         if low >= high or span * 4 > (end - begin) * 5:  # a much longer span would mostly be subtracted again
             continue
         if inner is None:
-            found.append(Piece(span, low, high))
+            chosen.append(Piece(span, low, high))
         else:
-            found += [*_way(span, low, inner[0]), *_way(span, inner[1], high)]
+            chosen += [*_way(span, low, inner[0]), *_way(span, inner[1], high)]
         inner = low, high
-    return tuple(found)
+    return tuple(chosen)
 
 
 def _way(span: int, start: int, end: int) -> Iterable[Piece]:
@@ -125,7 +122,7 @@ def _clipped(begin: int, end: int, edges: Sequence[int]) -> Iterable[tuple[int |
 
 def _counted(turns: Mapping[int, Sequence[tuple[int | None, int]]]) -> list[Part]:
     """Return the periods between times at which sums begin or end to count, with the buckets that they count in."""
-    found = []
+    counted = []
     counts: dict[int | None, int] = {}
     for begin, end in pairwise(sorted(turns)):
         counts = counts.copy()
@@ -133,19 +130,19 @@ def _counted(turns: Mapping[int, Sequence[tuple[int | None, int]]]) -> list[Part
             counts[bucket] = counts.get(bucket, 0) + sign
         counts = {bucket: count for bucket, count in counts.items() if count}
         if counts:
-            found.append(Part(begin, end, counts))
-    return found
+            counted.append(Part(begin, end, counts))
+    return counted
 
 
 def joined(some: Iterable[Part]) -> list[tuple[int, int]]:
     """Return the periods of parts in order, adjacent ones joined."""
-    found: list[tuple[int, int]] = []
+    periods: list[tuple[int, int]] = []
     for part in some:
-        if found and found[-1][1] == part.begin:
-            found[-1] = found[-1][0], part.end
+        if periods and periods[-1][1] == part.begin:
+            periods[-1] = periods[-1][0], part.end
         else:
-            found.append((part.begin, part.end))
-    return found
+            periods.append((part.begin, part.end))
+    return periods
 
 
 def part_of(some: Sequence[Part], start: int) -> Part:

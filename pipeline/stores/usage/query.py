@@ -1,4 +1,4 @@
-"""Usage reports in SQL: one statement for both databases.
+"""Usage reports in SQL: the same statement for both databases.
 
 Percentiles are by nearest rank, as in `percentile_disc`: the smallest value that so many per cent do not exceed. They
 are computed with window functions, which both databases have, and which sort on disk if memory does not suffice.
@@ -10,22 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import (
-    CTE,
-    BigInteger,
-    ColumnElement,
-    Select,
-    and_,
-    case,
-    func,
-    literal,
-    null,
-    select,
-)
+from sqlalchemy import CTE, BigInteger, ColumnElement, Select, and_, case, func, literal, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.metrics import UNKNOWN
-from pipeline.stores.database.bounded_sum import BoundedSum
+from pipeline.stores.database.expressions import BoundedSum
 from pipeline.stores.database.keys import NO_TENANT
 from pipeline.stores.database.schema import COUNTED, threads, turns, usage, usage_names
 from pipeline.stores.database.sending import certain
@@ -35,25 +24,21 @@ from pipeline.stores.usage import sums as usage_sums
 from pipeline.stores.usage import sums_query as usage_sums_query
 from pipeline.stores.usage.feedback import with_feedback
 from pipeline.stores.usage.report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
+from pipeline.stores.usage.sums_query import MAX_UNPRICED, PERCENTS
+from pipeline.stores.usage.sums_statements import COLUMNS
+from pipeline.stores.usage.tallies import no_price
 from pipeline.stores.usage.time_buckets import edges as bucket_edges
 from pipeline.turns.column_text import column_text
 from turnmill.errors import CallerError
 from turnmill.limits import USAGE_ROWS
 
 GROUPS: Final[dict[str, ColumnElement[Any]]] = {
-    "model": usage_names.c.model,
-    "provider": usage_names.c.provider,
-    "agent": usage_names.c.agent_id,
-    "tenant": usage_names.c.tenant,
-    "prompt": usage_names.c.prompt,
-    "origin": usage_names.c.origin,
+    **{name: usage_names.c[column] for name, column in COLUMNS.items()},
     "thread": threads.c.thread_id,
     "finish_reason": usage.c.finish_reason,
 }
 TIMES: Final = ("ttft_ms", "duration_ms")
-PERCENTS: Final = (50, 95, 99)
-NO_PRICE: Final = and_(usage.c.cost_nano_usd.is_(None), usage.c.total_tokens > 0)
-MAX_UNPRICED: Final = 100  # models without a price that a report lists
+NO_PRICE: Final = no_price(usage.c)
 
 
 async def usage_report(store: ThreadStore, query: UsageQuery) -> UsageReport:
@@ -70,19 +55,15 @@ async def cost_since(store: ThreadStore, since: int) -> int:
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
-    """Return the report of a query, from one snapshot if the connection has one.
-
-    Raises CallerError for too many buckets.
-
-    It is read from sums if they are kept and can answer it, plus the rows at both ends of its period; else from rows.
-    """
+    """Return the report of a query, from sums where they can answer it. Raises CallerError for too many buckets."""
     since = await usage_sums.since(connection) if usage_plan.fits(query) else usage_sums.NONE
     summed = since != usage_sums.NONE
     edges: Sequence[int] = ()
     if query.bucket is not None:
-        first, last = await (
-            usage_sums_query.first_and_last(connection, query, since) if summed else _ends(connection, query)
-        )
+        if summed:
+            first, last = await usage_sums_query.first_and_last(connection, query, since)
+        else:
+            first, last = (await connection.execute(first_and_last(query))).one()
         edges = [] if first is None or last is None else bucket_edges(query.bucket, first, last, query.tz)
         if len(edges) * (query.limit if query.group_by else 1) > USAGE_ROWS:
             raise CallerError(f"that might be over {USAGE_ROWS:,} rows: ask for fewer groups, or larger buckets")
@@ -102,30 +83,22 @@ async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
     return UsageReport(query, tuple(sorted_rows(rows, query)), total, {model or UNKNOWN: int(n) for model, n in models})
 
 
-async def _ends(connection: AsyncConnection, query: UsageQuery) -> tuple[int | None, int | None]:
-    first, last = (await connection.execute(first_and_last(query))).one()
-    return first, last
-
-
 async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[int]) -> Sequence[UsageRow]:
-    found = await connection.execute(usage_figures(query, edges))
-    return [read_row(row, query) for row in found.mappings()]
+    result = await connection.execute(usage_figures(query, edges))
+    return [read_row(row, query) for row in result.mappings()]
 
 
 def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
-    """Return a query of rows for `read_row`.
-
-    `edges`: those of the query's buckets, empty without buckets.
-    """
+    """Return a query of rows for `read_row`. `edges`: those of the query's buckets, empty without buckets."""
     kept = _kept(query, edges)
     names = [f"group_{number}" for number in range(len(query.group_by))]
     placed = _with_other(kept, names, query) if names else kept
     keys = [name for name in ("bucket", "other", *names) if name in placed.c]
     ranked = _ranked(placed, keys)
-    found = [ranked.c[key] for key in keys]
+    columns = [ranked.c[key] for key in keys]
     sums = [func.coalesce(BoundedSum(ranked.c[name]), 0).label(name) for name in SUMMED]
     percentiles = [_percentile(ranked, name, percent) for name in TIMES for percent in PERCENTS]
-    return select(*found, *sums, *percentiles).group_by(*found)
+    return select(*columns, *sums, *percentiles).group_by(*columns)
 
 
 def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
@@ -152,7 +125,7 @@ def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
 
 
 def first_and_last(query: UsageQuery) -> Select[Any]:
-    """Return a query of one row: the first and the last time that the query includes, null without any."""
+    """Return a query of a single row: the first and the last time that the query includes, null without any."""
     return select(func.min(usage.c.at), func.max(usage.c.at)).where(*_conditions(query))
 
 
@@ -160,8 +133,8 @@ def unpriced_models(query: UsageQuery) -> Select[Any]:
     """Return a query of model and the number of its responses without a price."""
     count = func.count().label("responses")
     model = usage_names.c.model
-    found = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
-    return found.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(MAX_UNPRICED)
+    counts = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
+    return counts.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(MAX_UNPRICED)
 
 
 def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:
@@ -193,8 +166,8 @@ def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
     source = usage.join(usage_names, usage.c.names == usage_names.c.id)
     if "thread" in query.group_by:
         source = source.join(threads, usage.c.thread == threads.c.id)
-    found = select(*bucket, *groups, *sums, unpriced).select_from(source)
-    return found.where(*_conditions(query)).cte("kept")
+    rows = select(*bucket, *groups, *sums, unpriced).select_from(source)
+    return rows.where(*_conditions(query)).cte("kept")
 
 
 def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
@@ -203,8 +176,8 @@ def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
     windows = []
     for name in TIMES:
         value = placed.c[name]
-        place = func.row_number().over(partition_by=[*group, value.is_(None)], order_by=value)
-        windows += [place.label(f"{name}_place"), func.count(value).over(partition_by=group).label(f"{name}_count")]
+        rank = func.row_number().over(partition_by=[*group, value.is_(None)], order_by=value)
+        windows += [rank.label(f"{name}_place"), func.count(value).over(partition_by=group).label(f"{name}_count")]
     return select(*placed.c, *windows).cte("ranked")
 
 
@@ -236,9 +209,9 @@ def _with_other(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
     ]
     is_named = top.c.named.is_not(None)
     rest = [column for column in kept.c if column.name not in names]
-    own = [case((is_named, kept.c[name]), else_=null()).label(name) for name in names]
+    named_groups = [case((is_named, kept.c[name]), else_=null()).label(name) for name in names]
     other = case((is_named, 0), else_=1).label("other")
-    return select(other, *own, *rest).select_from(kept.outerjoin(top, and_(*same))).cte("placed")
+    return select(other, *named_groups, *rest).select_from(kept.outerjoin(top, and_(*same))).cte("placed")
 
 
 def _null(table: CTE, name: str) -> ColumnElement[int]:

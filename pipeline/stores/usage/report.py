@@ -16,9 +16,9 @@ from turnmill.errors import CallerError
 GROUPS: Final = ("model", "provider", "agent", "tenant", "prompt", "origin", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)
 MAX_GROUPS: Final = 10_000
-MAX_JUDGED: Final = 10  # names of feedback: each needs a look-up of its own
+MAX_JUDGED: Final = 10  # names of feedback: each needs a separate look-up
 OTHER: Final = "other"
-# Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'"; some
+# Spreadsheets read a cell that begins with any of these as a formula (OWASP, "CSV Injection"), unless after a "'"; some
 # ignore leading spaces.
 FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
 
@@ -27,7 +27,7 @@ FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
 class UsageQuery:
     """`start` (inclusive) and `end` (exclusive) in epoch ms; `where`: group -> the values that count.
 
-    The `limit` groups with most of `order` have rows of their own, over the whole time; the rest is summed as `other`.
+    The `limit` groups with most of `order` have separate rows, over the whole time; the rest is summed as `other`.
     `feedback`: names of feedback whose mean is wanted, too.
     Raises CallerError for unknown names, and for limits and times out of range.
     """
@@ -55,11 +55,8 @@ class UsageQuery:
         now: int,
         feedback: Sequence[str] = (),
     ) -> Self:
-        """Return a query from users' text: `group_by` also as `model,agent`, `times` as in `moment`.
-
-        `now`: epoch ms.
-        """
-        groups = tuple(part.strip() for one in group_by for part in one.split(",") if part.strip())
+        """Return a query from users' text: `group_by` also as `a,b`; `times` as in `moment`; `now`: epoch ms."""
+        groups = tuple(part.strip() for names in group_by for part in names.split(",") if part.strip())
         within = zone(tz)
         start, end = (None if text is None else moment(text, within, now) for text in times)
         given = {name: tuple(values) for name, values in where.items() if values}
@@ -83,10 +80,7 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Nearest-rank percentiles in ms; None without any value.
-
-    Each is a measured value, or within 2 % of it where it comes from sums.
-    """
+    """Nearest-rank percentiles in ms, None without any value; those from sums are within 2 % of a measured value."""
 
     p50: int | None
     p95: int | None
@@ -95,7 +89,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Feedback of one name: how many numbers were given, true as 1 and false as 0, and their sum."""
+    """Feedback of a name: how many numbers were given, true as 1 and false as 0, and their sum."""
 
     count: int = 0
     total: float = 0.0
@@ -138,17 +132,14 @@ class Figures:
         return self.estimated_nano_usd / NANO
 
 
-SUMMED: Final = tuple(one.name for one in fields(Figures) if not one.name.endswith(("_ms", "feedback")))
+SUMMED: Final = tuple(figure.name for figure in fields(Figures) if not figure.name.endswith(("_ms", "feedback")))
 SAID_OTHERWISE: Final = ("cost_nano_usd", "estimated_nano_usd", "unpriced")  # in JSON and CSV
 ORDERS: Final = (*SUMMED[:-1], "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """A row of a report.
-
-    `bucket`: its beginning, epoch ms. `group`: its names, None if the turns have none; all None in the row `other`.
-    """
+    """A row of a report. `bucket`: its beginning, epoch ms; `group`: its names, all None in the row `other`."""
 
     bucket: int | None
     group: dict[str, str | None]
@@ -196,11 +187,7 @@ class UsageReport:
             yield (*start, *names, *_flat(_json(row.figures)).values())
 
     def csv(self) -> str:
-        """Return the report as CSV (RFC 4180).
-
-        A text that looks like a formula, or begins with an apostrophe, gets an apostrophe in front: a reader that
-        removes one has the original text.
-        """
+        """Return the report as CSV (RFC 4180), with an apostrophe before formulas and apostrophes."""
         out = io.StringIO()
         csv.writer(out).writerows([_plain(cell) for cell in line] for line in self.table())
         return out.getvalue()
@@ -217,7 +204,7 @@ def _json(figures: Figures) -> dict[str, Any]:
         for name in ("ttft_ms", "duration_ms")
     }
     costs = {name: getattr(figures, name) for name in ("cost_usd", "estimated_cost_usd", "unpriced")}
-    judged = {name: one.document() for name, one in figures.feedback.items()}
+    judged = {name: mean.document() for name, mean in figures.feedback.items()}
     return {**counts, **costs, **times, **({"feedback": judged} if judged else {})}
 
 
@@ -226,7 +213,7 @@ def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in figures.items():
         below = _flat(value) if isinstance(value, dict) else None
-        flat |= {name: value} if below is None else {f"{name}_{p}": one for p, one in below.items()}
+        flat |= {name: value} if below is None else {f"{name}_{p}": figure for p, figure in below.items()}
     return flat
 
 

@@ -31,11 +31,7 @@ async def keep_sums(store: ThreadStore, *, wanted: bool) -> None:
 
 
 async def sum_up(store: ThreadStore) -> bool:
-    """Add some changes to the sums, and build some of the missing sums from rows, in one transaction.
-
-    Return whether there is more to do at once. Several processes may call it; one of them works, the others do
-    nothing.
-    """
+    """Add some changes to the sums, and build some of the missing; return whether there is more to do at once."""
     async with store.reading() as connection:
         if not await usage_sums.unfinished(connection):
             return False
@@ -43,7 +39,7 @@ async def sum_up(store: ThreadStore) -> bool:
 
 
 async def _sum_up(connection: AsyncConnection) -> bool:
-    if not await usage_sums.alone(connection):
+    if not await usage_sums.alone(connection):  # another process does it
         return False
     await certain(connection)
     taken = await usage_sums.take_up(connection)
@@ -53,10 +49,7 @@ async def _sum_up(connection: AsyncConnection) -> bool:
 
 
 async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
-    """Compare each sum with the rows, one week per transaction; with `repair`, correct wrong ones.
-
-    Sums of expired turns have no rows any more, and are left alone.
-    """
+    """Compare sums of live turns with the rows, a transaction for each week; with `repair`, correct wrong sums."""
     looked_at, wrong, begin = 0, list[tuple[SumKey, UsageNames]](), usage_sums.NONE
     week: int | None = 0
     while week is not None:
@@ -66,11 +59,11 @@ async def compare_sums(store: ThreadStore, *, repair: bool = False) -> Compared:
             begin = await usage_sums.since(connection)
             week = await usage_sums.next_week(connection, max(week, begin)) if begin < usage_sums.NONE else None
             if week is not None:
-                found = await usage_sums.compare(connection, week, begin)
-                differ = {place: right for place, (right, is_) in found.items() if right.columns() != is_.columns()}
+                compared = await usage_sums.compare(connection, week, begin)
+                differ = {key: right for key, (right, is_) in compared.items() if right.columns() != is_.columns()}
                 names = await usage_sums.names_of(connection, differ)
-                wrong += [(place, names[place.names]) for place in differ]
-                looked_at, week = looked_at + len(found), week + WEEK
+                wrong += [(key, names[key.names]) for key in differ]
+                looked_at, week = looked_at + len(compared), week + WEEK
                 if repair:
                     await usage_sums.correct(connection, differ)
     return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)

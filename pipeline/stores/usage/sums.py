@@ -1,11 +1,11 @@
 """The sums of usage, within the caller's transaction: applying changes, building sums from rows, comparing them.
 
 Triggers of `usage` record in `usage_changes` each row that is added or deleted, in the same transaction, whoever
-writes: a store role, a replay, an erasure. Soon after, one process at a time applies the changes to `usage_sums`.
+writes: a store role, a replay, an erasure. Soon after, a single process at a time applies the changes to `usage_sums`.
 Readers count both, so sums are right after each commit, and no two writers ever wait for the same sum.
 
 The sums include all rows of `usage` from `since` on. They are built backwards from the newest row: from the rows of
-`usage` without the pending changes, both as one statement sees them. So no writer waits while they are built, either.
+`usage` without the pending changes, both read by the same statement. So no writer waits while they are built, either.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert
 
+from pipeline.stores.database.expressions import row_one_of
 from pipeline.stores.database.keys import UsageNames
 from pipeline.stores.database.names import INSERT, forget_unused
-from pipeline.stores.database.one_of import row_one_of
 from pipeline.stores.database.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
 from pipeline.stores.database.sending import of_rows, portions, send
 from pipeline.stores.threads.statements import number_of
@@ -55,10 +55,10 @@ from topics.thread_key import ThreadKey
 
 LOCK_KEY: Final = 0x74726E6D73756D  # of Postgres' advisory lock: "trnmsum"
 CHANGES_BATCH: Final = 10_000
-ROWS_BATCH: Final = 20_000  # from which one transaction builds sums
+ROWS_BATCH: Final = 20_000  # from which a transaction builds sums
 PLACE: Final = tuple(usage_sums.c[name] for name in SumKey._fields)
 VALUES: Final = tuple(usage_sums.c[name] for name in TALLIED)
-NAMED: Final = (  # the rows that use a name; every sum is also part of the one of its week
+NAMED: Final = (  # the rows that use a name; every sum is also part of its week's
     exists().where(usage.c.names == usage_names.c.id),
     exists().where(usage_sums.c.span == WEEK, usage_sums.c.names == usage_names.c.id),
     exists().where(usage_changes.c.names == usage_names.c.id),
@@ -69,11 +69,7 @@ NONE: Final = 2**62  # `since`, if they include none
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The result of a comparison.
-
-    `sums`: how many were compared; `wrong`: those that differ from the rows, with their names; `since`: see
-    `usage_state`.
-    """
+    """How many `sums` were compared, and which are `wrong`, with their names; `since`: see `usage_state`."""
 
     sums: int
     wrong: tuple[tuple[SumKey, UsageNames], ...]
@@ -81,7 +77,7 @@ class Compared:
 
 
 async def alone(connection: AsyncConnection, *, wait: bool = False) -> bool:
-    """Lock the sums for other processes until the transaction ends; return whether this one may change them."""
+    """Lock the sums for other processes until the transaction ends; return whether the caller may change them."""
     if connection.dialect.name != "postgresql":
         return True  # SQLite has one writer
     if wait:
@@ -137,15 +133,15 @@ async def take_up(connection: AsyncConnection, most: int = CHANGES_BATCH) -> int
         return 0
     begin = await since(connection)
     noted = usage_changes.c.id <= last
-    if connection.dialect.name == "postgresql":  # one statement: a second one might see more changes
+    if connection.dialect.name == "postgresql":  # a second statement might see more changes
         taken = delete(usage_changes).where(noted).returning(*usage_changes.c).cte("taken")
-        found = await tallies(connection, of_changes(taken, _counts(taken, begin)).cte("counted"))
+        changed = await tallies(connection, of_changes(taken, _counts(taken, begin)).cte("counted"))
     else:
-        found = await tallies(
+        changed = await tallies(
             connection, of_changes(usage_changes, noted, _counts(usage_changes, begin)).cte("counted")
         )
         await connection.execute(delete(usage_changes).where(noted))
-    await _add(connection, found)
+    await _add(connection, changed)
     return int(count)
 
 
@@ -165,17 +161,14 @@ async def build(connection: AsyncConnection, most: int = ROWS_BATCH) -> int:
 
 
 async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[SumKey, tuple[Tally, Tally]]:
-    """Return, for each sum of one week, from `begin` on, its right value and its stored value.
-
-    Includes missing sums, and sums that should not exist.
-    """
+    """Return the right and the stored value of each sum of a week, from `begin` on, also if one of them is missing."""
     right = of_all_spans(await _right(connection, max(week, begin), week + WEEK))
     sums = usage_sums.c
     its_own = and_(sums.span.in_(SPANS), sums.names == usage_names.c.id + 0)  # looked up for each name in turn
     query = select(*PLACE, *VALUES).select_from(usage_names.join(usage_sums, its_own))
     of_week = and_(sums.start >= week, sums.start < week + WEEK, ~sums.expired)
     stored = await _read(connection, query.where(of_week))
-    return {place: (right.get(place, Tally()), stored.get(place, Tally())) for place in {*right, *stored}}
+    return {key: (right.get(key, Tally()), stored.get(key, Tally())) for key in {*right, *stored}}
 
 
 async def correct(connection: AsyncConnection, right: Mapping[SumKey, Tally]) -> None:
@@ -188,15 +181,12 @@ async def next_week(connection: AsyncConnection, after: int) -> int | None:
     at = await connection.scalar(select(func.min(usage.c.at)).where(usage.c.at >= after))
     of_weeks = and_(usage_sums.c.span == WEEK, usage_sums.c.start >= after - after % WEEK, ~usage_sums.c.expired)
     start = await connection.scalar(select(func.min(usage_sums.c.start)).where(of_weeks))
-    found = [time - time % WEEK for time in (at, start) if time is not None]
-    return min(found, default=None)
+    weeks = [time - time % WEEK for time in (at, start) if time is not None]
+    return min(weeks, default=None)
 
 
 def _counts(changes: Any, begin: int) -> ColumnElement[bool]:
-    """Return the condition of changes that count.
-
-    Changes of rows that no sum includes yet don't: when that sum is built, it counts these rows as they are then.
-    """
+    """Return the condition of changes to be counted: changes of rows before `begin` are part of sums not built yet."""
     return or_(changes.c.expired, changes.c.at >= begin)
 
 
@@ -204,34 +194,31 @@ async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumK
     """Return the right sums of this period: the rows, without the pending changes."""
     rows = of_usage(usage.c.at >= begin, usage.c.at < end)
     noted = and_(usage_changes.c.at >= begin, usage_changes.c.at < end, ~usage_changes.c.expired)
-    found = await tallies(connection, union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted"))
-    return {place: tally for place, tally in found.items() if not tally.empty}
+    right = await tallies(connection, union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted"))
+    return {key: tally for key, tally in right.items() if not tally.empty}
 
 
 async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], first: int = ALL) -> bool:
-    """Add these to the sums; return False if that gives an impossible sum.
-
-    The sums were then wrong, and are deleted: they are built again, and until then rows are read. `first`: no sums
-    exist yet that end at or before this time.
-    """
-    found = of_all_spans(quarters)
-    there = [place for place in found if place.start + place.span > first]
-    for place, tally in (await _stored(connection, there)).items():
-        tally.add(found[place])
-        found[place] = tally
-    if not all(tally.possible for tally in found.values()):
+    """Add these to the sums; return False if that gives an impossible sum. `first`: all known sums end after it."""
+    sums = of_all_spans(quarters)
+    there = [key for key in sums if key.start + key.span > first]
+    for key, tally in (await _stored(connection, there)).items():
+        tally.add(sums[key])
+        sums[key] = tally
+    if not all(tally.possible for tally in sums.values()):
+        # The sums were wrong: they are deleted and built again, and until then rows are read.
         await _forget(connection)
         return False
-    await _put(connection, found)
+    await _put(connection, sums)
     return True
 
 
 async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict[SumKey, Tally]:
     """Return the stored ones of these sums."""
-    found = dict[SumKey, Tally]()
+    stored = dict[SumKey, Tally]()
     for some in portions(sorted(places)):
-        found |= await _read(connection, select(*PLACE, *VALUES).where(row_one_of(PLACE, some)))
-    return found
+        stored |= await _read(connection, select(*PLACE, *VALUES).where(row_one_of(PLACE, some)))
+    return stored
 
 
 async def _read(connection: AsyncConnection, query: Select[Any]) -> dict[SumKey, Tally]:
@@ -241,16 +228,16 @@ async def _read(connection: AsyncConnection, query: Select[Any]) -> dict[SumKey,
 
 async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> None:
     rows, gone = [], []
-    for place, tally in sums.items():
+    for key, tally in sums.items():
         if tally.empty:
-            gone.append(place)
+            gone.append(key)
         else:
-            rows.append(place._asdict() | tally.columns())
+            rows.append(key._asdict() | tally.columns())
     for some in portions(gone):
         await connection.execute(delete(usage_sums).where(row_one_of(PLACE, some)))
     dialect = connection.dialect.name
     await send(connection, [of_rows(dialect, _replacing(dialect), some) for some in portions(rows)])
-    await forget_names(connection, {place.names for place in gone})
+    await forget_names(connection, {key.names for key in gone})
 
 
 @cache
@@ -262,12 +249,12 @@ def _replacing(dialect: str) -> Insert:
 
 async def names_of(connection: AsyncConnection, sums: Iterable[SumKey]) -> dict[int, UsageNames]:
     """Return the names of these sums by their integers."""
-    found: dict[int, UsageNames] = {}
+    by_id: dict[int, UsageNames] = {}
     columns = (usage_names.c.id, *(usage_names.c[name] for name in UsageNames._fields))
     for some in portions(sorted({key.names for key in sums})):
         for id_, *names in await connection.execute(select(*columns).where(usage_names.c.id.in_(some))):
-            found[id_] = UsageNames(*names)
-    return found
+            by_id[id_] = UsageNames(*names)
+    return by_id
 
 
 async def _forget(connection: AsyncConnection) -> None:

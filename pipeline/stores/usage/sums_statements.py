@@ -5,7 +5,7 @@ Times and names are its parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -29,19 +29,13 @@ from sqlalchemy import (
     true,
 )
 
-from pipeline.stores.database.bounded_sum import BoundedSum
-from pipeline.stores.database.keys import NO_TENANT
+from pipeline.stores.database.expressions import BoundedSum
 from pipeline.stores.database.schema import SUMMED, usage, usage_changes, usage_names, usage_sums
-from pipeline.stores.usage.plan import Plan
 from pipeline.stores.usage.tallies import QUARTER, TIMES, no_price, of_changes, signed, signed_time
-from pipeline.turns.column_text import column_text
 
-COLUMNS: Final = {
-    **{name: name for name in ("model", "provider", "tenant", "prompt", "origin")},
-    "agent": "agent_id",
-}
+COLUMNS: Final = {**{name: name for name in ("model", "provider", "tenant", "prompt", "origin")}, "agent": "agent_id"}
 WANTED: Final = {
-    "postgresql": 'SELECT * FROM unnest(:spans, :begins, :ends) AS one (span, "begin", "end")',
+    "postgresql": 'SELECT * FROM unnest(:spans, :begins, :ends) AS period (span, "begin", "end")',
     "sqlite": "SELECT json_extract(value, '$[0]') AS span, json_extract(value, '$[1]') AS \"begin\", "
     "json_extract(value, '$[2]') AS \"end\" FROM json_each(:wanted)",
 }
@@ -56,33 +50,12 @@ class Shape(NamedTuple):
     times: bool = True
 
 
-def filters_of(where: Mapping[str, Sequence[str]]) -> tuple[tuple[str, bool], ...]:
-    """Return the filters of a query, for a Shape."""
-    return tuple((name, name == "tenant" and NO_TENANT in values) for name, values in sorted(where.items()))
-
-
-def names_of(where: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the filters of a query, as parameters."""
-    return {f"of_{name}": [column_text(value) for value in values] for name, values in where.items()}
-
-
 def wanted_of(dialect: str, wanted: Iterable[tuple[int, int, int]]) -> dict[str, Any]:
     """Return the spans, each with the period in which its sums begin, as parameters."""
-    all_of = [list(one) for one in wanted]
+    all_of = [list(period) for period in wanted]
     if dialect == "sqlite":
         return {"wanted": all_of}
-    return {name: [one[place] for one in all_of] for place, name in enumerate(("spans", "begins", "ends"))}
-
-
-def changes_of(plan: Plan) -> dict[str, int]:
-    """Return the times of changes, as parameters."""
-    (live_begin, live_end), (expired_begin, expired_end) = plan.live, plan.expired
-    return {
-        "live_begin": live_begin,
-        "live_end": live_end,
-        "expired_begin": expired_begin,
-        "expired_end": expired_end,
-    }
+    return {name: [period[index] for period in all_of] for index, name in enumerate(("spans", "begins", "ends"))}
 
 
 @cache
@@ -142,7 +115,7 @@ def changes_figures(shape: Shape) -> Select[Any]:
 def _wanted_sums(dialect: str, expired: bool | None) -> tuple[Any, Any, FromClause]:  # noqa: FBT001  # as above
     """Return the columns of the wanted periods, those of the sums, and both joined, with their names.
 
-    Each wanted period and name is one look-up of the primary key. Neither database can know how few these are, and
+    Each wanted period and name is a look-up of the primary key. Neither database can know how few these are, and
     might scan all sums instead: an OFFSET of the inner query prevents that on Postgres, and an id of names that is not
     a plain column prevents it on SQLite.
     """
@@ -190,4 +163,4 @@ def _added(sums: Mapping[str, ColumnElement[Any]]) -> list[ColumnElement[Any]]:
 
 
 def _listed(texts: Iterable[ColumnElement[str]]) -> list[ColumnElement[str]]:
-    return [func.aggregate_strings(one, ",") for one in texts]
+    return [func.aggregate_strings(column, ",") for column in texts]

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import CTE, BigInteger, ColumnElement, Select, Text, and_, case, cast, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.database.bounded_sum import MAX_INTEGER, BoundedSum
+from pipeline.stores.database.expressions import MAX_INTEGER, BoundedSum
 from pipeline.stores.database.schema import COUNTED, SUMMED, usage, usage_changes
 from pipeline.stores.usage.histogram import Histogram, added, of_times, possible, text_of
 from pipeline.stores.usage.time_buckets import HOUR, MINUTE
@@ -18,7 +18,7 @@ from pipeline.stores.usage.time_buckets import HOUR, MINUTE
 QUARTER: Final = 15 * MINUTE
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY  # begins on Thursday, as 1970 did
-SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where one of the span before it begins; all in UTC
+SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where a shorter span begins; all in UTC
 TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
 TALLIED: Final = (*SUMMED, *TIMES)  # the columns of a tally
 COLUMNS: Final = ("names", *COUNTED, *TIMES.values())
@@ -48,10 +48,10 @@ class Tally:
         return cls(sums, added([ttft]), added([duration]))
 
     def add(self, other: Tally) -> None:
-        """Add another one. A sum that has reached MAX_INTEGER stands for any larger sum, and stays."""
+        """Add another tally. A sum that has reached MAX_INTEGER stands for any larger sum, and stays."""
         self.sums = [
-            MAX_INTEGER if one == MAX_INTEGER else min(one + more, MAX_INTEGER)
-            for one, more in zip(self.sums, other.sums, strict=True)
+            MAX_INTEGER if known == MAX_INTEGER else min(known + more, MAX_INTEGER)
+            for known, more in zip(self.sums, other.sums, strict=True)
         ]
         self.ttft += other.ttft
         self.duration += other.duration
@@ -102,7 +102,7 @@ def no_price(columns: Any) -> ColumnElement[bool]:
 
 
 def signed_time(rows: CTE, name: str) -> ColumnElement[str]:
-    """Return a time plus one as text, with the row's sign, so that 0 has a sign, too."""
+    """Return a time plus 1 as text, with the row's sign, so that 0 has a sign, too."""
     return cast((rows.c[name] + 1) * rows.c.sign, Text)
 
 
@@ -121,19 +121,19 @@ async def tallies(connection: AsyncConnection, source: CTE) -> dict[SumKey, Tall
     start = (source.c.at - source.c.at % QUARTER).label("start")
     keys = (start, source.c.expired, source.c.names)
     sums = (func.coalesce(BoundedSum(signed(source, name)), 0).label(name) for name in SUMMED)
-    times = (func.aggregate_strings(signed_time(source, name), ",").label(place) for place, name in TIMES.items())
-    found: dict[SumKey, Tally] = {}
+    times = (func.aggregate_strings(signed_time(source, name), ",").label(label) for label, name in TIMES.items())
+    by_key: dict[SumKey, Tally] = {}
     for row in (await connection.execute(select(*keys, *sums, *times).group_by(*keys))).mappings():
         tally = Tally([int(row[name]) for name in SUMMED], times_in(row["ttft"]), times_in(row["duration"]))
-        found[SumKey(QUARTER, row["start"], bool(row["expired"]), row["names"])] = tally
-    return found
+        by_key[SumKey(QUARTER, row["start"], bool(row["expired"]), row["names"])] = tally
+    return by_key
 
 
 def of_all_spans(quarters: Mapping[SumKey, Tally]) -> dict[SumKey, Tally]:
     """Return the tallies of hours, days and weeks together with these of quarters of an hour."""
-    found: dict[SumKey, Tally] = {}
-    for place, tally in quarters.items():
+    wholes: dict[SumKey, Tally] = {}
+    for key, tally in quarters.items():
         for span in SPANS:
-            whole = found.setdefault(place._replace(span=span, start=place.start - place.start % span), Tally())
+            whole = wholes.setdefault(key._replace(span=span, start=key.start - key.start % span), Tally())
             whole.add(tally)
-    return found
+    return wholes

@@ -1,7 +1,7 @@
 """Calendar buckets in a time zone: where each begins, in epoch ms. Pure.
 
 A day has 23 or 25 hours when clocks change, a month 28 to 31 days. So the edges are computed here, and the database
-only finds the two edges around a time: its own time zone tables don't matter.
+only finds the two edges around a time: its time zone tables don't matter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from turnmill.errors import CallerError
 
-MAX_BUCKETS: Final = 2_000  # buckets of one report
+MAX_BUCKETS: Final = 2_000  # buckets of a report
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
 AGO: Final = re.compile(r"(\d{1,6})([mhdw])")
@@ -33,15 +33,12 @@ def zone(name: str) -> tzinfo:
 
 
 def moment(text: str, tz: tzinfo, now: int) -> int:
-    """Return epoch ms of `2026-01-20`, `2026-01-20T10:00`, `…Z`, or of a time ago: `90m`, `24h`, `7d`, `4w`.
-
-    A time without an offset is in `tz`. `now`: epoch ms. Raises CallerError.
-    """
+    """Return epoch ms of an ISO date or time (in `tz` by default), or `24h`, `7d` before `now`. Raises CallerError."""
     if ago := AGO.fullmatch(text):
         return max(now - int(ago[1]) * UNITS[ago[2]], 0)
     try:
-        found = datetime.fromisoformat(text)
-        return _ms(found if found.tzinfo is not None else found.replace(tzinfo=tz))
+        at = datetime.fromisoformat(text)
+        return _ms(at if at.tzinfo is not None else at.replace(tzinfo=tz))
     except (ValueError, OverflowError):
         raise CallerError(
             f"{text[:80]!r} is no time: give a date (2026-01-20), a time (2026-01-20T10:00), or how long ago (24h, 7d)"
@@ -52,19 +49,19 @@ def edges(bucket: str, first: int, last: int, tz: tzinfo) -> list[int]:
     """Return the beginnings of all buckets with a time from `first` to `last`, ascending. Raises CallerError."""
     if bucket not in STARTS:
         raise CallerError(f"no bucket {bucket[:80]!r}: there are {', '.join(STARTS)}")
-    found: list[int] = []
+    starts: list[int] = []
     try:
         for start in STARTS[bucket](first, tz):
             if start > last:
                 break
-            found.append(start)
-            if len(found) > MAX_BUCKETS:
+            starts.append(start)
+            if len(starts) > MAX_BUCKETS:
                 raise CallerError(
                     f"over {MAX_BUCKETS:,} buckets of a {bucket}: ask for a shorter time, or for larger buckets"
                 )
     except (OverflowError, ValueError, OSError):
         raise CallerError("the time is outside the calendar: ask for one between the years 1970 and 9999") from None
-    return found
+    return starts
 
 
 def label(start: int, tz: tzinfo) -> str:
@@ -100,10 +97,6 @@ def _dates(first_of: Callable[[date], date], following: Callable[[date], date]) 
     return starts
 
 
-def _next_month(day: date) -> date:
-    return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
-
-
 def _ms(at: datetime) -> int:
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
@@ -113,5 +106,5 @@ STARTS: Final[dict[str, Starts]] = {
     "hour": _steps(HOUR),
     "day": _dates(lambda day: day, lambda day: day + timedelta(days=1)),
     "week": _dates(lambda day: day - timedelta(days=day.weekday()), lambda day: day + timedelta(weeks=1)),
-    "month": _dates(lambda day: day.replace(day=1), _next_month),
+    "month": _dates(lambda day: day.replace(day=1), lambda day: (day.replace(day=1) + timedelta(32)).replace(day=1)),
 }

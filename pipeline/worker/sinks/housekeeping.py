@@ -24,8 +24,7 @@ from pipeline.stores.keeping.expired_threads import lease_expiry
 from pipeline.stores.keeping.expiry import Expired, Expiry
 from pipeline.stores.outbound.notices import add_notices, due_notices, notices_sent
 from pipeline.stores.search.write import index_some
-from pipeline.stores.usage.budgeting import states
-from pipeline.stores.usage.deleted import forget_windows
+from pipeline.stores.usage.budgets import forget_windows, states
 from pipeline.stores.usage.query import cost_since
 from pipeline.stores.usage.summing import keep_sums, sum_up
 from pipeline.turns.tokens import NANO

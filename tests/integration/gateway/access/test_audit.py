@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from pipeline.gateway.access.security import Admission
 from pipeline.settings import Settings
-from pipeline.stores.accounts import audit_trail
+from pipeline.stores.accounts import audit as audit_trail
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.notices import due_notices
 from pipeline.stores.turns import write_turns

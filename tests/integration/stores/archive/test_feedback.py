@@ -16,13 +16,13 @@ from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import DAY_MS
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archive.configured import archive_of, feedback_archive_of
+from pipeline.stores.database.marks import due_remnants
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import erase
 from pipeline.stores.keeping.expiry import RECHECK_MS, Expiry
 from pipeline.stores.keeping.tenant_erasure import ARCHIVE, erase_tenant, what_is_left
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, thread_of
 from pipeline.stores.threads.reading import erased_among
-from pipeline.stores.threads.remnants import due_remnants
 from pipeline.stores.turns import write_turns
 from pipeline.turns.times import epoch_ms
 from pipeline.worker.sinks.role import feedback_archive_work

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from pipeline.__main__ import cli
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
-from pipeline.stores.archive import lake_commit, lake_files, lake_schema, lake_table, lake_upkeep
+from pipeline.stores.archive import lake_catalog, lake_files, lake_table, lake_upkeep
 from pipeline.stores.archive.configured import lake_of
 from pipeline.stores.archive.lake import COLUMNS, Lake
 from pipeline.stores.archive.records import Entry
@@ -141,7 +141,7 @@ async def test_a_crash_around_a_commit_changes_nothing(
     records = some_records()
     lake = lake_of(here, nobody)
     await write(lake, records[:30])
-    swap, left = lake_commit.swap, [name]
+    swap, left = lake_table.swap, [name]
 
     def crash(found: Any, *args: Any) -> int | None:
         if left and found.name()[-1] == left[0]:
@@ -151,7 +151,7 @@ async def test_a_crash_around_a_commit_changes_nothing(
             raise OSError("the power is gone")
         return swap(found, *args)
 
-    monkeypatch.setattr(lake_commit, "swap", crash)
+    monkeypatch.setattr(lake_table, "swap", crash)
     with pytest.raises(StoreError, match="the power is gone") as caught:
         await write(lake, records[30:], 30)
     assert caught.value.transient
@@ -163,7 +163,7 @@ async def test_workers_that_commit_at_the_same_time_lose_and_double_nothing(
     here: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has a lake of its own; two have the same partition, as where one has lost it without knowing."""
-    monkeypatch.setattr(lake_schema, "MAX_RETRY_DELAY", 0.05)
+    monkeypatch.setattr(lake_catalog, "MAX_RETRY_DELAY", 0.05)
     records = some_records()
 
     async def worker(number: int, partition: int) -> None:
@@ -474,7 +474,7 @@ def test_the_tables_hold_the_newest_revision_of_each_turn_once(steps: Any) -> No
 async def play(folder: Path, steps: Any, patch: pytest.MonkeyPatch) -> None:
     world = World(load({}, home=folder, archive=f"iceberg+{folder.as_uri()}/lake"))
     lake = lake_of(world.settings, world.marked)
-    swap, crash = lake_commit.swap, list[bool]()
+    swap, crash = lake_table.swap, list[bool]()
 
     def swapped(*args: Any) -> int | None:
         after = crash.pop() if crash else None
@@ -483,7 +483,7 @@ async def play(folder: Path, steps: Any, patch: pytest.MonkeyPatch) -> None:
             raise OSError("killed")
         return done
 
-    patch.setattr(lake_commit, "swap", swapped)
+    patch.setattr(lake_table, "swap", swapped)
 
     async def written(begin: int, end: int) -> None:
         nonlocal lake

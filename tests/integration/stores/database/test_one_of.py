@@ -11,7 +11,7 @@ from sqlalchemy import Integer, Text, column, select
 from sqlalchemy.dialects import sqlite
 
 from pipeline.stores.database import schema
-from pipeline.stores.database.one_of import row_one_of
+from pipeline.stores.database.expressions import row_one_of
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.statements import among, is_thread
 from topics.thread_key import ThreadKey

@@ -24,6 +24,7 @@ from pipeline.policies.webhooks import Event
 from pipeline.stores.accounts.audit import AuditQuery, audit_between, audit_from, audit_page, expire_audit
 from pipeline.stores.accounts.views import views_of
 from pipeline.stores.database import schema
+from pipeline.stores.database.marks import due_remnants, looked_at
 from pipeline.stores.database.names import forget_unused
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread, mark_erased, sub_agents
@@ -40,6 +41,7 @@ from pipeline.stores.threads import requests
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback, feedback_of, forget_feedback
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import (
+    WaitingWanted,
     all_documents,
     erased_among,
     find_threads,
@@ -50,16 +52,14 @@ from pipeline.stores.threads.reading import (
     stored_runs,
     thread_keys,
     thread_summary,
+    waiting_threads,
 )
-from pipeline.stores.threads.remnants import due_remnants, looked_at
 from pipeline.stores.threads.requests import request_bodies
-from pipeline.stores.threads.waiting import WaitingWanted, waiting_threads
 from pipeline.stores.turns import compare_turns, write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.stores.usage.repricing import reprice
+from pipeline.stores.usage.rows import reprice, turn_usage
 from pipeline.stores.usage.summing import compare_sums, forget_sums, keep_sums, sum_up
-from pipeline.stores.usage.turns import turn_usage
 from tests.integration.stores.conftest import database
 from tests.support.places import ROOT
 from tests.support.turn_records import Record

@@ -31,7 +31,7 @@ from pipeline.stores.threads.reading import (
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.stores.usage.turns import turn_usage
+from pipeline.stores.usage.rows import turn_usage
 from pipeline.turns.canonical import turn_hash
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

@@ -217,8 +217,8 @@ async def test_a_search_that_takes_too_long_is_stopped(
         "SELECT count(*), 1 FROM n"
     )
     monkeypatch.setattr(search, "STATEMENT_TIMEOUT", 1)
-    monkeypatch.setattr(search.statements, "sqlite_candidates", lambda *_: text(slow))
-    monkeypatch.setattr(search.statements, "postgres_candidates", lambda *_: text(slow))
+    monkeypatch.setattr(search, "sqlite_candidates", lambda *_: text(slow))
+    monkeypatch.setattr(search, "postgres_candidates", lambda *_: text(slow))
     with pytest.raises(CallerError, match="took longer than 1 s"):
         await find_turns(store, SearchQuery("hello"))
     monkeypatch.undo()

@@ -14,16 +14,16 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
 from pipeline.stores.search.threads import list_threads
 from pipeline.stores.search.write import index_some
-from pipeline.stores.threads import documents, list_statements
+from pipeline.stores.threads import list_statements
 from pipeline.stores.threads import reading as stored_reading
 from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.threads.reading import all_documents, count_rows, find_threads, read_thread, thread_keys
 from pipeline.stores.threads.summaries import Counts
 from pipeline.stores.turns import write_turns
-from pipeline.stores.usage import turns
+from pipeline.stores.usage import rows as usage_of_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.stores.usage.turns import turn_usage
+from pipeline.stores.usage.rows import turn_usage
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
@@ -49,9 +49,9 @@ async def test_threads_are_read_beside_the_event_loop(
     called: dict[str, bool] = {}
     in_loop = threading.get_ident()
     for module, name in (
-        (documents, "record_of"),
-        (documents, "thread_document"),
-        (turns, "used_by"),
+        (stored_reading, "record_of"),
+        (stored_reading, "thread_document"),
+        (usage_of_turns, "used_by"),
         (content, "references"),
     ):
         real = getattr(module, name)

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
-from pipeline.stores.threads.waiting import WaitingWanted, waiting_threads
+from pipeline.stores.threads.reading import WaitingWanted, waiting_threads
 from pipeline.stores.turns import write_turns
 from tests.support.turn_records import Record, make_record
 from topics.thread_key import ThreadKey

@@ -23,7 +23,7 @@ from pipeline.stores.threads.summaries import Counts, StepUsage, WriteResult
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.stores.usage.turns import turn_usage
+from pipeline.stores.usage.rows import turn_usage
 from pipeline.turns.times import LAST_MS
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.budgets import parse
 from pipeline.settings import Settings
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import deleted_usage
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread
@@ -19,8 +19,7 @@ from pipeline.stores.keeping.places import rows_left
 from pipeline.stores.outbound.notices import due_notices, notices_sent
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.turns import write_turns
-from pipeline.stores.usage.budgeting import states
-from pipeline.stores.usage.deleted import forget_deleted_usage, forget_windows
+from pipeline.stores.usage.budgets import forget_deleted_usage, forget_windows, states
 from pipeline.worker.sinks.housekeeping import BudgetWatch
 from topics.thread_key import ThreadKey
 from turnmill import clock

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from pipeline.policies.retention import Retention
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.schema import usage, usage_state
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.erasure import delete_thread

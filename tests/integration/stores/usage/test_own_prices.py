@@ -19,9 +19,8 @@ from pipeline.stores.threads.list_statements import ListQuery
 from pipeline.stores.turns import write_turns
 from pipeline.stores.usage.query import usage_report
 from pipeline.stores.usage.report import UsageQuery
-from pipeline.stores.usage.repricing import reprice
+from pipeline.stores.usage.rows import reprice, turn_usage
 from pipeline.stores.usage.summing import sum_up
-from pipeline.stores.usage.turns import turn_usage
 from tests.support.turn_records import make_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

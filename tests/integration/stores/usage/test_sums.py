@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, select, text, update
 
 from pipeline.policies.retention import Retention
-from pipeline.stores.database.bounded_sum import MAX_INTEGER
 from pipeline.stores.database.errors import StoreError
+from pipeline.stores.database.expressions import MAX_INTEGER
 from pipeline.stores.database.keys import UsageNames
 from pipeline.stores.database.schema import COUNTED, SUMMED, usage, usage_changes, usage_names, usage_state
 from pipeline.stores.database.schema import usage_sums as sums_table

@@ -10,7 +10,7 @@ import pytest
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.policies.budget_answers import thread_of
 from pipeline.policies.budgets import Budget, State
-from pipeline.stores.threads.waiting import WaitingWanted
+from pipeline.stores.threads.reading import WaitingWanted
 from turnmill.clock import now_ms
 from turnmill.control.record import ANSWER, NOW, Command
 

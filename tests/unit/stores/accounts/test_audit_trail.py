@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pipeline.observability.audit import Actor, Entry, acting, audit, of
-from pipeline.stores.accounts import audit_trail
-from pipeline.stores.accounts.audit_trail import AuditTrail
+from pipeline.stores.accounts import audit as audit_trail
+from pipeline.stores.accounts.audit import AuditTrail
 from pipeline.stores.database.errors import StoreError
 from tests.support.fake_stores import answer_by_methods
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.stores.archive import lake_merge, lake_offsets, lake_rows
-from pipeline.stores.archive.lake_offsets import Source
+from pipeline.stores.archive import lake_merge, lake_read, lake_rows
+from pipeline.stores.archive.lake_read import Source
 from pipeline.stores.archive.records import Entry
 from pipeline.turns.requests import digest, prompt_of
 from pipeline.turns.thread_document import newest, rank
@@ -91,13 +91,13 @@ def test_a_snapshot_says_which_offsets_it_holds() -> None:
     def source(begin: int, end: int, at: int) -> Source:
         return Source("turns", 3, begin, end, at)
 
-    offsets = lake_offsets.with_source({}, source(5, 10, 100))
-    assert not lake_offsets.holds(offsets, Source("turns", 4, 5, 10, 100))
+    offsets = lake_read.with_source({}, source(5, 10, 100))
+    assert not lake_read.holds(offsets, Source("turns", 4, 5, 10, 100))
     for begin, end, at, held in ((5, 10, 100, True), (6, 9, 90, True), (4, 10, 90, False), (5, 11, 90, False)):
-        assert lake_offsets.holds(offsets, source(begin, end, at)) == held
-    assert not lake_offsets.holds(offsets, source(5, 10, 101))  # of a topic that was made again
-    offsets = lake_offsets.with_source(offsets, source(10, 20, 90))
-    assert lake_offsets.parse(lake_offsets.text(offsets)) == {"turns/3": (5, 20, 100)}
-    assert lake_offsets.with_source(offsets, source(0, 3, 300)) == {"turns/3": (0, 3, 300)}
-    assert lake_offsets.with_source(offsets, source(25, 30, 300)) == {"turns/3": (25, 30, 300)}
-    assert lake_offsets.parse(None) == {}
+        assert lake_read.holds(offsets, source(begin, end, at)) == held
+    assert not lake_read.holds(offsets, source(5, 10, 101))  # of a topic that was made again
+    offsets = lake_read.with_source(offsets, source(10, 20, 90))
+    assert lake_read.parse(lake_read.text_of_offsets(offsets)) == {"turns/3": (5, 20, 100)}
+    assert lake_read.with_source(offsets, source(0, 3, 300)) == {"turns/3": (0, 3, 300)}
+    assert lake_read.with_source(offsets, source(25, 30, 300)) == {"turns/3": (25, 30, 300)}
+    assert lake_read.parse(None) == {}

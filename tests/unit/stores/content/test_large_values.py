@@ -52,7 +52,7 @@ async def test_those_that_come_meanwhile_share_the_next_one(
     go_on.set()
     await asyncio.gather(first, *later, return_exceptions=True)
     assert len(syncs) == 2
-    assert len(await values.found(FOLDER)) == 10
+    assert len(await values.stored(FOLDER)) == 10
 
 
 async def test_a_failure_is_that_of_its_batch_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,9 +66,9 @@ async def test_a_failure_is_that_of_its_batch_alone(tmp_path: Path, monkeypatch:
             *(values.put(FOLDER, b"%d" % n, "text/plain") for n in range(3)), return_exceptions=True
         )
     assert [isinstance(one, StoreError) and one.transient and "no room" in str(one) for one in found] == [True] * 3
-    assert await values.found(FOLDER) == []
+    assert await values.stored(FOLDER) == []
     await values.put(FOLDER, b"0", "text/plain")
-    assert len(await values.found(FOLDER)) == 1
+    assert len(await values.stored(FOLDER)) == 1
 
 
 def test_who_waits_when_the_loop_ends_waits_no_longer(tmp_path: Path) -> None:

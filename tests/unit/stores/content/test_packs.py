@@ -46,13 +46,13 @@ def dies(packs: Packs) -> None:
 
 def test_what_was_put_is_found_by_another_process(tmp_path: Path) -> None:
     one, other = Packs(tmp_path / "content"), Packs(tmp_path / "content")
-    assert (other.folders(), other.found(A), other.erase(A)) == (set(), [], 0)
+    assert (other.folders(), other.stored(A), other.erase(A)) == (set(), [], 0)
     assert not (tmp_path / "content").exists(), "who only reads makes nothing"
     digests = one.put([(A, b"1"), (B, b"1"), (A, b"2"), (A, b"1")])
     assert digests == [digest_of(data) for data in (b"1", b"1", b"2", b"1")]
     for packs in (one, other):
         assert packs.read(B, digests[0], 1) == b"1"
-        assert sorted(stored.digest for stored in packs.found(A)) == sorted({digests[0], digests[2]})
+        assert sorted(stored.digest for stored in packs.stored(A)) == sorted({digests[0], digests[2]})
         assert packs.folders() == {A, B}
         with pytest.raises(FileNotFoundError):
             packs.read(B, digests[2], SEEN)
@@ -69,7 +69,7 @@ def test_each_process_has_a_pack_of_its_own_and_a_dead_ones_is_taken_over(tmp_pa
     third = Packs(tmp_path)
     third.put([(A, b"3")])
     assert len(names(tmp_path)) == 2
-    assert {stored.digest for stored in other.found(A)} == {digest_of(data) for data in (b"1", b"2", b"3")}
+    assert {stored.digest for stored in other.stored(A)} == {digest_of(data) for data in (b"1", b"2", b"3")}
 
 
 def test_a_pack_whose_owner_dies_while_it_is_being_taken_over_is_not(
@@ -87,7 +87,7 @@ def test_a_pack_whose_owner_dies_while_it_is_being_taken_over_is_not(
         dies(one)
         other.put([(A, b"3")])
     assert len(names(tmp_path)) == 3
-    assert len(Packs(tmp_path).found(A)) == 3
+    assert len(Packs(tmp_path).stored(A)) == 3
 
 
 def test_a_full_pack_gets_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_the_same_again_is_not_written_but_counts_as_written_now_if_it_is_old(
     for seconds, expected in ((3599, 0), (3600, 3600)):
         now = (1_000_000_000 + seconds) * 1_000_000_000
         packs.put([(A, b"1")])
-        [stored] = packs.found(A)
+        [stored] = packs.stored(A)
         assert stored.modified == (1_000_000_000 + expected) * 1000
     assert sum(path.stat().st_size for path in tmp_path.glob("*.pack")) == size
     assert packs.erase(A, {digest_of(b"1")}, stored.modified) == 0, "it was referred to anew"
@@ -127,7 +127,7 @@ def test_a_value_that_is_damaged_is_written_again(tmp_path: Path, monkeypatch: p
     assert packs.read(A, digest, SEEN) == b"wrong", "who asks compares"
     packs.put([(A, b"whole")])
     assert packs.read(A, digest, SEEN) == b"whole"
-    assert len(packs.found(A)) == 1
+    assert len(packs.stored(A)) == 1
     assert packs.erase(A) == 1
     assert b"wrong" not in path.read_bytes()
 
@@ -152,7 +152,7 @@ def test_of_a_batch_that_fails_nothing_is_left(tmp_path: Path, monkeypatch: pyte
     held = b"".join(path.read_bytes() for path in tmp_path.glob("*.pack"))
     assert (b"before" in held, b"first" in held, b"second" in held) == (True, False, False)
     packs.put([(A, b"first"), (A, b"second")])
-    assert len(packs.found(A)) == 3
+    assert len(packs.stored(A)) == 3
 
 
 def test_a_folder_that_was_deleted_is_made_again(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_folder_that_was_deleted_is_made_again(tmp_path: Path) -> None:
     packs.put([(A, b"1")])
     shutil.rmtree(tmp_path / "content")
     packs.put([(A, b"2")])
-    assert [stored.digest for stored in Packs(tmp_path / "content").found(A)] == [digest_of(b"2")]
+    assert [stored.digest for stored in Packs(tmp_path / "content").stored(A)] == [digest_of(b"2")]
 
 
 def test_a_pack_from_a_backup_replaces_a_newer_one(tmp_path: Path) -> None:
@@ -172,12 +172,12 @@ def test_a_pack_from_a_backup_replaces_a_newer_one(tmp_path: Path) -> None:
     dies(packs)
     path.write_bytes(backup)
     packs = Packs(tmp_path)
-    assert [stored.digest for stored in packs.found(A)] == [digest_of(b"1")]
+    assert [stored.digest for stored in packs.stored(A)] == [digest_of(b"1")]
     packs.put([(A, b"2")])
     assert packs.read(A, digest_of(b"2"), SEEN) == b"2"
     dies(packs)
     path.unlink()
-    assert Packs(tmp_path).found(A) == []
+    assert Packs(tmp_path).stored(A) == []
 
 
 # ---- any order of events
@@ -245,8 +245,8 @@ class Model:
     def killed(self, process: int, number: int, torn: str) -> None:
         """In the middle of a batch, or before its value is in the index."""
         packs = self.processes[process]
-        if packs._own is not None and number not in self.held[A]:
-            file, begin, data = packs._own.file, packs._own.end, value(number)
+        if packs._open_pack is not None and number not in self.held[A]:
+            file, begin, data = packs._open_pack.file, packs._open_pack.end, value(number)
             end = append(file, begin, A, data, sha256(data).digest(), 1).end
             names, at = begin + 16, end - len(data)
             cut = {"within its length": begin + 8, "within its names": names + 40, "within its value": end - 1}
@@ -283,7 +283,7 @@ class Model:
     def check(self, process: int) -> None:
         packs, known = self.processes[process], {digest_of(value(number)): number for number in NUMBERS}
         for folder in FOLDERS:
-            stored = {one.digest: one.size for one in packs.found(folder)}
+            stored = {one.digest: one.size for one in packs.stored(folder)}
             assert self.held[folder] <= {known[one] for one in stored} <= self.held[folder] | self.perhaps[folder]
             for number in self.held[folder]:
                 digest = digest_of(value(number))

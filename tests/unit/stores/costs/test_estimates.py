@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.stores.costs.estimates import estimated
+from pipeline.stores.costs.rows import estimated
 
 
 def message(kind: str, text: Any, second: int, **more: Any) -> dict[str, Any]:

@@ -1,9 +1,12 @@
-"""Conditions that columns have one of several values, which both databases look up by an index.
+"""Expressions that SQLAlchemy lacks: sums that can't overflow, and conditions that columns have any of several values.
 
-`one_of(column, texts)`: a column has one of these texts; the same statement for any number of texts, as they are one
-parameter: an array on Postgres, a JSON list on SQLite.
+`BoundedSum(column)`: producers choose the numbers of tokens and costs, and any number of rows is summed. By itself
+SQLite refuses a sum over 2^63 - 1, and Postgres returns a number that is too large for a bigint column.
 
-`row_one_of(columns, rows)`: the columns have the values of one of these rows, given in the same way, with an array for
+`one_of(column, texts)`: a column has any of these texts; the same statement for any number of texts, as they are a
+single parameter: an array on Postgres, a JSON list on SQLite. Both databases look them up by an index.
+
+`row_one_of(columns, rows)`: the columns have the values of any of these rows, given in the same way, with an array for
 each column. For `IN (VALUES …)` with several rows SQLite 3.40 reads the whole table, and Postgres plans each row.
 """
 
@@ -60,20 +63,20 @@ def array_of(kind: TypeEngine[Any]) -> ARRAY[Any]:
 
 
 def one_of(column: ColumnElement[Any], texts: Sequence[str]) -> OneOf:
-    """Return the condition that the column has one of these texts."""
+    """Return the condition that the column has any of these texts."""
     given: BindParameter[Any] = bindparam(None, list(texts), type_=Texts())
     return OneOf(column, given)
 
 
 @compiles(OneOf, "postgresql")
 def _postgres(element: OneOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(one, **options) for one in element.clauses)
+    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} = ANY ({texts})"
 
 
 @compiles(OneOf, "sqlite")
 def _sqlite(element: OneOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(one, **options) for one in element.clauses)
+    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608  # the compiler's own text
 
 
@@ -85,13 +88,14 @@ class RowOneOf(FunctionElement[Any]):
 
 
 def row_one_of(columns: Sequence[ColumnElement[Any]], rows: Sequence[Sequence[Any]]) -> RowOneOf:
-    """Return the condition that the columns have the values of one of these rows, in their order."""
+    """Return the condition that the columns have the values of any of these rows, in their order."""
     each = func.json_each(bindparam(None, list(map(list, rows)), type_=JSON())).table_valued("value")
-    values = select(*(func.json_extract(each.c.value, f"$[{place}]") for place in range(len(columns))))
+    values = select(*(func.json_extract(each.c.value, f"$[{index}]") for index in range(len(columns))))
     arrays = (
-        bindparam(None, [row[place] for row in rows], type_=array_of(one.type)) for place, one in enumerate(columns)
+        bindparam(None, [row[index] for row in rows], type_=array_of(column.type))
+        for index, column in enumerate(columns)
     )
-    given = func.unnest(*arrays).table_valued(*(one.name for one in columns)).render_derived("given")
+    given = func.unnest(*arrays).table_valued(*(column.name for column in columns)).render_derived("given")
     return RowOneOf(row_of(*columns).in_(select(given)), row_of(*columns).in_(values))
 
 
@@ -103,3 +107,31 @@ def _row_postgres(element: RowOneOf, compiler: SQLCompiler, **options: Any) -> s
 @compiles(RowOneOf, "sqlite")
 def _row_sqlite(element: RowOneOf, compiler: SQLCompiler, **options: Any) -> str:
     return compiler.process(element.clauses.clauses[1], **options)
+
+
+MAX_INTEGER: Final = 2**63 - 1
+HALF: Final = 2**32
+
+
+class BoundedSum(FunctionElement[int]):
+    """`BoundedSum(column)`: the sum of integers from 0, at most MAX_INTEGER; null where there is none."""
+
+    name = "bounded_sum"
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(BoundedSum, "postgresql")
+def _sum_on_postgres(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
+    total = f"sum({compiler.process(element.clauses, **options)})"
+    within = f"CASE WHEN {total} > {MAX_INTEGER} THEN {MAX_INTEGER} WHEN {total} < {-MAX_INTEGER} THEN {-MAX_INTEGER}"
+    return f"CAST({within} ELSE {total} END AS BIGINT)"
+
+
+@compiles(BoundedSum, "sqlite")
+def _sum_on_sqlite(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
+    """Sum the upper and the lower halves of the numbers separately; SQLite computes equal sums only once."""
+    value = f"({compiler.process(element.clauses, **options)})"
+    upper, lower = f"sum({value} / {HALF})", f"sum({value} % {HALF})"
+    exact = f"{upper} * {HALF} + {lower}"
+    return f"(CASE WHEN {upper} + {lower} / {HALF} < {HALF // 2} THEN {exact} WHEN {upper} >= 0 THEN {MAX_INTEGER} END)"

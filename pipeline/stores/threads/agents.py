@@ -1,4 +1,4 @@
-"""Links and agents: rows that are written beside a turn, within the caller's transaction."""
+"""Agents and links: rows that are written with a turn, within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import exists
+from sqlalchemy import delete, exists
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.database.keys import Agent
@@ -53,7 +53,8 @@ async def agent_calls(
     if not gone:
         return [call]
     await send(connection, [call])
-    await forget_agents(connection, await connection.scalars(statements.delete_silent(gone)))
+    silent = delete(thread_agents).where(thread_agents.c.thread.in_(gone), thread_agents.c.turns <= 0)
+    await forget_agents(connection, await connection.scalars(silent.returning(thread_agents.c.agent)))
     return []
 
 
@@ -69,7 +70,8 @@ async def delete_agents(connection: AsyncConnection, keys: Sequence[ThreadKey], 
     """Delete the agents of threads; return them: others may be theirs, too."""
     gone = set[int]()
     for key in keys:
-        gone.update(await connection.scalars(statements.delete_agents(key)))
+        of_thread = delete(thread_agents).where(thread_agents.c.thread == statements.number_of(key))
+        gone.update(await connection.scalars(of_thread.returning(thread_agents.c.agent)))
     return gone
 
 

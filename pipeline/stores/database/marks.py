@@ -1,0 +1,107 @@
+"""The marks of threads: erased for good; held, so neither deleted nor expired; expired, but for remnants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Select, case, delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import Insert
+
+from pipeline.stores.database.errors import HeldThread
+from pipeline.stores.database.expressions import one_of
+from pipeline.stores.database.keys import key_text
+from pipeline.stores.database.names import INSERT
+from pipeline.stores.database.schema import erased, expired, holds
+from pipeline.stores.database.sending import of_texts, portions, send
+from pipeline.stores.database.store import ThreadStore
+from topics.thread_key import ThreadKey
+
+
+def add_erased(dialect: str) -> Insert:
+    """Return an INSERT of rows {"thread_key", "erased_at"}: marks those that are not marked yet."""
+    statement: Insert = INSERT[dialect](erased).on_conflict_do_nothing()
+    return statement
+
+
+def erased_threads(texts: Sequence[str]) -> Select[Any]:
+    """Return a query of the erased ones of these thread_keys."""
+    return select(erased.c.thread_key).where(one_of(erased.c.thread_key, texts))
+
+
+async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
+    """Return those of these threads that are marked as erased."""
+    wanted = {key_text(thread): thread for thread in threads}
+    [rows] = await send(connection, [of_texts(connection.dialect.name, erased_threads, sorted(wanted))])
+    return {wanted[text] for (text,) in rows}
+
+
+async def held_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
+    """Return the held ones of these threads."""
+    wanted = {key_text(thread): thread for thread in threads}
+    held: set[ThreadKey] = set()
+    for some in portions(sorted(wanted)):
+        texts = await connection.scalars(select(holds.c.thread_key).where(holds.c.thread_key.in_(some)))
+        held.update(wanted[text] for text in texts)
+    return held
+
+
+def held_thread(key: ThreadKey) -> HeldThread:
+    """Return the error of an attempt to delete a held thread."""
+    return HeldThread(
+        f"thread {key.text} is held, and is not deleted until it is released: "
+        f"`turnmill threads hold --release {key.thread_id}`, or DELETE /v1/threads/{key.thread_id}/hold"
+    )
+
+
+REMNANTS_BATCH: Final = 1000
+
+
+class Remnant(NamedTuple):
+    """An expired thread: rows up to `before` have expired; its records' times; when it is `due` again. Epoch ms."""
+
+    key: ThreadKey
+    before: int
+    first: int
+    last: int
+    due: int
+
+
+async def remember(connection: AsyncConnection, expired_remnants: Iterable[Remnant]) -> None:
+    """Store these; if a thread is stored already, its time range is extended."""
+    for expired_remnant in expired_remnants:
+        row = {
+            "thread_key": key_text(expired_remnant.key),
+            "name": list(expired_remnant.key),
+            "before": expired_remnant.before,
+        }
+        row |= {"first": expired_remnant.first, "last": expired_remnant.last, "due": expired_remnant.due}
+        new = INSERT[connection.dialect.name](expired).values(row)
+
+        def least(name: str, new: Any = new) -> Any:
+            return case((new.excluded[name] < expired.c[name], new.excluded[name]), else_=expired.c[name])
+
+        def most(name: str, new: Any = new) -> Any:
+            return case((new.excluded[name] > expired.c[name], new.excluded[name]), else_=expired.c[name])
+
+        values = {"before": most("before"), "first": least("first"), "last": most("last"), "due": least("due")}
+        await connection.execute(new.on_conflict_do_update(index_elements=[expired.c.thread_key], set_=values))
+
+
+async def due_remnants(store: ThreadStore, now: int) -> list[Remnant]:
+    """Return the due expired threads of which large values or archived rows may remain, at most REMNANTS_BATCH."""
+    query = select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key)
+    rows = await store.rows(query.limit(REMNANTS_BATCH))
+    return [Remnant(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
+
+
+async def looked_at(store: ThreadStore, left: Sequence[Remnant], clean: Sequence[Remnant]) -> None:
+    """Set when `left` are due for the next check; delete `clean`, unless something was added meanwhile."""
+    async with store.writing() as connection:
+        for remnant in left:
+            mine = expired.c.thread_key == key_text(remnant.key)
+            await connection.execute(update(expired).where(mine).values(due=remnant.due))
+        for remnant in clean:
+            same = expired.c.before == remnant.before, expired.c.due == remnant.due
+            await connection.execute(delete(expired).where(expired.c.thread_key == key_text(remnant.key), *same))

@@ -1,0 +1,207 @@
+"""The rows of `usage`: written with a turn, within the caller's transaction; priced again later; read for a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy import tuple_ as row_of
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.policies.prices import Prices
+from pipeline.stores.costs.rows import usage_rows
+from pipeline.stores.database.expressions import MAX_INTEGER
+from pipeline.stores.database.keys import UsageNames, thread_of, turn_text
+from pipeline.stores.database.names import INSERT, ids_of
+from pipeline.stores.database.schema import price_sources, threads, turns, usage, usage_names
+from pipeline.stores.database.sending import Call, certain, of_rows
+from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads import statements
+from pipeline.stores.threads.book import PlacedTurn
+from pipeline.stores.threads.rows import record_of
+from pipeline.stores.threads.summaries import StepUsage, TurnUsage
+from pipeline.stores.threads.write import lock
+from pipeline.turns.requests import prompt_of
+from pipeline.turns.tokens import NANO
+from topics.thread_key import ThreadKey
+
+OF_RESPONSE: Final = tuple(  # columns that a row contains unchanged
+    column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
+)
+
+
+async def usage_calls(connection: AsyncConnection, placed: Sequence[PlacedTurn], _: object = None) -> list[Call]:
+    """Return the call that adds the usage of these turns."""
+    bodies = {name: body for turn in reversed(placed) for name, body in turn.rows.requests.items()}
+    prompts = {name: prompt_of(body) for name, body in bodies.items()}
+    of_turns = []
+    for turn in placed:
+        for row in turn.rows.usage:
+            prompt = prompts.get(row["request"])
+            name = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"], prompt, row["origin"])
+            of_turns.append((turn, name, row))
+    if not of_turns:
+        return []
+    names = await ids_of(connection, UsageNames, {name for _, name, _ in of_turns})
+    sources = {row["price_source"] for _, _, row in of_turns} - {None}
+    prices = await price_sources_of(connection, sources) if sources else {}
+    rows = [
+        {
+            "turn": turn.id,
+            "thread": turn.thread,
+            "names": names[name],
+            "price_source": prices.get(row["price_source"]),
+            **{column: row[column] for column in OF_RESPONSE},
+        }
+        for turn, name, row in of_turns
+    ]
+    return [of_rows(connection.dialect.name, statements.ADD[usage], rows)]
+
+
+async def price_sources_of(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:
+    """Return the integers of these sources of prices; missing ones are added."""
+    query = select(price_sources.c.source, price_sources.c.id)
+    known = {row.source: row.id for row in await connection.execute(query)}
+    if missing := sorted(set(wanted) - known.keys()):
+        new = INSERT[connection.dialect.name](price_sources).on_conflict_do_nothing()
+        await connection.execute(new, [{"source": source} for source in missing])
+        known = {row.source: row.id for row in await connection.execute(query)}
+    return known
+
+
+BATCH_SIZE: Final = 200  # rows of a transaction
+PLACE: Final = (usage.c.at, usage.c.turn, usage.c.position)  # the order in which rows are read, by the index of `at`
+PRICED: Final = ("cost_nano_usd", "price_source", "estimated_tokens", "estimated_nano_usd")
+
+
+class Repriced(NamedTuple):
+    """A row of usage whose cost or estimate changes: both in 10⁻⁹ US dollars, with the names of their prices."""
+
+    model: str | None
+    before: int | None
+    source_before: str | None
+    after: int | None
+    source_after: str | None
+
+
+async def reprice(store: ThreadStore, since: int, until: int, *, dry_run: bool) -> AsyncIterator[Repriced]:
+    """Price a period's usage (epoch ms) again, except stream costs; yield changes. `dry_run` changes nothing."""
+    last = since, -(2**63), 0
+    while True:
+        mine = select(*PLACE).where(usage.c.at >= last[0], usage.c.at < until, row_of(*PLACE) > row_of(*last))
+        async with store.writing() as connection:
+            await certain(connection)
+            rows = (await connection.execute(mine.order_by(*PLACE).limit(BATCH_SIZE))).all()
+            places = {(row.turn, row.position) for row in rows}
+            changed = await _reprice(connection, places, store.prices, (since, until), dry_run=dry_run)
+        for row in changed:
+            yield row
+        if len(rows) < BATCH_SIZE:
+            return
+        last = rows[-1].at, rows[-1].turn, rows[-1].position
+
+
+async def _reprice(
+    connection: AsyncConnection,
+    places: Collection[tuple[int, int]],
+    prices: Prices,
+    within: tuple[int, int],
+    *,
+    dry_run: bool,
+) -> list[Repriced]:
+    """Price the rows at these places, as (turn, position), again, if their time is still within these (epoch ms)."""
+    turns = sorted({turn for turn, _ in places})
+    of = select(*statements.NAME).where(threads.c.id.in_(select(usage.c.thread).where(usage.c.turn.in_(turns))))
+    if not dry_run:  # while no writer replaces a turn
+        await lock(connection, {thread_of(row) for row in await connection.execute(of)})
+    records = await connection.execute(statements.records_by_id(turns))
+    fresh = {(id_, row["position"]): row for id_, text in records for row in usage_rows(record_of(text), prices)}
+    query = select(usage, price_sources.c.source).outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
+    stored = (await connection.execute(query.where(usage.c.turn.in_(turns)))).mappings().all()
+    known = {(row["turn"], row["position"]): {**row, "price_source": row["source"]} for row in stored}
+    changes = {
+        position: fresh[position]
+        for position, row in known.items()
+        if position in places
+        and position in fresh
+        and within[0] <= row["at"] < within[1]
+        and any(row[name] != fresh[position][name] for name in PRICED)
+    }
+    repriced = [
+        Repriced(row["model"], _cost(known[position]), known[position]["source"], _cost(row), row["price_source"])
+        for position, row in changes.items()
+    ]
+    if dry_run or not changes:
+        return repriced
+    sources = await price_sources_of(connection, {row["price_source"] for row in changes.values()} - {None})
+    put = update(usage).where(usage.c.turn == bindparam("of_turn"), usage.c.position == bindparam("at_position"))
+    values = [
+        {name: row[name] for name in PRICED}
+        | {"price_source": sources.get(row["price_source"]), "of_turn": turn, "at_position": position}
+        for (turn, position), row in changes.items()
+    ]
+    await connection.execute(put.values({name: bindparam(name) for name in PRICED}), values)
+    await connection.execute(statements.refresh_threads(sorted({known[change]["thread"] for change in changes})))
+    return repriced
+
+
+def _cost(row: Any) -> int | None:
+    cost: int | None = row["cost_nano_usd"] if row["cost_nano_usd"] is not None else row["estimated_nano_usd"]
+    return cost
+
+
+async def turn_usage(store: ThreadStore, key: ThreadKey) -> dict[str, TurnUsage]:
+    """Return the usage of each turn of a thread that has any, by turn_id."""
+    query = select(turns.c.turn_id, usage, usage_names.c.model, price_sources.c.source)
+    query = query.join(turns, usage.c.turn == turns.c.id)
+    query = query.outerjoin(price_sources, usage.c.price_source == price_sources.c.id)
+    query = query.join(usage_names, usage.c.names == usage_names.c.id)
+    query = query.where(turns.c.thread == statements.number_of(key))
+    async with store.reading() as connection:
+        await certain(connection)
+        rows = (await connection.execute(query.order_by(usage.c.turn, usage.c.position))).all()
+
+    def by_turn() -> dict[str, TurnUsage]:
+        groups = groupby(rows, lambda row: bytes(row.turn_id))
+        return {turn_text(turn_id): used_by(list(some)) for turn_id, some in groups}
+
+    return await asyncio.to_thread(by_turn)
+
+
+def used_by(rows: Sequence[Row[Any]]) -> TurnUsage:
+    """Return the usage of a turn's rows, which are in the order of its responses."""
+    costs = [row.cost_nano_usd for row in rows if row.cost_nano_usd is not None]
+    guessed = [row.estimated_nano_usd for row in rows if row.estimated_nano_usd is not None]
+    return TurnUsage(
+        input_tokens=_sum(row.input_tokens for row in rows),
+        output_tokens=_sum(row.output_tokens for row in rows),
+        total_tokens=_sum(row.total_tokens for row in rows),
+        cost_usd=_dollars(_sum(costs) if costs else None),
+        estimated_tokens=_sum(row.estimated_tokens for row in rows),
+        estimated_cost_usd=_dollars(_sum(guessed) if guessed else None),
+        prices=tuple(sorted({row.source for row in rows if row.source is not None})),
+        ttft_ms=next((row.ttft_ms for row in rows if row.position == 0), None),
+        steps=tuple(_step(row) for row in rows if row.requests) if len(rows) > 1 else (),
+    )
+
+
+def _step(row: Row[Any]) -> StepUsage:
+    return StepUsage(
+        model=row.model,
+        input_tokens=row.input_tokens or 0,
+        output_tokens=row.output_tokens or 0,
+        cost_usd=_dollars(row.cost_nano_usd),
+        ttft_ms=row.ttft_ms,
+        duration_ms=row.duration_ms,
+    )
+
+
+def _sum(values: Any) -> int:
+    return min(sum(value or 0 for value in values), MAX_INTEGER)
+
+
+def _dollars(nano: int | None) -> float | None:
+    return None if nano is None else nano / NANO
