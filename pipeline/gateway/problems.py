@@ -211,11 +211,11 @@ def _framework_detail(name: str, error: HTTPException) -> str:
 def _invalid(error: RequestValidationError) -> Problem:
     found = [
         {
-            "in": str(one["loc"][0]) if one["loc"] else "request",
-            "name": ".".join(str(place) for place in one["loc"][1:]),
-            "message": str(one["msg"]).removeprefix("Value error, "),
+            "in": str(error["loc"][0]) if error["loc"] else "request",
+            "name": ".".join(str(place) for place in error["loc"][1:]),
+            "message": str(error["msg"]).removeprefix("Value error, "),
         }
-        for one in error.errors()[:MAX_SHOWN]
+        for error in error.errors()[:MAX_SHOWN]
     ]
     detail = "; ".join(f"{one['name'] or one['in']}: {one['message']}" for one in found)
     return Problem("invalid-parameters", detail.encode("utf-8", "replace").decode(), errors=found)

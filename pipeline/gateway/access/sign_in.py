@@ -70,15 +70,15 @@ class _Routes:
         self._admission = admission
         self._settings = gateway.settings
         self._rules = gateway.settings.role_list
-        self._providers = {one.name: one for one in people.providers}
+        self._providers = {provider.name: provider for provider in people.providers}
         self._verifiers: dict[str, JwtVerifier] = {}
         self._oauth = OAuth()
-        for one in people.providers:
+        for provider in people.providers:
             self._oauth.register(
-                one.name,
-                client_id=one.client_id,
-                client_secret=one.client_secret.get_secret_value(),
-                server_metadata_url=f"{one.issuer.rstrip('/')}/.well-known/openid-configuration",
+                provider.name,
+                client_id=provider.client_id,
+                client_secret=provider.client_secret.get_secret_value(),
+                server_metadata_url=f"{provider.issuer.rstrip('/')}/.well-known/openid-configuration",
                 client_kwargs=REQUESTS,
             )
         self.router = APIRouter(include_in_schema=False)
@@ -160,8 +160,8 @@ class _Routes:
 
     async def session(self, principal: Reader) -> Person:
         """Return who is signed in."""
-        found = next((one for one in await all_tokens(await self._store()) if one.id == principal.id), None)
-        role = found.session.role if found is not None and found.session is not None else None
+        token = next((token for token in await all_tokens(await self._store()) if token.id == principal.id), None)
+        role = token.session.role if token is not None and token.session is not None else None
         return Person(name=principal.name, role=role, scopes=sorted(principal.scopes), tenant=principal.tenant)
 
     async def sign_out(self, request: Request) -> Response:

@@ -82,4 +82,4 @@ class TokenMemory:
 
 def _by_digest(tokens: list[Token]) -> dict[str, Token]:
     now = now_ms()
-    return {digest: one for one in tokens for digest in one.digests(now)}
+    return {digest: token for token in tokens for digest in token.digests(now)}

@@ -97,7 +97,7 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
     if made.tenant is not None and column_text(made.tenant) != made.tenant:
         raise Problem("bad-request", "tenant: no thread of the store can have this name")
     store = await gateway.store()
-    if sum(one.tenant == made.tenant and one.session is None for one in await all_tokens(store)) >= TOKENS:
+    if sum(token.tenant == made.tenant and token.session is None for token in await all_tokens(store)) >= TOKENS:
         raise Problem("conflict", f"there are {TOKENS:,} tokens already: revoke one")
     await add_token(store, made)
     audit.info(
@@ -148,9 +148,9 @@ async def revoke_token(gateway: TheGateway, admission: TheAdmission, principal: 
 
 async def _found(gateway: Gateway, principal: Principal, token_id: str) -> Token:
     """Return the token. Raises Problem if it is unknown or another tenant's."""
-    for one in await all_tokens(await gateway.store()):
-        if one.id == token_id and principal.tenant in (None, one.tenant):
-            return one
+    for token in await all_tokens(await gateway.store()):
+        if token.id == token_id and principal.tenant in (None, token.tenant):
+            return token
     raise _unknown(token_id)
 
 

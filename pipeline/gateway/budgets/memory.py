@@ -76,7 +76,7 @@ class Budgets(Service):
         now = now_ms()
         found = await states(await self._store(), self.budgets, now)
         self.states, self.at = {one.budget.name: self._whole(one) for one in found}, now
-        names = [one.budget.question(now) for one in self.states.values() if self._asks(one) and one.reached]
+        names = [state.budget.question(now) for state in self.states.values() if self._asks(state) and state.reached]
         self.asked = {name: self.asked.get(name, now) for name in names}
 
     def _whole(self, stored: State) -> State:
@@ -98,7 +98,7 @@ class Budgets(Service):
     def waiting(self, wanted: WaitingWanted) -> list[Waiting]:
         """Return the open questions of budgets, each as a waiting thread of its own."""
         now = now_ms()
-        questions = [(one, one.budget.question(now)) for one in self.states.values() if self._asks(one)]
+        questions = [(state, state.budget.question(now)) for state in self.states.values() if self._asks(state)]
         found = [_waiting(one, name, self.asked[name]) for one, name in questions if name in self.asked]
         return [
             one
@@ -123,7 +123,7 @@ class Budgets(Service):
     def verdict(self, tenant: str | None, budgets: Collection[Budget]) -> Verdict:
         """Return whether these budgets allow a tenant's call, from memory."""
         now = now_ms()
-        known = (self.states.get(one.name) for one in budgets)
+        known = (self.states.get(budget.name) for budget in budgets)
         exhausted = tuple(
             one
             for one in known

@@ -59,7 +59,7 @@ async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = N
     """List the budgets. A token that is bound to a tenant sees the budgets of that tenant alone."""
     bound = principal.bounded(tenant)
     await memory.known()
-    mine = [one for one in memory.states.values() if bound is None or one.budget.tenant == bound]
+    mine = [state for state in memory.states.values() if bound is None or state.budget.tenant == bound]
     return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(memory))
 
 

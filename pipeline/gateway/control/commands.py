@@ -281,7 +281,7 @@ def _offer(streams: Collection[_Stream], command: Command) -> None:
 
     A stream whose queue is full misses it; its reader gets the open commands when it connects again.
     """
-    theirs = [one for one in streams if one.tenant in (None, command.tenant)]
+    theirs = [stream for stream in streams if stream.tenant in (None, command.tenant)]
     value = encode(command.record) if theirs else b""
     for stream in theirs:
         with suppress(asyncio.QueueFull):

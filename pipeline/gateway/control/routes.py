@@ -152,7 +152,7 @@ async def open_answers(
     """
     waiting = await (await caller_of(gateway, commands, budgets, runs, principal, thread_id, tenant)).waiting()
     open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
-    given = [one for of in waiting for one in commands.open_answers(of.thread.tenant, of.thread_id)]
+    given = [open_answer for of in waiting for open_answer in commands.open_answers(of.thread.tenant, of.thread_id)]
     return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
 
 

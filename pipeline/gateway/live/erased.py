@@ -53,7 +53,7 @@ class Erased(Service):
         now = time.monotonic()
         for one in threads:
             self._known.setdefault(one, Erasure()).wanted = now
-        unsure = [one for one in threads if self._is_unsure(one, now - ERASED_TTL)]
+        unsure = [thread for thread in threads if self._is_unsure(thread, now - ERASED_TTL)]
         if unsure:
             unsure += self._soon_unsure(now, {*unsure})
             for one in unsure:  # set before the query: one of many readers asks, the others use what is known
@@ -63,7 +63,7 @@ class Erased(Service):
                 found = await erased_among(await self._store(), unsure)
                 for one in found:
                     self._known.setdefault(one, Erasure(now, now)).erased = True
-        erased = {one for one in threads if one in self._known and self._known[one].erased}
+        erased = {thread for thread in threads if thread in self._known and self._known[thread].erased}
         while len(self._known) > ERASED_CACHE_SIZE:
             self._known.popitem(last=False)
         return erased

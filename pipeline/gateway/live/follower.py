@@ -209,7 +209,7 @@ class Follower(Service):
             while True:
                 topics = self._topics()
                 ends = await self._begin(topics)
-                starts = {place: self.positions[place] for place in ends}
+                starts = {end: self.positions[end] for end in ends}
                 async with aclosing(follow(self._settings, consumer, topics, starts)) as polls:
                     async for batches in polls:
                         await self._take(consumer, batches)
@@ -232,7 +232,7 @@ class Follower(Service):
 
     async def _begin(self, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
         """Return the ends of these topics' partitions. A new partition of a known topic is read from its beginning."""
-        spans, known = await self._spans(topics), {place.topic for place in self.positions}
+        spans, known = await self._spans(topics), {position.topic for position in self.positions}
         for place, (begin, end) in spans.items():
             if place not in self.positions:
                 self.positions[place] = begin if place.topic in known else end
@@ -274,7 +274,7 @@ class Follower(Service):
     ) -> None:
         """Hand records to listeners; `past`: they open no run in the index."""
         if place.topic == self.name_of(EVENTS):
-            records = [self._event_record(one) for one in records]
+            records = [self._event_record(record) for record in records]
             if any(listener.runs != "none" for listener in self._members):
                 for record in records:
                     if (envelope := record.envelope) is not None:

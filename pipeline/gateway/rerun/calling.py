@@ -76,7 +76,7 @@ def assembled(heard: ReadAnswer, request: Request, before: TurnRecord) -> TurnRe
     if "tenant" in before:
         envelope["tenant"] = before["tenant"]
     records, _ = assemble(DIALECTS[request.dialect], [envelope])
-    return next(one for one in records if one["turn"] is not None and one["turn"]["turn_type"] == "agent")
+    return next(record for record in records if record["turn"] is not None and record["turn"]["turn_type"] == "agent")
 
 
 async def publish(

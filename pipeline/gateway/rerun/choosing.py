@@ -58,13 +58,13 @@ async def chosen(
     document = await contents.inlined(key, stored)
     turns = document["turns"] if turn else one_branch(document)["turns"]
     names = [one for one in reversed(turns) if turn in (None, one.get("meta:turn_id"), one.get("meta:run_id"))]
-    meant = next((one for one in names if answered(one)), None)
+    meant = next((name for name in names if answered(name)), None)
     if meant is None:
         return None
     response, place = answered(meant) or ({}, 0)
     name = request_of(response) or ""
     asked = (await request_bodies(store, [name], key.tenant or "")).get(name)
-    record = next(one for one in await read_records(store, key) if one["turn_id"] == meant["meta:turn_id"])
+    record = next(read_record for read_record in await read_records(store, key) if read_record["turn_id"] == meant["meta:turn_id"])
     if asked is None:
         return None
     if record["dialect"] not in HISTORY or "request" in asked:

@@ -67,7 +67,7 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
     ]
     for tag in dict.fromkeys(tag for tag, *_ in operations):
         yield f"<h2>{escape(tag)}</h2>"
-        for _, method, path, operation in (one for one in operations if one[0] == tag):
+        for _, method, path, operation in (operation for operation in operations if operation[0] == tag):
             yield (
                 f'<details><summary><code><b class="method">{method.upper()}</b>{escape(path)}</code>'
                 f"<span>{escape(operation.get('summary', ''))}</span></summary>"
