@@ -114,7 +114,11 @@ class Authenticator:
     def _unauthorized(self, detail: str, error: str) -> Problem:
         """Return the problem; where people can sign in, it names the providers."""
         challenge = 'Bearer realm="turnmill"' + (f", {error}" if error else "")
-        more = {} if self.people is None else {"sign_in": {provider.name: provider.title for provider in self.people.providers}}
+        more = (
+            {}
+            if self.people is None
+            else {"sign_in": {provider.name: provider.title for provider in self.people.providers}}
+        )
         return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}, **more)
 
     def guard(self, headers: Mapping[str, str]) -> None:

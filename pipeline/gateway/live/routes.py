@@ -240,7 +240,11 @@ async def _frames_of_run(
                 rest = frames.rest()
                 is_cut = event.end == "aborted" and by is not None and not (finished or any(one.last for one in rest))
                 why = f"the run was stopped by {by}"
-                last = [frame(encode(stopped_event)) for stopped_event in stopped_events(dialect.name, why)] if is_cut else []
+                last = (
+                    [frame(encode(stopped_event)) for stopped_event in stopped_events(dialect.name, why)]
+                    if is_cut
+                    else []
+                )
                 for left in [*(waiting.data for waiting in rest if waiting.data), *last, *done]:
                     yield left
                 return

@@ -64,7 +64,9 @@ async def chosen(
     response, place = answered(meant) or ({}, 0)
     name = request_of(response) or ""
     asked = (await request_bodies(store, [name], key.tenant or "")).get(name)
-    record = next(read_record for read_record in await read_records(store, key) if read_record["turn_id"] == meant["meta:turn_id"])
+    record = next(
+        read_record for read_record in await read_records(store, key) if read_record["turn_id"] == meant["meta:turn_id"]
+    )
     if asked is None:
         return None
     if record["dialect"] not in HISTORY or "request" in asked:
