@@ -6,9 +6,9 @@ or the store is away.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar, get_type_hints
 
 from fastapi import Depends, Request
 
@@ -24,16 +24,23 @@ from turnmill.control.record import TOPIC as CONTROL
 from turnmill.publish.publisher import Publisher
 from turnmill.wire.feedback_record import TOPIC as FEEDBACK
 
+OpenStore = Callable[[], Awaitable[ThreadStore]]
+
 MAX_TENANTS_SHOWN: Final = 20  # in an error, of the tenants that have the thread
 
 
 class Service:
-    """What a part of the gateway remembers or has running. A gateway has at most one of each class."""
+    """What a part of the gateway remembers or has running. A gateway has at most one of each class.
+
+    Its constructor takes any of: the gateway, Settings, Metrics, OpenStore, and the services of earlier parts.
+    """
 
     @classmethod
-    def of(cls, gateway: Gateway) -> Self:  # noqa: ARG003  # most need it
-        """Make it for a gateway, which has the services of earlier parts. Raises CallerError for bad settings."""
-        return cls()
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway, by the annotations of its constructor. Raises CallerError for bad settings."""
+        needs = get_type_hints(cls.__init__)
+        needs.pop("return", None)
+        return cls(**{name: gateway.provide(kind) for name, kind in needs.items()})
 
     def start(self) -> None:
         """Start what runs beside requests, in the running loop."""
@@ -66,6 +73,11 @@ class Gateway:
     def add(self, kind: type[Service]) -> None:
         """Make a service. Raises CallerError for bad settings."""
         self._services[kind] = kind.of(self)
+
+    def provide(self, kind: Any) -> Any:
+        """Return what a service needs. Raises KeyError if this gateway doesn't have it."""
+        common = {Gateway: self, Settings: self.settings, Metrics: self.metrics, OpenStore: self.store}
+        return common[kind] if kind in common else self._services[kind]
 
     def service(self, kind: type[Kind]) -> Kind:
         """Return the service of this class. Raises KeyError if its part doesn't exist here."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Self
+from functools import partial
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
@@ -30,24 +31,16 @@ bearer = HTTPBearer(
 class Admission(Service):
     """Admits callers, and keeps the trail of what they do; `trail` is None where the store keeps no entries."""
 
-    def __init__(self, authenticator: Authenticator, rate: Rate, at_once: AtOnce, trail: AuditTrail | None) -> None:
-        self.authenticator = authenticator
-        self.rate = rate
-        self.at_once = at_once
-        self.trail = trail
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway. Raises CallerError for settings that contradict each other or can't be read."""
-        settings, trail = gateway.settings, None
+    def __init__(self, gateway: Gateway) -> None:
+        """Prepare admission. Raises CallerError for settings that contradict each other or can't be read."""
+        settings = gateway.settings
+        self.authenticator = Authenticator(settings, TokenMemory(gateway.store))
+        self.rate = Rate(settings.gateway_rate)
+        self.at_once = AtOnce(settings.gateway_caller_requests)
+        self.trail: AuditTrail | None = None
         if settings.audit_retention:
-
-            def count_lost(entries: int) -> None:
-                gateway.metrics.add(m.AUDIT_LOST, entries)
-
-            trail = AuditTrail(gateway.store, count_lost, notify=settings.webhooks is not None)
-        authenticator = Authenticator(settings, TokenMemory(gateway.store))
-        return cls(authenticator, Rate(settings.gateway_rate), AtOnce(settings.gateway_caller_requests), trail)
+            count_lost = partial(gateway.metrics.add, m.AUDIT_LOST)
+            self.trail = AuditTrail(gateway.store, count_lost, notify=settings.webhooks is not None)
 
     def start(self) -> None:
         """Start to write the trail's entries to the store."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Annotated, Final, Self
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Final
 
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.budget_answers import BudgetAnswers, thread_of
 from pipeline.policies.budgets import NANO, Budget, State, Verdict
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted
 from pipeline.stores.usage.budgeting import states
 from turnmill.clock import now_ms
@@ -31,22 +30,17 @@ class Budgets(Service):
     the last query. `open_use`: returns what open runs have used of a budget in addition, by tenant; None: not counted.
     """
 
-    def __init__(self, budgets: tuple[Budget, ...], store: Callable[[], Awaitable[ThreadStore]]) -> None:
-        self.budgets = budgets
+    def __init__(self, gateway: Gateway) -> None:
+        self.budgets = gateway.settings.budget_list
         self.states: dict[str, State] = {}
         self.at = 0  # epoch ms of the last query
-        self.answers = BudgetAnswers(budgets)
+        self.answers = BudgetAnswers(self.budgets)
         self.asked: dict[str, int] = {}
         self.open_use: Callable[[Budget], Mapping[str, int]] | None = None
-        self._store = store
+        self._store = gateway.store
         self._looking: asyncio.Task[None] | None = None
         self._asked: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings.budget_list, gateway.store)
 
     def start(self) -> None:
         """Start to query the store every few seconds; do nothing if there are no budgets."""

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from aiokafka import TopicPartition
@@ -148,11 +148,6 @@ class BudgetStops(Service):
         self._notified: set[str] = set()  # ids of questions
         self._task: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway. Raises CallerError where commands aren't allowed."""
-        return cls(gateway)
 
     def start(self) -> None:
         """Start checking."""

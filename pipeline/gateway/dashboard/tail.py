@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from aiokafka import TopicPartition
 
@@ -16,7 +16,6 @@ from pipeline.gateway.dashboard.intake import Intake
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.state import Gateway, Service, provided
-from pipeline.policies.prices import Prices
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 
 LINGER: Final = 60.0  # seconds for which it continues without readers
@@ -32,21 +31,16 @@ class FiguresTail(Service):
     topics = (EVENTS, TELEMETRY, TURNS, DEAD_LETTERS)
     runs: Final = "seen"
 
-    def __init__(self, prices: Prices, follower: Follower, run_watch: RunWatch) -> None:
-        self._prices = prices
+    def __init__(self, gateway: Gateway, follower: Follower, run_watch: RunWatch) -> None:
+        self._prices = gateway.settings.price_list
         self._follower = follower
         self._run_watch = run_watch
         self._names = {follower.name_of(topic): topic.name for topic in self.topics}
         self._leaving: asyncio.Task[None] | None = None
         self._watchers = 0
         self._late = 0.0  # time.monotonic() when the last late record was read
-        self.intake = Intake(prices)
+        self.intake = Intake(self._prices)
         self.skipped = 0
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings.price_list, gateway.service(Follower), gateway.service(RunWatch))
 
     @property
     def run_list(self) -> RunList:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Self
+from typing import Annotated
 
 from pipeline.gateway.problems import RETRY_AFTER, Problem
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import SPOOL
 from turnmill.publish.publisher import Publisher
 from turnmill.shares import Room
@@ -47,15 +46,10 @@ class Outage:
 class Uploads(Service):
     """Counts the uploads of a gateway, and what comes of them."""
 
-    def __init__(self, outage: Outage, metrics: Metrics) -> None:
-        self.outage = outage
-        self._metrics = metrics
+    def __init__(self, gateway: Gateway) -> None:
+        self.outage = Outage(gateway.settings.spool_bytes)
+        self._metrics = gateway.metrics
         self._open = 0
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(Outage(gateway.settings.spool_bytes), gateway.metrics)
 
     @contextmanager
     def coming_in(self) -> Iterator[None]:

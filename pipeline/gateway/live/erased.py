@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import OpenStore, Service, provided
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey
 
@@ -39,14 +38,9 @@ class Erased(Service):
     The store is queried for each every few seconds at most, together with all others that are soon due.
     """
 
-    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+    def __init__(self, store: OpenStore) -> None:
         self._store = store
         self._known: OrderedDict[ThreadKey, Erasure] = OrderedDict()  # longest since its query first
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.store)
 
     async def among(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
         """Return the deleted ones of these threads; while the store is away, those known so far."""

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Final, Literal, Protocol, Self
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import Service, provided
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.portions import bytes_of, portions
@@ -116,11 +116,6 @@ class Follower(Service):
         self.lags: dict[TopicPartition, int] = {}
         self.runs = no_runs(settings)
         self.trouble: str | None = None
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings)
 
     def name_of(self, topic: Topic) -> str:
         """Return the topic's name on the broker."""

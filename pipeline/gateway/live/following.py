@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Still
@@ -16,7 +16,7 @@ from pipeline.gateway.live.follower import YIELD_RECORDS
 from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import Service, provided
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -51,11 +51,6 @@ class Live(Service):
         self.metrics = metrics
         self._stopping = False
         self._readers = 0
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.service(EventTail), gateway.metrics)
 
     def stop(self) -> None:
         """End all streams."""

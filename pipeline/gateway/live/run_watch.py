@@ -6,13 +6,13 @@ It starts at the first request for open runs, or the first scrape of `/metrics`,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import RunList
 from pipeline.gateway.live.follower import Follower, Offsets, Past
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import Service, provided
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.repair.open_run_rows import silent
@@ -34,11 +34,6 @@ class RunWatch(Service):
         self._follower = follower
         self._metrics = metrics
         self._state = follower.name_of(STATE)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.service(Follower), gateway.metrics)
 
     async def open_runs(self) -> RunList:
         """Return the index of runs, which changes as records come. Raises BrokerError."""

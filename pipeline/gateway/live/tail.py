@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -18,7 +18,7 @@ from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.recent_events import Recent
-from pipeline.gateway.state import Gateway, Service
+from pipeline.gateway.state import Service
 from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, partition_of, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -52,11 +52,6 @@ class EventTail(Service):
         self._idle: list[Any] = []  # consumers
         self._slots = Slots(READERS.size)
         self.recent = Recent(settings.gateway_live_bytes)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings, gateway.service(Follower), gateway.metrics)
 
     async def ready(self) -> None:
         """Return once the tail has reached the end of the topic. Raises BrokerError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from fastapi import APIRouter
@@ -55,7 +55,7 @@ Counting = tuple[Budget, ...]  # the budgets that count a call
 class Proxy(Service):
     """The ASGI app below `/proxy`."""
 
-    def __init__(self, gateway: Gateway, commands: Commands | None = None) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         """Prepare the proxy. Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
         self._settings = gateway.settings
         self._metrics = gateway.metrics
@@ -63,11 +63,16 @@ class Proxy(Service):
         self._aside = gateway.service(Aside)
         self._budgets = gateway.service(Budgets)
         self._follower = gateway.service(Follower)
-        self._commands = commands
+        self._commands: Commands | None = None
+        control = None
+        if gateway.settings.control:
+            from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # loaded only where it is needed
+
+            self._commands = gateway.service(Commands)
+            to_brokers = gateway.settings.model_copy(update={"publish_url": None})
+            control = Control(to_brokers, values=self._commands.values)
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
         self.conversations = Conversations(CONVERSATIONS.size)
-        to_brokers = gateway.settings.model_copy(update={"publish_url": None})
-        control = None if commands is None else Control(to_brokers, values=commands.values)
         self._publishing = Publishing(gateway.publisher, self.conversations, control)
         self._sharing = Sharing(self._settings.gateway_live_window, self.conversations)
         self._enforces = any(one.enforce != "notice" for one in gateway.settings.budget_list)
@@ -78,15 +83,6 @@ class Proxy(Service):
         )
         self._open = 0
         self.route = Route(PATH, self, methods=None, include_in_schema=False)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway. Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
-        if not gateway.settings.control:
-            return cls(gateway)
-        from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # who does without it does not load it
-
-        return cls(gateway, gateway.service(Commands))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Self
+from typing import Final
 
-from pipeline.gateway.state import Gateway, Service
+from pipeline.gateway.state import Service
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 
@@ -19,11 +19,6 @@ class LoopWatch(Service):
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.metrics)
 
     def start(self) -> None:
         """Start to check every CHECK_INTERVAL seconds, in the running loop."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Response
 from prometheus_client.exposition import choose_encoder
@@ -16,11 +15,10 @@ from starlette.responses import JSONResponse
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.problems import documented
-from pipeline.gateway.state import Gateway, Service, TheGateway, provided
+from pipeline.gateway.state import OpenStore, Service, TheGateway, provided
 from pipeline.kafka.offsets import group_lag, record_count
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.threads.summaries import Counts
 from pipeline.worker.host.roles import default_roles
@@ -62,11 +60,6 @@ class BrokerStatus(Service):
         self._lock = asyncio.Lock()
         self._found: tuple[float, tuple[list[RoleLag], int]] | None = None
 
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings)
-
     async def get(self) -> tuple[list[RoleLag], int]:
         """Return the lag of each role, and the number of dead letters. Raises BrokerError."""
         async with self._lock:
@@ -98,18 +91,13 @@ async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
 class StoreCounts(Service):
     """The newest count of a store's rows, which all callers share. It is rare, since a count reads all turns."""
 
-    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+    def __init__(self, store: OpenStore) -> None:
         """Prepare counting; `store` opens the store."""
         self._store = store
         self._counting: asyncio.Task[None] | None = None
         self._found: Counts | None = None
         self._failed: StoreError | None = None
         self._rested = 0.0
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.store)
 
     async def get(self) -> Counts | None:
         """Return the newest numbers; None if the first count takes longer than PATIENCE. Raises StoreError.
