@@ -45,7 +45,7 @@ class Page(BaseModel):
     next: str | None
 
 
-@router.get("", summary="Who did what", responses=documented("bad-cursor", "bad-request", "forbidden", "conflict"))
+@router.get("", summary="Who did what", responses=documented("bad-cursor", "bad-request", "conflict"))
 async def read_audit(
     gateway: TheGateway,
     admission: TheAdmission,

@@ -71,7 +71,7 @@ class Listed(BaseModel):
     tokens: list[Shown]
 
 
-@router.post("", status_code=201, summary="Make a token", responses=documented("bad-request", "forbidden", "conflict"))
+@router.post("", status_code=201, summary="Make a token", responses=documented("bad-request", "conflict"))
 async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> Fresh:
     """Make a token, which is shown once. It grants at most what its maker has: scopes, tenant, time, rate, addresses.
 
@@ -106,7 +106,7 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
     return Fresh(**_shown(made).model_dump(), token=secret)
 
 
-@router.get("", summary="Tokens of the API", responses=documented("forbidden"))
+@router.get("", summary="Tokens of the API")
 async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = None) -> Listed:
     """List tokens made here or by command, and people's sessions, without secrets; not those of the settings."""
     bound = principal.bounded(tenant)
@@ -114,7 +114,7 @@ async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = 
     return Listed(tokens=[_shown(one) for one in found if bound is None or one.tenant == bound])
 
 
-@router.post("/{token_id}/rotate", summary="Rotate a token", responses=documented("not-found", "forbidden"))
+@router.post("/{token_id}/rotate", summary="Rotate a token", responses=documented("not-found"))
 async def rotate_token(
     gateway: TheGateway,
     principal: Admin,
@@ -136,7 +136,7 @@ async def rotate_token(
     return Fresh(**_shown(rotated).model_dump(), token=secret)
 
 
-@router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found", "forbidden"))
+@router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found"))
 async def revoke_token(gateway: TheGateway, admission: TheAdmission, principal: Admin, token_id: TokenId) -> None:
     """Revoke a token: within a second, no gateway accepts it, and its live streams end."""
     found = await _found(gateway, principal, token_id)

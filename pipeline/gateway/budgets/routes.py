@@ -10,7 +10,6 @@ from pydantic import BaseModel, Field
 from pipeline.gateway.access.security import Reader, ReaderOrSender, alternatives
 from pipeline.gateway.budgets.memory import Budgets, TheBudgets
 from pipeline.gateway.parameters import Tenant
-from pipeline.gateway.problems import documented
 from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso
 
@@ -54,7 +53,7 @@ class Answer(BaseModel):
 Name = Annotated[str | None, Query(max_length=500)]
 
 
-@router.get("", summary="Budgets, and how much of each is used", responses=documented("forbidden"))
+@router.get("", summary="Budgets, and how much of each is used")
 async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = None) -> Listed:
     """List the budgets. A token that is bound to a tenant sees the budgets of that tenant alone."""
     bound = principal.bounded(tenant)
@@ -63,12 +62,7 @@ async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = N
     return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(memory))
 
 
-@router.get(
-    "/check",
-    summary="Whether a program may start a run",
-    responses=documented("forbidden"),
-    openapi_extra=alternatives("read", "publish"),
-)
+@router.get("/check", summary="Whether a program may start a run", openapi_extra=alternatives("read", "publish"))
 async def check_budgets(
     memory: TheBudgets, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
 ) -> Answer:

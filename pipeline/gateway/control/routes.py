@@ -24,7 +24,7 @@ from turnmill.wire.envelope import encode
 
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
-OF_THREAD: Final = ("unknown-thread", "forbidden")
+OF_THREAD: Final = ("unknown-thread",)
 RETRY_HEADER: Final = {"Retry-After": str(RETRY_AFTER)}
 
 router = APIRouter(prefix="/v1", tags=["control"])
@@ -52,9 +52,7 @@ class CommandState(BaseModel):
     reason: str | None
 
 
-@router.post(
-    "/threads/{thread_id}/runs/{run_id}/stop", status_code=202, summary="Stop a run", responses=documented("forbidden")
-)
+@router.post("/threads/{thread_id}/runs/{run_id}/stop", status_code=202, summary="Stop a run")
 async def stop_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, wanted: Wanted | None = None) -> Given:
     """Tell a run, and the runs that it started, to stop. The run may also begin up to ten minutes later.
 
@@ -71,12 +69,7 @@ async def stop_thread(caller: Annotated[Caller, Depends(caller_of)], wanted: Wan
     return await caller.give_all(wanted or Wanted())
 
 
-@router.post(
-    "/threads/{thread_id}/runs/{run_id}/steer",
-    status_code=202,
-    summary="Give a run a message",
-    responses=documented("forbidden"),
-)
+@router.post("/threads/{thread_id}/runs/{run_id}/steer", status_code=202, summary="Give a run a message")
 async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, message: Message) -> Given:
     """Send a run a user's message. It becomes part of the conversation when the run takes it up, between two tools.
 
@@ -100,7 +93,7 @@ async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: M
     "/threads/{thread_id}/answers/{answer_id}",
     status_code=202,
     summary="Answer what a thread waits for",
-    responses=documented("not-found", "too-large", "forbidden"),
+    responses=documented("not-found", "too-large"),
 )
 async def answer(
     caller: Annotated[Caller, Depends(caller_of)],
@@ -124,9 +117,7 @@ async def answer(
     return Given(command_id=await give(caller, key, run_id, reply, payload))
 
 
-@router.get(
-    "/threads/{thread_id}/answers", summary="Answers that no run has taken up", responses=documented("forbidden")
-)
+@router.get("/threads/{thread_id}/answers", summary="Answers that no run has taken up")
 @facts(strangers=200)
 async def open_answers(
     gateway: TheGateway,
@@ -147,7 +138,7 @@ async def open_answers(
     return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
 
 
-@router.get("/commands/{command_id}", summary="The state of a command", responses=documented("not-found", "forbidden"))
+@router.get("/commands/{command_id}", summary="The state of a command", responses=documented("not-found"))
 async def read_command(
     commands: TheCommands, principal: Controller, command_id: Annotated[str, Path(max_length=100)]
 ) -> CommandState:
@@ -178,10 +169,7 @@ async def read_command(
     "/control",
     summary="Commands for publishers",
     response_class=Response,
-    responses={
-        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
-        **documented("forbidden", "rate-limited"),
-    },
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 @facts(endless=True)
 async def control_stream(gateway: TheGateway, commands: TheCommands, principal: Listening, still: Standing) -> Response:

@@ -54,7 +54,7 @@ class Letters(BaseModel):
     total: int
 
 
-@router.get("", summary="The newest dead letters", responses=documented("forbidden"))
+@router.get("", summary="The newest dead letters")
 @facts("refused")
 async def newest(
     gateway: TheGateway,
@@ -81,7 +81,7 @@ async def newest(
     "/{partition}/{offset}",
     summary="The original bytes of a dead letter",
     response_class=Response,
-    responses={200: {"content": {"application/octet-stream": {}}}, **documented("forbidden", "not-found")},
+    responses={200: {"content": {"application/octet-stream": {}}}, **documented("not-found")},
 )
 @facts("refused")
 async def original(

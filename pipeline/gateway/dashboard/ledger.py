@@ -33,7 +33,7 @@ class Ledger(BaseModel):
     oldest_open_ms: Annotated[int | None, Field(description="The longest silence of an open run.")]
 
 
-@router.get("", summary="Take stock of all runs", responses=documented("forbidden", "conflict"))
+@router.get("", summary="Take stock of all runs", responses=documented("conflict"))
 @facts("refused")
 async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
     """Count all runs. This reads the whole events topic, which takes a moment. For tokens without a tenant."""

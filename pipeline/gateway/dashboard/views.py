@@ -50,13 +50,13 @@ class Listed(BaseModel):
     views: list[Shown]
 
 
-@router.get("", summary="Saved views", responses=documented("forbidden"))
+@router.get("", summary="Saved views")
 async def list_views(gateway: TheGateway, principal: Reader) -> Listed:
     """Return the caller's own views of the dashboard, and those shared within the tenant."""
     return Listed(views=[_shown(principal, one) for one in await _all(gateway, principal)])
 
 
-@router.post("", status_code=201, summary="Save a view", responses=documented("conflict", "forbidden"))
+@router.post("", status_code=201, summary="Save a view", responses=documented("conflict"))
 async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Editor, wanted: Wanted) -> Shown:
     """Save an address of the dashboard with its filters."""
     shared = wanted.shared or admission.authenticator.open
@@ -66,7 +66,7 @@ async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Edi
     return _shown(principal, made)
 
 
-@router.delete("/{view_id}", status_code=204, summary="Delete a view", responses=documented("not-found", "forbidden"))
+@router.delete("/{view_id}", status_code=204, summary="Delete a view", responses=documented("not-found"))
 async def delete_view(gateway: TheGateway, principal: Editor, view_id: Annotated[str, Path(max_length=100)]) -> None:
     """Delete a view of one's own; with the scope `admin`, any shared one of the tenant."""
     found = next((one for one in await _all(gateway, principal) if one.id == view_id), None)

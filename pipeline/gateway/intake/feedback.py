@@ -56,7 +56,7 @@ class Taken(BaseModel):
     status_code=201,
     summary="Give feedback",
     openapi_extra=alternatives("publish", "feedback"),
-    responses=documented("bad-request", "conflict", "forbidden"),
+    responses=documented("bad-request", "conflict"),
 )
 async def give_feedback(
     gateway: TheGateway, uploads: TheUploads, principal: Judge, thread_id: ThreadId, given: Given, tenant: Whose = None

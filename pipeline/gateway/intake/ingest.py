@@ -32,7 +32,7 @@ from turnmill.publish.run import PublishedRun
 
 UNFIT: Final = ("multipart/", "image/", "audio/", "video/")
 PROBLEMS: Final = (
-    *("bad-request", "forbidden", "too-slow", "conflict", "too-large", "unsupported-media-type"),
+    *("bad-request", "too-slow", "conflict", "too-large", "unsupported-media-type"),
     *("invalid-parameters", "unreadable-stream"),
 )
 

@@ -26,9 +26,7 @@ class Hold(BaseModel):
     changed: bool
 
 
-@router.put(
-    "/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict", "forbidden")
-)
+@router.put("/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict"))
 async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
     """Hold a thread: until it is released, it can't be deleted, and does not expire, whatever the retention.
 
@@ -43,11 +41,7 @@ async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId
     return _held(principal, found, held=True, changed=changed)
 
 
-@router.delete(
-    "/{thread_id}/hold",
-    summary="Release a held thread",
-    responses=documented("unknown-thread", "conflict", "forbidden"),
-)
+@router.delete("/{thread_id}/hold", summary="Release a held thread", responses=documented("unknown-thread", "conflict"))
 async def release_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
     """Release a thread: it can be deleted again, and expires by its age."""
     found = await gateway.find(thread_id, principal.bounded(tenant))

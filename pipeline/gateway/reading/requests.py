@@ -15,7 +15,7 @@ from pipeline.stores.threads.requests import request_bodies
 router = APIRouter(prefix="/v1/requests", tags=["threads"])
 
 
-@router.get("/{sha256}", summary="What a model was asked", responses=documented("unknown-request", "forbidden"))
+@router.get("/{sha256}", summary="What a model was asked", responses=documented("unknown-request"))
 async def read_request(
     gateway: TheGateway,
     principal: Reader,

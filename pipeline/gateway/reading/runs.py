@@ -13,7 +13,6 @@ from pipeline.gateway.budgets.memory import TheBudgets
 from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.parameters import JSON
-from pipeline.gateway.problems import documented
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
@@ -43,7 +42,7 @@ class WaitingRuns(BaseModel):
     "",
     summary="Open runs, and those that wait for an answer",
     response_class=Response,
-    responses={200: {"model": OpenRuns | WaitingRuns}, **documented("forbidden")},
+    responses={200: {"model": OpenRuns | WaitingRuns}},
 )
 async def list_runs(
     gateway: TheGateway,

@@ -23,7 +23,7 @@ ROLE_NAMES: Final = tuple(ROLES)
 router = APIRouter(prefix="/v1/search", tags=["threads"])
 
 
-@router.get("", summary="Search in conversations", responses=documented("bad-request", "conflict", "forbidden"))
+@router.get("", summary="Search in conversations", responses=documented("bad-request", "conflict"))
 @facts("own")
 async def search(
     gateway: TheGateway,

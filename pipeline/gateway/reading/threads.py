@@ -64,7 +64,7 @@ class Deleted(BaseModel):
     held: Annotated[list[str], Field(description="Sub-agents' threads that were not deleted, since they are held.")]
 
 
-@router.get("", summary="List threads", responses=documented("bad-cursor", "forbidden"))
+@router.get("", summary="List threads", responses=documented("bad-cursor"))
 @facts("own")
 async def list_threads(
     gateway: TheGateway,
@@ -130,7 +130,7 @@ async def list_threads(
     responses={
         200: {"description": "The thread, or its messages", "content": {JSON: {"schema": {"type": "object"}}}},
         304: {"description": "Not changed since `If-None-Match`"},
-        **documented("bad-request", "unknown-thread", "unknown-branch", "unknown-turn", "conflict", "forbidden"),
+        **documented("bad-request", "unknown-thread", "unknown-branch", "unknown-turn", "conflict"),
     },
 )
 @facts("own")
@@ -226,7 +226,7 @@ async def read_thread(
 @router.get(
     "/{thread_id}/tree",
     summary="A thread and its sub-agents' threads",
-    responses=documented("unknown-thread", "conflict", "forbidden"),
+    responses=documented("unknown-thread", "conflict"),
 )
 @facts("own")
 async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None) -> ThreadTree:
@@ -254,9 +254,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
     return top
 
 
-@router.delete(
-    "/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread", "conflict", "forbidden")
-)
+@router.delete("/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread", "conflict"))
 @facts("deleted")
 async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Deleted:
     """Delete turns, usage, large values, and the archive's rows of a thread, for good; later records are not stored.

@@ -33,7 +33,7 @@ Values = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length
     response_class=Response,
     responses={
         200: {"description": "The report", "content": {JSON: {"schema": {"type": "object"}}, CSV: {}}},
-        **documented("bad-request", "forbidden"),
+        **documented("bad-request"),
     },
 )
 @facts("own")
@@ -94,7 +94,7 @@ class ThreadUsage(BaseModel):
 @router.get(
     "/v1/threads/{thread_id}/usage",
     summary="Tokens and cost of each turn",
-    responses=documented("unknown-thread", "conflict", "forbidden"),
+    responses=documented("unknown-thread", "conflict"),
 )
 @facts("own")
 async def thread_usage(

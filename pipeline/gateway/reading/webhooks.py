@@ -69,9 +69,7 @@ class Listed(BaseModel):
     webhooks: list[Shown]
 
 
-@router.post(
-    "", status_code=201, summary="Set up a webhook", responses=documented("bad-request", "forbidden", "conflict")
-)
+@router.post("", status_code=201, summary="Set up a webhook", responses=documented("bad-request", "conflict"))
 async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, tenant: Tenant = None) -> Fresh:
     """Set up a webhook: events are sent by POST as JSON, signed as in Standard Webhooks. The secret is shown once."""
     bound = principal.bounded(tenant)
@@ -90,7 +88,7 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
     return _fresh(made)
 
 
-@router.get("", summary="Webhooks of the API", responses=documented("forbidden", "conflict"))
+@router.get("", summary="Webhooks of the API", responses=documented("conflict"))
 async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> Listed:
     """List the webhooks, without their secrets, and without those of the gateway's settings."""
     bound = principal.bounded(tenant)
@@ -99,7 +97,7 @@ async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = 
     return Listed(webhooks=[_shown(one, waiting.get(one.id, 0)) for one in mine])
 
 
-@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "forbidden", "conflict"))
+@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "conflict"))
 async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Shown:
     """Return a webhook, without its secret."""
     found = await _found(gateway, principal, webhook_id)
@@ -107,11 +105,7 @@ async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webhoo
     return _shown(found, waiting.get(found.id, 0))
 
 
-@router.post(
-    "/{webhook_id}/secret",
-    summary="Renew a webhook's secret",
-    responses=documented("not-found", "forbidden", "conflict"),
-)
+@router.post("/{webhook_id}/secret", summary="Renew a webhook's secret", responses=documented("not-found", "conflict"))
 async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Fresh:
     """Give a webhook a new secret, which is shown once. For 24 hours, deliveries are signed with both."""
     found = await _found(gateway, principal, webhook_id)
@@ -124,10 +118,7 @@ async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: Webho
 
 
 @router.delete(
-    "/{webhook_id}",
-    status_code=204,
-    summary="Delete a webhook",
-    responses=documented("not-found", "forbidden", "conflict"),
+    "/{webhook_id}", status_code=204, summary="Delete a webhook", responses=documented("not-found", "conflict")
 )
 async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> None:
     """Delete a webhook; its waiting deliveries are dropped."""

@@ -64,7 +64,7 @@ TheReruns = Annotated[Reruns, provided(Reruns)]
     "/{thread_id}/rerun",
     summary="Ask its model again",
     openapi_extra=alternatives("publish", "control"),
-    responses=documented("bad-request", "unknown-thread", "conflict", "forbidden"),
+    responses=documented("bad-request", "unknown-thread", "conflict"),
 )
 async def rerun(
     gateway: TheGateway,
