@@ -16,8 +16,7 @@ from uuid import uuid4
 from aiokafka import TopicPartition
 
 from pipeline.gateway.budgets.memory import Budgets
-from pipeline.gateway.control.memory import Known, Memory
-from pipeline.gateway.control.telling import notice_of, state_record
+from pipeline.gateway.control.memory import Known, Memory, notice_of, state_record
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.policies.budget_answers import BudgetAnswers

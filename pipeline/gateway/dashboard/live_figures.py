@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Response
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Reader, Standing, Still
-from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, Reading, Series, like
+from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, FiguresReading, Series, like
 from pipeline.gateway.dashboard.tail import FiguresTail, TheTail
 from pipeline.gateway.live.erased import Erased, TheErased
 from pipeline.gateway.live.event_stream import EventStream, frame
@@ -75,7 +75,7 @@ async def _frames(
         while tail.catching_up and left > 0:
             await asyncio.sleep(TICK)
             left -= TICK
-        intake, reading = tail.intake, Reading(tail.intake.figures, by, only)
+        intake, reading = tail.intake, FiguresReading(tail.intake.figures, by, only)
         while not streams.stopping and time.monotonic() < ends:
             if time.monotonic() - asked > RECHECK_INTERVAL:
                 if not await still():
@@ -83,7 +83,7 @@ async def _frames(
                 asked = time.monotonic()
             late = tail.catching_up
             if intake is not tail.intake or whole:
-                intake, reading, whole = tail.intake, Reading(tail.intake.figures, by, only), True
+                intake, reading, whole = tail.intake, FiguresReading(tail.intake.figures, by, only), True
             found = [run for run in tail.run_list if only == ANY or like(_series(run), only)]
             runs = nsmallest(MAX_RUNS, found, key=lambda run: (-run.started_at, run.key[1:]))
             gone = await erased.among([run.thread for run in runs])
@@ -105,7 +105,7 @@ def _shown(run: ListedRun) -> dict[str, Any]:
     return {**run.key._asdict(), **{name: getattr(run, name) for name in names}}
 
 
-def _frame(tail: FiguresTail, reading: Reading, *, whole: bool) -> dict[str, Any]:
+def _frame(tail: FiguresTail, reading: FiguresReading, *, whole: bool) -> dict[str, Any]:
     back = WINDOW_SECONDS if whole else REPEATED_SECONDS
     now = now_ms()
     return {

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Final
 from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import RunList
-from pipeline.gateway.dashboard.figures import WINDOW_SECONDS
-from pipeline.gateway.dashboard.intake import Intake
+from pipeline.gateway.dashboard.figures import WINDOW_SECONDS, Intake
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.state import Gateway, Service, provided

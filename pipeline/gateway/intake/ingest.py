@@ -15,13 +15,12 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO, UnknownWire
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.security import Sender
-from pipeline.gateway.aside import TheAside
 from pipeline.gateway.intake.facts import End, FactHeaders, Where, facts_of, info_of
-from pipeline.gateway.intake.upload import Upload
-from pipeline.gateway.intake.uploads import TheUploads
+from pipeline.gateway.intake.uploads import TheUploads, Upload
 from pipeline.gateway.parameters import ThreadId
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.route_facts import facts
+from pipeline.gateway.slots import TheAside
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among

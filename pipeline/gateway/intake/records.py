@@ -19,10 +19,10 @@ from pipeline.dialects import DIALECTS
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Sender
-from pipeline.gateway.aside import SMALL_BYTES, TheAside
 from pipeline.gateway.intake.ingest import Refusal
 from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.slots import SMALL_BYTES, TheAside
 from pipeline.gateway.state import TheGateway
 from topics.catalog import EVENTS
 from turnmill.errors import InvalidRecord, Reason

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord
-from pipeline.gateway.state import Service, provided
+from pipeline.gateway.state import Service
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.portions import bytes_of, portions
@@ -284,6 +284,3 @@ class Follower(Service):
         """
         value = one.value if len(one.value or b"") <= self._settings.max_record_bytes else None
         return EventRecord(one.partition, one.offset, one.timestamp, value, one.headers)
-
-
-TheFollower = Annotated[Follower, provided(Follower)]

@@ -4,6 +4,7 @@
 its tenant, so records of two tenants never mix, even with the same id.
 A reader has a position in its thread's partition; from `floor` on it reads from memory, before that from the broker.
 `Reading` turns records into events, each seq of a run once, even if a record is repeated.
+`InOrder` returns the frames of one run in the order of their seq, whatever order they arrive in.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from heapq import heappop, heappush
+from typing import Any, Final, NamedTuple, Self
 
 from pipeline.gateway.live.event_record import Envelope, EventRecord
 from topics.thread_key import ThreadKey
@@ -21,6 +23,7 @@ from turnmill.limits import DECODED_BYTES
 
 PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
 DECODED_RECORDS: Final = 1_000  # newest records that are also kept decoded, for readers at the end of the topic
+OVERHEAD: Final = 300  # bytes of memory that a frame takes in addition to its data
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -190,3 +193,55 @@ class Recent:
             del self._threads[thread]
         self._order = deque(item for item in self._order if item[1].partition != partition)
         self.bytes = sum(record.size for _, record in self._order)
+
+
+class Frame(NamedTuple):
+    """One event as it is sent; `last`: events of its kind usually end a run."""
+
+    seq: int
+    data: bytes
+    last: bool = False
+
+
+class InOrder:
+    """Returns the frames in the order of their seq, from `seq` on.
+
+    Frames that come too early wait, in at most `most` bytes. Beyond that, missing ones are skipped: a reader can't wait
+    for ever for frames that may never come.
+    """
+
+    def __init__(self, seq: int, most: int) -> None:
+        self._next = seq
+        self._most = most
+        self._waiting: list[Frame] = []  # a heap
+        self.size = 0  # bytes in memory
+
+    def take(self, frame: Frame) -> list[Frame]:
+        """Return the frames that are due now; each seq is returned once."""
+        if frame.seq < self._next:
+            return []
+        heappush(self._waiting, frame)
+        self.size += len(frame.data) + OVERHEAD
+        found = self._ready()
+        while self.size > self._most:
+            self._next = self._waiting[0].seq
+            found += self._ready()
+        return found
+
+    def rest(self) -> list[Frame]:
+        """Return all waiting frames, since no more will come."""
+        found: list[Frame] = []
+        while self._waiting:
+            self._next = self._waiting[0].seq
+            found += self._ready()
+        return found
+
+    def _ready(self) -> list[Frame]:
+        found: list[Frame] = []
+        while self._waiting and self._waiting[0].seq <= self._next:
+            frame = heappop(self._waiting)
+            self.size -= len(frame.data) + OVERHEAD
+            if frame.seq == self._next:
+                found.append(frame)
+                self._next += 1
+        return found

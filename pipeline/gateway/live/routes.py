@@ -17,8 +17,7 @@ from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following, Live, TheLive
-from pipeline.gateway.live.in_order import Frame, InOrder
-from pipeline.gateway.live.recent_events import EventId, LiveEvent, Reading
+from pipeline.gateway.live.recent_events import EventId, Frame, InOrder, LiveEvent, Reading
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.route_facts import facts

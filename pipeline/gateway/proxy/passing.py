@@ -16,7 +16,6 @@ from starlette.types import Receive, Scope, Send
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admission, admitted
 from pipeline.gateway.access.token_table import PREFIX
-from pipeline.gateway.aside import SMALL_BYTES, Aside
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.problems import Problem, unavailable
@@ -28,6 +27,7 @@ from pipeline.gateway.proxy.path_token import AFTER, HEADER
 from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing
 from pipeline.gateway.proxy.sharing import Sharing
 from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
+from pipeline.gateway.slots import SMALL_BYTES, Aside
 from pipeline.gateway.state import Gateway, Service
 from pipeline.observability import metrics as m
 from pipeline.policies.budgets import Budget

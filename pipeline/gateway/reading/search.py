@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query, Response
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.slots import TheSlots
 from pipeline.gateway.reading.threads import OFF
 from pipeline.gateway.route_facts import facts
+from pipeline.gateway.slots import TheSlots
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
 from pipeline.turns.spoken_text import KINDS, Kind

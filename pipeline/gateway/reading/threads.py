@@ -15,8 +15,8 @@ from pipeline.gateway.access.audit import read_out
 from pipeline.gateway.access.security import Admin, Reader, TheAdmission
 from pipeline.gateway.parameters import JSON, PRIVATE, Moment, Tenant, ThreadId
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.slots import TheSlots
 from pipeline.gateway.route_facts import facts
+from pipeline.gateway.slots import TheSlots
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
 from pipeline.stores.database.errors import HeldThread, StoreError
 from pipeline.stores.keeping.erasure import erase

@@ -13,7 +13,7 @@ import aiohttp
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.proxy.client import reason
-from pipeline.gateway.rerun.servers import Request
+from pipeline.gateway.rerun.choosing import Request
 from topics import json_text
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey

@@ -1,4 +1,4 @@
-"""Which stored answer to ask for again, and the request to send for it."""
+"""Which stored answer to ask for again, and the request to send for it: its body, address and key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.dialects.asked_again import HISTORY, answered, request_again, with_system, with_value
-from pipeline.gateway.rerun.servers import Request, request
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import read_records
@@ -17,8 +16,39 @@ from pipeline.turns.requests import request_of
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
-from turnmill.capture.providers import GENERATE
+from turnmill.capture.providers import APIS, BASES, GENERATE, PROVIDERS
 from turnmill.errors import CallerError
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to a model. `headers` include the key, and are neither printed nor published."""
+
+    dialect: str
+    provider: str
+    model: str
+    url: str
+    headers: Mapping[str, str]
+    body: Fields
+
+
+def request(
+    dialect: str, provider: str | None, model: str, body: Fields, base: str | None, variables: Mapping[str, str]
+) -> Request:
+    """Return the request. Raises CallerError if its server or its key is unknown."""
+    api = APIS[dialect]
+    name = provider if provider in BASES else api.owner if provider is None or base else None
+    if name is None:
+        raise CallerError(f"no address is known for the provider {provider!r:.60}: give it by --base-url")
+    server = PROVIDERS[name]
+    address = (base or variables.get(server.variable) or BASES[name] + server.version).rstrip("/")
+    key = next((variables[variable] for variable in server.keys if variables.get(variable)), None)
+    if key is None:
+        raise CallerError(f"the request goes out with your own key: set {' or '.join(server.keys)}")
+    path = api.streamed.format(model=model)
+    if address.endswith("/v1"):
+        path = path.removeprefix("/v1")
+    return Request(dialect, provider or name, model, address + path, api.headers_with(key), body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ PARTS: Final = (
         services=("access.security:Admission",),
         unshared={"access.limits": "one entry a token; whose is forgotten may do more, not less"},
     ),
-    Part("threads aside", services=("aside:Aside",), pools=(pools.ASIDE,)),
+    Part("threads aside", services=("slots:Aside",), pools=(pools.ASIDE,)),
     Part(
         "uploads",
         services=("intake.uploads:Uploads",),
@@ -69,7 +69,7 @@ PARTS: Final = (
     ),
     Part(
         "stored threads",
-        services=("reading.slots:StoreSlots",),
+        services=("slots:StoreSlots",),
         routers=(
             "reading.threads",
             "reading.runs",
@@ -105,7 +105,7 @@ PARTS: Final = (
     Part("saved views", routers=("dashboard.views",)),
     Part(
         "status",
-        services=("serving.loop_watch:LoopWatch", "serving.status:BrokerStatus", "serving.status:StoreCounts"),
+        services=("serving.status:LoopWatch", "serving.status:BrokerStatus", "serving.status:StoreCounts"),
         routers=("serving.status", "serving.docs_page"),
         unshared={
             "serving.server": "no tenant is known yet: `gateway_caller_requests` bounds each token",
@@ -118,8 +118,8 @@ PARTS: Final = (
         routers=("dashboard.live_figures",),
         listeners=("dashboard.tail:FiguresTail",),
         unshared={
-            "dashboard.intake": "a forgotten turn that comes again is counted twice in figures",
-            "dashboard.figures": "a tenth of the series, a tenant has in any case",
+            "dashboard.figures": "a tenant has a tenth of the series in any case; a forgotten turn that comes again is "
+            "counted twice in figures",
         },
     ),
     Part("the dashboard", routers=("dashboard.ledger", "dashboard.dead_letters", "dashboard.page")),

@@ -1,4 +1,4 @@
-"""The state of the gateway and of the pipeline behind it, probes, and metrics."""
+"""The state of the gateway and of the pipeline behind it, probes, metrics, and how long the event loop is blocked."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from pipeline.gateway.access.security import Reader
 from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.state import OpenStore, Service, TheGateway, provided
 from pipeline.kafka.offsets import group_lag, record_count
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import count_rows
@@ -25,11 +27,36 @@ from topics.catalog import DEAD_LETTERS
 from turnmill.clock import now_ms
 from turnmill.errors import TurnmillError
 
+CHECK_INTERVAL: Final = 0.05  # seconds between two checks
+MIN_BLOCK: Final = 0.01  # seconds; shorter blocks are not counted
 FRESH_SECONDS: Final = 2.0  # seconds for which the broker's answer is reused: many dashboards ask at the same time
 PATIENCE: Final = 1.0  # seconds that a caller waits for a count
 REST: Final = 50  # a count that took n seconds is the newest for 50 n: counting takes 2 % of the time at most
-
 router = APIRouter(tags=["status"])
+
+
+class LoopWatch(Service):
+    """Observes each block of the event loop of more than MIN_BLOCK seconds."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Start to check every CHECK_INTERVAL seconds, in the running loop."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(loop.time() + CHECK_INTERVAL, self._look, loop.time() + CHECK_INTERVAL, loop)
+
+    async def close(self) -> None:
+        """Stop checking."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self, due: float, loop: asyncio.AbstractEventLoop) -> None:
+        late = loop.time() - due
+        if late > MIN_BLOCK:
+            self._metrics.observe(m.LOOP_HELD, late)
+        self.start()
 
 
 class PartitionPlace(BaseModel):
