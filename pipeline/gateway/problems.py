@@ -20,7 +20,10 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from pipeline.stores.database.errors import StoreError
+from pipeline.assembly.format import WrongOption
+from pipeline.stores.database.errors import HeldThread, StoreError
+from pipeline.turns.branches import UnknownBranch
+from pipeline.turns.pages import UnknownTurn
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
 
 log = logging.getLogger(__name__)
@@ -76,6 +79,15 @@ KINDS: Final[dict[str, Kind]] = {
 }
 # Status -> the first kind with this status, for the framework's own errors.
 BY_STATUS: Final = {kind.status: name for name, kind in reversed(KINDS.items())}
+# Errors of the callers -> the kind of problem that answers them; the first that fits.
+ANSWERED: Final[dict[type[Exception], str]] = {
+    HeldThread: "conflict",
+    UnknownBranch: "unknown-branch",
+    UnknownTurn: "unknown-turn",
+    WrongOption: "bad-request",
+    CallerError: "bad-request",
+    InvalidRecord: "bad-request",
+}
 
 
 class Problem(Exception):
@@ -124,7 +136,7 @@ def body(kind: str, detail: str, **more: Any) -> bytes:
 
 
 def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """Return `responses` of a route: these kinds, and those that every route has."""
+    """Return `responses` of a route: these kinds. The app declares those that any route may have."""
     found: dict[int | str, dict[str, Any]] = {}
     for name in dict.fromkeys(kinds):
         kind = KINDS[name]
@@ -166,7 +178,7 @@ def add_handlers(app: FastAPI, refused: Callable[[Request], None]) -> None:
             refused(request)
         return found.response()
 
-    for kind in (Problem, RequestValidationError, HTTPException, CallerError, InvalidRecord, BrokerError, StoreError):
+    for kind in (Problem, RequestValidationError, HTTPException, BrokerError, StoreError, *ANSWERED):
         app.add_exception_handler(kind, problem)
 
 
@@ -181,12 +193,11 @@ def of(error: Exception) -> Problem:
             return unavailable(str(error))
         case StoreError():
             return unavailable(str(error)) if error.transient else _broken_store(error)
-        case CallerError() | InvalidRecord():
-            return Problem("bad-request", str(error))
         case HTTPException():
             name = BY_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal")
             return Problem(name, _framework_detail(name, error), headers=dict(error.headers or {}))
-    return Problem("internal", "see the gateway's log")
+    kind = next((name for known, name in ANSWERED.items() if isinstance(error, known)), None)
+    return Problem("internal", "see the gateway's log") if kind is None else Problem(kind, str(error))
 
 
 def unavailable(detail: str) -> Problem:

@@ -53,7 +53,7 @@ Kind = TypeVar("Kind", bound=Service)
 
 
 class Gateway:
-    """The app's one state: `request.app.state.gateway`."""
+    """The app's one state: `request.app.state.gateway`. `feedback`, `control`: the publishers of these topics."""
 
     def __init__(self, settings: Settings, dev: Path | None = None) -> None:
         """Prepare the connections. `dev`: the folder of `turnmill dev`, if this command starts the gateway."""
@@ -67,8 +67,8 @@ class Gateway:
         # Always to the brokers: if this environment names a gateway for agents, this one would publish to itself.
         to_brokers = settings.model_copy(update={"publish_url": None, "control": False})
         self._publisher = Opened(lambda: Publisher(to_brokers).__aenter__())
-        self._feedback = Opened(lambda: Publisher(to_brokers, topic=FEEDBACK).__aenter__())
-        self._control = Opened(lambda: Publisher(to_brokers, topic=CONTROL).__aenter__())
+        self.feedback = Opened(lambda: Publisher(to_brokers, topic=FEEDBACK).__aenter__())
+        self.control = Opened(lambda: Publisher(to_brokers, topic=CONTROL).__aenter__())
 
     def add(self, kind: type[Service]) -> None:
         """Make a service. Raises CallerError for bad settings."""
@@ -92,14 +92,6 @@ class Gateway:
         """Return the publisher that all uploads share. Raises BrokerError."""
         return await self._publisher.get()
 
-    async def feedback_publisher(self) -> Publisher:
-        """Return the publisher of feedback. Raises BrokerError."""
-        return await self._feedback.get()
-
-    async def control_publisher(self) -> Publisher:
-        """Return the publisher of commands. Raises BrokerError."""
-        return await self._control.get()
-
     def start(self) -> None:
         """Start the services."""
         for service in self._services.values():
@@ -109,7 +101,7 @@ class Gateway:
         """End the services, the last first; deliver the accepted records, and disconnect."""
         for service in reversed(self._services.values()):
             await service.close()
-        for publisher in (self._publisher.value, self._feedback.value, self._control.value):
+        for publisher in (self._publisher.value, self.feedback.value, self.control.value):
             if publisher is not None:
                 await publisher.__aexit__(None, None, None)
         if self._store.value is not None:

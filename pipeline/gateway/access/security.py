@@ -26,6 +26,7 @@ bearer = HTTPBearer(
     scheme_name="token",
     description="A token of TURNMILL_GATEWAY_TOKENS, or a JSON Web Token. None is needed on loopback without either.",
 )
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 
 class Admission(Service):
@@ -61,18 +62,20 @@ def admission_of(request: Request) -> Admission:
     return gateway_of(request).service(Admission)
 
 
-async def authenticated(
-    request: Request,
-    needs: SecurityScopes,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+async def _admit(
+    request: Request, credentials: HTTPAuthorizationCredentials | None, needs: Sequence[str], *, stays: bool = False
 ) -> Principal:
+    admission = admission_of(request)
+    token = admission.authenticator.presented(request, credentials)
+    return await admitted(admission, request.scope, token, needs, BEARER, stays=stays)
+
+
+async def authenticated(request: Request, needs: SecurityScopes, credentials: Credentials) -> Principal:
     """Return the principal of a request. Raises Problem, also if it lacks the scope that the route needs.
 
     The request counts towards the caller's rate.
     """
-    admission = admission_of(request)
-    token = admission.authenticator.presented(request, credentials)
-    return await admitted(admission, request.scope, token, needs.scopes, BEARER)
+    return await _admit(request, credentials, needs.scopes)
 
 
 async def admitted(
@@ -111,15 +114,9 @@ async def admitted(
     return principal
 
 
-async def _staying(
-    request: Request,
-    needs: SecurityScopes,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
-) -> Principal:
-    """As `authenticated`, for a request that stays open in a pool of its own."""
-    admission = admission_of(request)
-    token = admission.authenticator.presented(request, credentials)
-    return await admitted(admission, request.scope, token, needs.scopes, BEARER, stays=True)
+async def _staying(request: Request, needs: SecurityScopes, credentials: Credentials) -> Principal:
+    """As `authenticated`, for a request that stays open in a separate pool."""
+    return await _admit(request, credentials, needs.scopes, stays=True)
 
 
 Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
@@ -134,9 +131,7 @@ def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
     """Return `authenticated` for any of these scopes. FastAPI can't declare that: see `alternatives`."""
 
     async def admit(request: Request) -> Principal:
-        admission = admission_of(request)
-        token = admission.authenticator.presented(request, await bearer(request))
-        return await admitted(admission, request.scope, token, scopes, BEARER)
+        return await _admit(request, await bearer(request), scopes)
 
     return admit
 
@@ -153,9 +148,7 @@ Again = Annotated[Principal, Depends(_either("publish", "control"))]
 Still = Callable[[], Awaitable[bool]]
 
 
-async def _still(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
-) -> Still:
+async def _still(request: Request, credentials: Credentials) -> Still:
     """Return a function that returns whether the caller is still authorised.
 
     A token may be revoked or expire while a stream is open.

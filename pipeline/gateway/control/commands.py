@@ -104,7 +104,7 @@ class Commands(Service):
             await add_notices(await gateway.store(), [notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
 
         follower, answers = gateway.service(Follower), gateway.service(Budgets).answers
-        return cls(follower.name_of(CONTROL), follower, gateway.control_publisher, notify, answers)
+        return cls(follower.name_of(CONTROL), follower, gateway.control.get, notify, answers)
 
     async def ready(self) -> None:
         """Return once all earlier commands and states have been read. Raises BrokerError."""

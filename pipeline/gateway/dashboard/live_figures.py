@@ -14,11 +14,12 @@ from fastapi import APIRouter, Query, Response
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Reader, Standing, Still
 from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW_SECONDS, By, FiguresReading, Series, like
-from pipeline.gateway.dashboard.tail import FiguresTail, TheTail
+from pipeline.gateway.dashboard.tail import FiguresTail
 from pipeline.gateway.live.erased import Erased, TheErased
 from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.live.following import Live, TheLive
 from pipeline.gateway.route_facts import facts
+from pipeline.gateway.state import provided
 from turnmill.clock import now_ms
 
 TICK: Final = 0.5  # seconds
@@ -39,7 +40,7 @@ router = APIRouter(prefix="/v1/figures", tags=["status"])
 )
 @facts("own", endless=True)
 async def live(
-    tail: TheTail,
+    tail: Annotated[FiguresTail, provided(FiguresTail)],
     streams: TheLive,
     erased: TheErased,
     principal: Reader,

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from aiokafka import TopicPartition
 
@@ -14,7 +14,7 @@ from pipeline.assembly.run_list import RunList
 from pipeline.gateway.dashboard.figures import WINDOW_SECONDS, Intake
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.run_watch import RunWatch
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import Gateway, Service
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 
 LINGER: Final = 60.0  # seconds for which it continues without readers
@@ -102,6 +102,3 @@ class FiguresTail(Service):
         else:
             for record in records:
                 self.intake.take(self._names[place.topic], record.value, record.timestamp)
-
-
-TheTail = Annotated[FiguresTail, provided(FiguresTail)]

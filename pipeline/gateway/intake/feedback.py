@@ -78,7 +78,7 @@ async def give_feedback(
         erased = set()
     if erased:
         raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
-    publisher = await gateway.feedback_publisher()
+    publisher = await gateway.feedback.get()
     uploads.outage.take(publisher, bounded, len(value))
     await publisher.put(record["thread_id"].encode(), value)
     await publisher.kept()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Response
+from pydantic import BaseModel, Field
 
 from pipeline.assembly.dialect import Dialect, Resume
 from pipeline.dialects import DIALECTS
@@ -41,6 +42,27 @@ RESUMABLE: Final = tuple(name for name, dialect in DIALECTS.items() if dialect.r
 router = APIRouter(prefix="/v1/threads", tags=["live"])
 
 
+class LiveQuery(BaseModel):
+    """The query of a live stream."""
+
+    tenant: Whose = None
+    dialect: Literal[RESUMABLE] | None = Field(  # type: ignore[valid-type]  # the names of a registry
+        None, description="The stream of the active run of this dialect, as its SDK's own client resumes it."
+    )
+    starting_after: int | None = Field(
+        None, ge=-1, description="dialect=openai-responses: events of its newest answer after this sequence_number."
+    )
+    replay: Literal["recent", "open", "none"] = Field(
+        "recent", description="What to send first: the runs of the last hour, the open runs, or nothing."
+    )
+    follow: bool = Field(True, description="Go on with new events; else end after the present ones.")
+    wait: bool = Field(False, description="Wait for a thread that doesn't exist yet.")
+    shows: bool = Field(
+        False, description="Add the visible text of each event, in any dialect: [[text|thinking|tool, …]]."
+    )
+    last_event_id: str | None = Field(None, max_length=100, description="The same; the header takes precedence.")
+
+
 @router.get(
     "/{thread_id}/live",
     summary="Follow a thread's runs",
@@ -70,50 +92,30 @@ async def live(
     principal: Reader,
     still: Standing,
     thread_id: ThreadId,
-    tenant: Whose = None,
-    dialect: Annotated[
-        Literal[RESUMABLE] | None,  # type: ignore[valid-type]  # the names of a registry
-        Query(description="The stream of the active run of this dialect, as its SDK's own client resumes it."),
-    ] = None,
-    starting_after: Annotated[
-        int | None,
-        Query(ge=-1, description="dialect=openai-responses: events of its newest answer after this sequence_number."),
-    ] = None,
-    replay: Annotated[
-        Literal["recent", "open", "none"],
-        Query(description="What to send first: the runs of the last hour, the open runs, or nothing."),
-    ] = "recent",
-    follow: Annotated[bool, Query(description="Go on with new events; else end after the present ones.")] = True,  # noqa: FBT002  # FastAPI passes it by name
-    wait: Annotated[bool, Query(description="Wait for a thread that doesn't exist yet.")] = False,  # noqa: FBT002  # FastAPI passes it by name
-    shows: Annotated[  # noqa: FBT002  # FastAPI passes it by name
-        bool, Query(description="Add the visible text of each event, in any dialect: [[text|thinking|tool, …]].")
-    ] = False,
+    query: Annotated[LiveQuery, Query()],
     last_event_id: Annotated[str | None, Header(max_length=100, description="Resume after this event.")] = None,
-    from_id: Annotated[
-        str | None, Query(alias="last_event_id", max_length=100, description="The same; the header takes precedence.")
-    ] = None,
 ) -> Response:
     """Stream events from the broker, before they are stored, each once.
 
     Their ids are the same on every gateway, so a reader that was disconnected can resume, here or elsewhere, exactly
     after the last id that it got.
     """
-    after = _place(last_event_id or from_id)
-    thread = await _thread(gateway, streams, thread_id, principal.bounded(tenant))
+    after = _event_id(last_event_id or query.last_event_id)
+    thread = await _thread(gateway, streams, thread_id, principal.bounded(query.tenant))
 
     async def goes_on() -> bool:
         return await still() and not await erased.among([thread])
 
-    following = await streams.follow(thread, after, replay, goes_on)
-    if dialect is not None:
-        return await _resumed(gateway, streams, following, DIALECTS[dialect], after, starting_after)
-    if not (following.runs or wait or await _has(streams, following, after)):
+    following = await streams.follow(thread, after, query.replay, goes_on)
+    if query.dialect is not None:
+        return await _resumed(gateway, streams, following, DIALECTS[query.dialect], after, query.starting_after)
+    if not (following.runs or query.wait or await _has(streams, following, after)):
         await _check_known(gateway, thread_id, thread)
     behind = None
-    if replay == "none" and after is None and following.stop > 0:
+    if query.replay == "none" and after is None and following.stop > 0:
         # A reader that is cut off before its first event resumes after the events that it did not ask for.
         behind = str(EventId(following.partition, following.stop - 1, LAST_INDEX))
-    return EventStream(_frames(streams, following, behind, follow=follow, shows=shows), gateway.metrics)
+    return EventStream(_frames(streams, following, behind, follow=query.follow, shows=query.shows), gateway.metrics)
 
 
 async def _frames(
@@ -272,13 +274,11 @@ def _stopped_by(event: Any, dialect: Dialect) -> str | None:
     return str(event.get("by")) if event.get("state") == "acknowledged" else None
 
 
-def _place(text: str | None) -> EventId | None:
-    if not text:
-        return None
-    place = EventId.parse(text)
-    if place is None:
+def _event_id(text: str | None) -> EventId | None:
+    event_id = EventId.parse(text) if text else None
+    if text and event_id is None:
         raise Problem("bad-event-id", f"{text!r:.100} is no id of an event: PARTITION-OFFSET.INDEX is expected")
-    return place
+    return event_id
 
 
 async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant: str | None) -> ThreadKey:

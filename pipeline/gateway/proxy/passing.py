@@ -26,7 +26,7 @@ from pipeline.gateway.proxy.passed_headers import of_call, readable, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
 from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing
 from pipeline.gateway.proxy.sharing import Sharing
-from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
+from pipeline.gateway.proxy.upstreams import Upstream, upstreams
 from pipeline.gateway.slots import SMALL_BYTES, Aside
 from pipeline.gateway.state import Gateway, Service
 from pipeline.observability import metrics as m
@@ -114,10 +114,7 @@ class Proxy(Service):
         principal = await self._admitted(scope)
         upstream, path = self._meant(scope["raw_path"])
         _check(scope["method"], headers)
-        try:
-            url = upstream.address(path, scope["query_string"])
-        except NoSuchPath as error:
-            raise Problem("bad-request", str(error)) from None
+        url = upstream.address(path, scope["query_string"])
         dialect, passed, read = upstream.dialect(scope["method"], path), upward(headers), asyncio.Event()
         leaving = partial(left, receive, read)
         counting = self._enforces and scope["method"] == "POST"

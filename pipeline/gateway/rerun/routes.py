@@ -26,7 +26,6 @@ from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots
 from pipeline.stores.threads.reading import read_thread
 from turnmill.capture.providers import BASES, PROVIDERS
-from turnmill.errors import CallerError
 from turnmill.limits import NAMED_CHARACTERS
 
 ACTION: Final = "thread.rerun"
@@ -57,9 +56,6 @@ class Reruns(Service):
         self.slots = Slots(RERUNS.size)
 
 
-TheReruns = Annotated[Reruns, provided(Reruns)]
-
-
 @router.post(
     "/{thread_id}/rerun",
     summary="Ask its model again",
@@ -69,11 +65,11 @@ TheReruns = Annotated[Reruns, provided(Reruns)]
 async def rerun(
     gateway: TheGateway,
     slots: TheSlots,
-    reruns: TheReruns,
+    reruns: Annotated[Reruns, provided(Reruns)],
     principal: Again,
     thread_id: ThreadId,
     wanted: Wanted,
-    key: Annotated[
+    secret: Annotated[
         SecretStr, Header(alias="Turnmill-Provider-Key", max_length=2_000, description="Your key of the provider.")
     ],
     tenant: Whose = None,
@@ -82,28 +78,25 @@ async def rerun(
     if "read" not in principal.scopes:
         raise Problem("forbidden", "the token lacks the scope 'read': the answer that was there is shown, too")
     bounded = principal.bounded(tenant)
-    found = await gateway.find(thread_id, bounded)
+    key = await gateway.find(thread_id, bounded)
     store = await gateway.store()
     changes = Changes(wanted.model, wanted.system, wanted.tools, wanted.values, None)
     servers = [PROVIDERS[name] for name in BASES]
-    keys = {name: key.get_secret_value() for server in servers for name in server.keys}
+    keys = {name: secret.get_secret_value() for server in servers for name in server.keys}
     addresses = {server.variable: os.environ.get(server.variable, "") for server in servers}
     async with slots.reads.taken(bounded):
-        document = await read_thread(store, found)
+        document = await read_thread(store, key)
         if document is None:
             raise unknown_thread(thread_id)
-        try:
-            one = await chosen(store, gateway.contents, found, document, wanted.turn, changes, keys | addresses)
-        except CallerError as error:
-            raise Problem("bad-request", str(error)) from None
-    if one is None:
+        answer = await chosen(store, gateway.contents, key, document, wanted.turn, changes, keys | addresses)
+    if answer is None:
         raise Problem("bad-request", "no such answer says what its model was asked (docs/requests.md)")
-    audit.info("asking %s again, by %r", found.text, principal.name, extra=about(found, ACTION))
+    audit.info("asking %s again, by %r", key.text, principal.name, extra=about(key, ACTION))
     async with reruns.slots.taken(bounded), session(trust_env=True) as http:
-        heard = await call(http, one.request)
-    record = assembled(heard, one.request, one.record)
+        heard = await call(http, answer.request)
+    record = assembled(heard, answer.request, answer.record)
     is_stored = wanted.publish and record["status"] == "complete"
     if is_stored:
-        await publish(await gateway.publisher(), heard, one.request, found, one.record)
-    before, after = (answer_of(each, gateway.settings.price_list) for each in (one.record, record))
-    return Pair(found.thread_id, one.record["turn_id"], heard.run_id if is_stored else None, before, after)
+        await publish(await gateway.publisher(), heard, answer.request, key, answer.record)
+    before, after = (answer_of(each, gateway.settings.price_list) for each in (answer.record, record))
+    return Pair(key.thread_id, answer.record["turn_id"], heard.run_id if is_stored else None, before, after)

@@ -119,7 +119,7 @@ PARTS: Final = (
         listeners=("dashboard.tail:FiguresTail",),
         unshared={
             "dashboard.figures": "a tenant has a tenth of the series in any case; a forgotten turn that comes again is "
-            "counted twice in figures",
+            "counted twice in figures"
         },
     ),
     Part("the dashboard", routers=("dashboard.ledger", "dashboard.dead_letters", "dashboard.page")),
