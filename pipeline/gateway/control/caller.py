@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Controller
-from pipeline.gateway.budgets.memory import Budgets, TheBudgets
-from pipeline.gateway.control.commands import Commands, TheCommands, new_command
-from pipeline.gateway.live.run_watch import RunWatch, TheRunWatch
+from pipeline.gateway.budgets.memory import Budgets
+from pipeline.gateway.control.commands import Commands, new_command
+from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
@@ -79,9 +79,6 @@ class Caller:
     """The caller, and the thread of the request: its name, its tenant, and its key."""
 
     gateway: Gateway
-    commands: Commands
-    budgets: Budgets
-    runs: RunWatch
     principal: Principal
     name: str
     tenant: str | None
@@ -89,21 +86,21 @@ class Caller:
 
     async def open_runs(self) -> list[str]:
         """Return the thread's open runs."""
-        runs = await self.runs.open_runs()
+        runs = await self.gateway.service(RunWatch).open_runs()
         return [run.key.run_id for run in runs if run.thread == self.key]
 
     async def waiting(self) -> list[Waiting]:
         """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
         wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
         stored = await waiting_threads(await self.gateway.store(), wanted, MAX_THREADS)
-        return [*self.budgets.waiting(wanted), *stored]
+        return [*self.gateway.service(Budgets).waiting(wanted), *stored]
 
     async def give(self, run_id: str, body: Wanted | Message) -> Given:
         """Give a command to a run, which may be over already."""
         command_id = await give(self, self.key, run_id, body)
         stored = await run_events(await self.gateway.store(), self.key)
         if run_id in stored and run_id not in await self.open_runs():
-            await self.commands.over(command_id, "the run was over")
+            await self.gateway.service(Commands).over(command_id, "the run was over")
         return Given(command_id=command_id)
 
     async def give_all(self, body: Wanted | Message) -> AllGiven:
@@ -114,20 +111,12 @@ class Caller:
         return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
 
 
-async def caller_of(
-    gateway: TheGateway,
-    commands: TheCommands,
-    budgets: TheBudgets,
-    runs: TheRunWatch,
-    principal: Controller,
-    thread_id: ThreadId,
-    tenant: Whose = None,
-) -> Caller:
+async def caller_of(gateway: TheGateway, principal: Controller, thread_id: ThreadId, tenant: Whose = None) -> Caller:
     """Return the caller of a request for a thread, once the gateway has read the earlier commands."""
     bounded = principal.bounded(tenant)
-    await commands.ready()
+    await gateway.service(Commands).ready()
     key = ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
-    return Caller(gateway, commands, budgets, runs, principal, thread_id, bounded, key)
+    return Caller(gateway, principal, thread_id, bounded, key)
 
 
 async def give(
@@ -147,5 +136,5 @@ async def give(
     command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)
     extra = about(key, f"run.{kind}")
     audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=extra)
-    await caller.commands.give(command)
+    await caller.gateway.service(Commands).give(command)
     return command.id

@@ -10,11 +10,9 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from pipeline.gateway.access.security import Controller, Listening, Sender, Standing, Still
-from pipeline.gateway.budgets.memory import TheBudgets
 from pipeline.gateway.control.caller import AllGiven, Caller, Given, Message, Reply, Wanted, caller_of, give
 from pipeline.gateway.control.commands import Commands, TheCommands
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
-from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
 from pipeline.gateway.route_facts import facts
@@ -120,19 +118,13 @@ async def answer(
 @router.get("/threads/{thread_id}/answers", summary="Answers that no run has taken up")
 @facts(strangers=200)
 async def open_answers(
-    gateway: TheGateway,
-    commands: TheCommands,
-    budgets: TheBudgets,
-    runs: TheRunWatch,
-    principal: Sender,
-    thread_id: ThreadId,
-    tenant: Whose = None,
+    gateway: TheGateway, commands: TheCommands, principal: Sender, thread_id: ThreadId, tenant: Whose = None
 ) -> OpenAnswers:
     """Return the answers to a thread's open questions that no run has taken up.
 
     A run that takes one up reports it with an event.
     """
-    waiting = await (await caller_of(gateway, commands, budgets, runs, principal, thread_id, tenant)).waiting()
+    waiting = await (await caller_of(gateway, principal, thread_id, tenant)).waiting()
     open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
     given = [open_answer for of in waiting for open_answer in commands.open_answers(of.thread.tenant, of.thread_id)]
     return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])

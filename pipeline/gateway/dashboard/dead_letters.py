@@ -1,4 +1,7 @@
-"""Dead letters over HTTP: the newest with their reasons, and the original bytes of one."""
+"""Dead letters over HTTP: the newest with their reasons, and the original bytes of each.
+
+`GET /v1/ledger` is the loss ledger, which counts every run on the topic as stored, dead or open.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,20 @@ from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway
-from pipeline.kafka.offsets import bounds
+from pipeline.kafka.offsets import bounds, record_count
 from pipeline.kafka.reading import read, reader
+from pipeline.worker.repair.ledger import take_stock
 from topics import dead_letter
-from topics.catalog import DEAD_LETTERS
+from topics.catalog import DEAD_LETTERS, EVENTS
+from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, InvalidRecord, Reason
 
 PREVIEW_BYTES: Final = 4_000  # of an original that a list shows
 FETCH_BYTES: Final = 262_144  # of one partition at a time
 READ_TIMEOUT: Final = 10.0  # seconds for all reads of a request
 
-router = APIRouter(prefix="/v1/dead-letters", tags=["status"])
+router = APIRouter(prefix="/v1", tags=["status"])
+MAX_RECORDS: Final = 200_000  # on the events topic; beyond that, use `turnmill doctor --ledger`
 
 
 class Letter(BaseModel):
@@ -54,7 +60,7 @@ class Letters(BaseModel):
     total: int
 
 
-@router.get("", summary="The newest dead letters")
+@router.get("/dead-letters", summary="The newest dead letters")
 @facts("refused")
 async def newest(
     gateway: TheGateway,
@@ -78,7 +84,7 @@ async def newest(
 
 
 @router.get(
-    "/{partition}/{offset}",
+    "/dead-letters/{partition}/{offset}",
     summary="The original bytes of a dead letter",
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}, **documented("not-found")},
@@ -143,3 +149,33 @@ async def _reader(gateway: Gateway) -> AsyncIterator[AIOKafkaConsumer]:
             yield consumer
     except TimeoutError:
         raise BrokerError(f"dead letters could not be read within {READ_TIMEOUT:.0f} s: ask for fewer") from None
+
+
+one_at_a_time = asyncio.Semaphore(1)
+
+
+class Ledger(BaseModel):
+    """The runs on the events topic by state: runs = stored + dead + open."""
+
+    runs: int
+    stored: int
+    dead: Annotated[int, Field(description="Runs that were refused, and of which nothing is stored.")]
+    open: Annotated[int, Field(description="Not stored yet.")]
+    oldest_open_ms: Annotated[int | None, Field(description="The longest silence of an open run.")]
+
+
+@router.get("/ledger", summary="Take stock of all runs", responses=documented("conflict"))
+@facts("refused")
+async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
+    """Count all runs. This reads the whole events topic, which takes a moment. For tokens without a tenant."""
+    if principal.tenant is not None:
+        raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
+    settings = gateway.settings
+    records = await record_count(settings, EVENTS)
+    if records > MAX_RECORDS:
+        raise Problem("conflict", f"{records:,} records are too many to read here: use `turnmill doctor --ledger`")
+    async with one_at_a_time:
+        taken = await take_stock(settings, await gateway.store())
+    now = now_ms()
+    oldest = max((now - at for at in taken.open_runs.values()), default=None)
+    return Ledger(runs=taken.runs, stored=taken.stored, dead=taken.dead, open=taken.open, oldest_open_ms=oldest)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Final, Literal
 
 from pipeline.assembly.dialect import Dialect, StreamEnd
@@ -58,16 +58,10 @@ class Uploads(Service):
     def __init__(self, gateway: Gateway) -> None:
         self.outage = Outage(gateway.settings.spool_bytes)
         self._metrics = gateway.metrics
-        self._open = 0
 
-    @contextmanager
-    def coming_in(self) -> Iterator[None]:
-        """Count an upload as in progress during the block."""
-        self._count(1)
-        try:
-            yield
-        finally:
-            self._count(-1)
+    def coming_in(self) -> AbstractContextManager[None]:
+        """Return a block during which an upload is counted as in progress."""
+        return self._metrics.in_progress(m.UPLOADS)
 
     def count_events(self, accepted: Mapping[str, int], refused: Mapping[str, int]) -> None:
         """Count events that came over HTTP: those accepted by dialect, those refused by reason."""
@@ -75,10 +69,6 @@ class Uploads(Service):
             self._metrics.add(m.UPLOADED_EVENTS, count, dialect=dialect)
         for reason, count in refused.items():
             self._metrics.add(m.REFUSED_EVENTS, count, reason=reason)
-
-    def _count(self, more: int) -> None:
-        self._open += more
-        self._metrics.set(m.UPLOADS, self._open)
 
 
 TheUploads = Annotated[Uploads, provided(Uploads)]

@@ -35,13 +35,13 @@ class EventStream(Response):
         """Answer an ASGI request. Leaving the answer unfinished closes the connection."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send(send))
-        gone = asyncio.ensure_future(_gone(receive))
+        leaving = asyncio.ensure_future(gone(receive))
         try:
-            await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
         finally:
-            gone.cancel()
+            leaving.cancel()
             with suppress(asyncio.CancelledError):
                 await ended(sending)
 
@@ -57,7 +57,8 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Return once the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

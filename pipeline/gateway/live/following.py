@@ -50,7 +50,6 @@ class Live(Service):
         self.tail = tail
         self.metrics = metrics
         self._stopping = False
-        self._readers = 0
 
     def stop(self) -> None:
         """End all streams."""
@@ -91,8 +90,7 @@ class Live(Service):
         """
         recent, partition, position = self.tail.recent, following.partition, following.start
         asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
-        self._count(1)
-        try:
+        with self.metrics.in_progress(m.LIVE_READERS):
             async with self.tail.heard(following.thread) as news:
                 while not self._stopping and time.monotonic() < ends:
                     if time.monotonic() - asked > RECHECK_INTERVAL:
@@ -116,8 +114,6 @@ class Live(Service):
                             return
                         if not await _within(news, silence):
                             yield []
-        finally:
-            self._count(-1)
 
     async def at(self, following: Following, place: EventId) -> EventRecord | None:
         """Return the thread's record at a place; None if another thread's record is there. Raises BrokerError."""
@@ -127,10 +123,6 @@ class Live(Service):
         else:
             found, _ = await self.tail.page(thread, partition, offset, offset + 1)
         return found[0] if found and found[0].offset == offset else None
-
-    def _count(self, change: int) -> None:
-        self._readers += change
-        self.metrics.set(m.LIVE_READERS, self._readers)
 
     async def _check(self, after: EventId, partition: int, tenant: str | None) -> None:
         recent = self.tail.recent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
@@ -24,8 +25,7 @@ from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
 from pipeline.gateway.proxy.holding import Holding, Leaving
 from pipeline.gateway.proxy.passed_headers import of_call, readable, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
-from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing
-from pipeline.gateway.proxy.sharing import Sharing
+from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing, Sharing
 from pipeline.gateway.proxy.upstreams import Upstream, upstreams
 from pipeline.gateway.slots import SMALL_BYTES, Aside
 from pipeline.gateway.state import Gateway, Service
@@ -81,22 +81,17 @@ class Proxy(Service):
         self._exchanges = Exchanges(
             self._settings.gateway_proxy_first_byte, self._settings.gateway_proxy_idle, gateway.metrics
         )
-        self._open = 0
         self.route = Route(PATH, self, methods=None, include_in_schema=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
         scope["route"] = self.route
-        self._count(1)
-        try:
-            await self._serve(scope, receive, send)
-        except Problem as problem:
-            problem.more["error"] = {"type": problem.kind, "code": problem.kind, "message": problem.detail}
-            await problem.response()(scope, receive, send)
-        except ClientDisconnect:
-            return  # the client has gone
-        finally:
-            self._count(-1)
+        with self._metrics.in_progress(m.PROXY_OPEN), suppress(ClientDisconnect):
+            try:
+                await self._serve(scope, receive, send)
+            except Problem as problem:
+                problem.more["error"] = {"type": problem.kind, "code": problem.kind, "message": problem.detail}
+                await problem.response()(scope, receive, send)
 
     def start(self) -> None:
         """Begin to read the facts and commands of other gateways."""
@@ -135,7 +130,9 @@ class Proxy(Service):
             asked = await bodies.whole(receive, settings.gateway_body_idle, taken)
             read.set()
             call_headers = _headers(scope, principal)
-            call = Call(upstream.name, dialect, _path(url), call_headers, asked, client=_client(scope, principal))
+            # A request that the same sender repeats is a retry; from another sender, it is not.
+            client = f"{principal.tenant}\n{principal.name}\n{(scope.get('client') or ('',))[0]}"
+            call = Call(upstream.name, dialect, unquote(urlsplit(url).path), call_headers, asked, client=client)
             reading = await self._read(call, principal)
             counted = counting and await self._check_budgets(call, reading, principal, leaving)
             followed = await self._publishing.begin(call, reading, principal.tenant)
@@ -211,10 +208,6 @@ class Proxy(Service):
             yield chunk
         read.set()
 
-    def _count(self, more: int) -> None:
-        self._open += more
-        self._metrics.set(m.PROXY_OPEN, self._open)
-
 
 def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
     """Raise Problem for a WebSocket or a method that is not passed on."""
@@ -228,10 +221,6 @@ def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
         raise Problem("method-not-allowed", "this method is not passed on", headers={"Allow": ", ".join(METHODS)})
 
 
-def _path(url: str) -> str:
-    return unquote(urlsplit(url).path)
-
-
 def _headers(scope: Scope, principal: Principal) -> dict[str, str]:
     """Return the facts that the capture gets in addition to the body: headers, by their names in lower case.
 
@@ -242,12 +231,6 @@ def _headers(scope: Scope, principal: Principal) -> dict[str, str]:
     if principal.name and principal.limited:
         found.setdefault("turnmill-agent", principal.name)
     return found | hidden(scope["query_string"].decode("latin-1"))
-
-
-def _client(scope: Scope, principal: Principal) -> str:
-    """Return the sender's name. A request that the same sender repeats is a retry; from another sender, it is not."""
-    host = (scope.get("client") or ("",))[0]
-    return f"{principal.tenant}\n{principal.name}\n{host}"
 
 
 def routes(gateway: Gateway) -> APIRouter:

@@ -16,8 +16,7 @@ from pipeline.gateway.access.security import Again, alternatives
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.rerun.answers import Pair, answer_of
-from pipeline.gateway.rerun.calling import assembled, call, publish
+from pipeline.gateway.rerun.calling import Pair, answer_of, assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, chosen
 from pipeline.gateway.slots import TheSlots
 from pipeline.gateway.state import Service, TheGateway, provided, unknown_thread

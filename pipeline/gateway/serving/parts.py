@@ -114,15 +114,15 @@ PARTS: Final = (
     ),
     Part(
         "live figures",
-        services=("dashboard.tail:FiguresTail",),
+        services=("dashboard.live_figures:FiguresTail",),
         routers=("dashboard.live_figures",),
-        listeners=("dashboard.tail:FiguresTail",),
+        listeners=("dashboard.live_figures:FiguresTail",),
         unshared={
             "dashboard.figures": "a tenant has a tenth of the series in any case; a forgotten turn that comes again is "
             "counted twice in figures"
         },
     ),
-    Part("the dashboard", routers=("dashboard.ledger", "dashboard.dead_letters", "dashboard.page")),
+    Part("the dashboard", routers=("dashboard.dead_letters", "dashboard.page")),
     Part("feedback", exists=lambda gateway: gateway.settings.feedback, routers=("intake.feedback",)),
     Part(
         "rerun",
@@ -151,7 +151,7 @@ PARTS: Final = (
         exists=lambda gateway: gateway.settings.gateway_proxy,
         services=("proxy.passing:Proxy",),
         routers=("proxy.passing",),
-        listeners=("proxy.sharing:Sharing",),
+        listeners=("proxy.publishing:Sharing",),
         pools=(pools.BODIES, pools.CAPTURES, pools.CONVERSATIONS, pools.HELD),
         layer="proxy.path_token:PathToken",
     ),

@@ -91,8 +91,7 @@ class BrokerStatus(Service):
         async with self._lock:
             if self._found is None or time.monotonic() - self._found[0] > FRESH_SECONDS:
                 self._found = (time.monotonic(), await _broker(self._settings))
-            roles, letters = self._found[1]
-            return roles, letters
+            return self._found[1]
 
 
 async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
