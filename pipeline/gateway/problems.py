@@ -137,16 +137,16 @@ def body(kind: str, detail: str, **more: Any) -> bytes:
 
 def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
     """Return `responses` of a route: these kinds. The app declares those that any route may have."""
-    found: dict[int | str, dict[str, Any]] = {}
+    responses: dict[int | str, dict[str, Any]] = {}
     for name in dict.fromkeys(kinds):
         kind = KINDS[name]
-        before = f"{found[kind.status]['description']}; " if kind.status in found else ""
-        found[kind.status] = {
+        before = f"{responses[kind.status]['description']}; " if kind.status in responses else ""
+        responses[kind.status] = {
             "description": f"{before}{kind.title}",
             "model": ProblemBody,
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}},
         }
-    return found
+    return responses
 
 
 def only_problems(document: dict[str, Any]) -> dict[str, Any]:
@@ -173,10 +173,10 @@ def add_handlers(app: FastAPI, refused: Callable[[Request], None]) -> None:
     """Turn every error of the app and of the framework into a problem; `refused` is called for 401 and 403."""
 
     async def problem(request: Request, error: Exception) -> Response:
-        found = of(error)
-        if found.kind in ("unauthorized", "forbidden"):
+        answer = of(error)
+        if answer.kind in ("unauthorized", "forbidden"):
             refused(request)
-        return found.response()
+        return answer.response()
 
     for kind in (Problem, RequestValidationError, HTTPException, BrokerError, StoreError, *ANSWERED):
         app.add_exception_handler(kind, problem)
@@ -220,13 +220,13 @@ def _framework_detail(name: str, error: HTTPException) -> str:
 
 
 def _invalid(error: RequestValidationError) -> Problem:
-    found = [
+    errors = [
         {
             "in": str(error["loc"][0]) if error["loc"] else "request",
-            "name": ".".join(str(place) for place in error["loc"][1:]),
+            "name": ".".join(str(step) for step in error["loc"][1:]),
             "message": str(error["msg"]).removeprefix("Value error, "),
         }
         for error in error.errors()[:MAX_SHOWN]
     ]
-    detail = "; ".join(f"{one['name'] or one['in']}: {one['message']}" for one in found)
-    return Problem("invalid-parameters", detail.encode("utf-8", "replace").decode(), errors=found)
+    detail = "; ".join(f"{wrong['name'] or wrong['in']}: {wrong['message']}" for wrong in errors)
+    return Problem("invalid-parameters", detail.encode("utf-8", "replace").decode(), errors=errors)

@@ -112,27 +112,27 @@ class Gateway:
 
         Raises StoreError, and Problem where no tenant or several tenants have such a thread.
         """
-        found = only_one(conversation_id, await self.stored(conversation_id, tenant))
-        if found is None:
+        key = only_one(conversation_id, await self.stored(conversation_id, tenant))
+        if key is None:
             raise unknown_thread(conversation_id)
-        return found
+        return key
 
     async def stored(self, conversation_id: str, tenant: str | None) -> set[ThreadKey]:
         """Return the stored threads of this name; `tenant` None: of all tenants. Raises StoreError."""
         return set(await find_threads(await self.store(), conversation_id, tenant))
 
 
-def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | None:
+def only_one(conversation_id: str, keys: Collection[ThreadKey]) -> ThreadKey | None:
     """Return the only thread found, None if none was. Raises Problem if several tenants have one."""
-    if len(found) > 1:
-        tenants = sorted(one.tenant or "" for one in found)[:MAX_TENANTS_SHOWN]
+    if len(keys) > 1:
+        tenants = sorted(key.tenant or "" for key in keys)[:MAX_TENANTS_SHOWN]
         raise Problem(
             "conflict",
             f"several tenants have a thread {conversation_id!r:.200}: say with `tenant` which one is meant, the empty "
             f"one for none: {', '.join(repr(tenant) for tenant in tenants):.1000}",
             tenants=tenants,
         )
-    return next(iter(found), None)
+    return next(iter(keys), None)
 
 
 def unknown_thread(conversation_id: str) -> Problem:

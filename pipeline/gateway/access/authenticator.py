@@ -92,18 +92,18 @@ class Authenticator:
             return ANONYMOUS
         if not token:
             raise self._unauthorized(advice, "")
-        found = self._table.find(token) if self._table is not None else None
-        if found is None and self._jwt is not None and token.count(".") == 2:
+        principal = self._table.find(token) if self._table is not None else None
+        if principal is None and self._jwt is not None and token.count(".") == 2:
             found_claims = await self._jwt.verify(token)
-            found = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
-        if found is None and token.startswith(PREFIX):
+            principal = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
+        if principal is None and token.startswith(PREFIX):
             made = await self.made.find(hashed(token), wait=isinstance(token, Cookie))
             if made is not None and (made.session is not None) == isinstance(token, Cookie):
-                found = _principal(made)
-        if found is None:
+                principal = _principal(made)
+        if principal is None:
             over = "the session is over" if isinstance(token, Cookie) else "this token is not known here"
             raise self._unauthorized(over, 'error="invalid_token"')
-        return found
+        return principal
 
     def presented(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> str | None:
         """Return a request's bearer token, or else its session cookie. Raises Problem for a request of another site."""

@@ -28,9 +28,9 @@ class Rate:
         self._clock = clock
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # requests left, when
 
-    def take(self, caller: Hashable, own: float | None = None) -> None:
+    def take(self, caller: Hashable, own_rate: float | None = None) -> None:
         """Count one request; `own`: the caller's own rate, if it has one. Raises Problem if the bucket is empty."""
-        rate = min(self._rate or math.inf, own or math.inf)
+        rate = min(self._rate or math.inf, own_rate or math.inf)
         if rate == math.inf:
             return
         now, burst = self._clock(), max(1.0, rate * BURST_SECONDS)

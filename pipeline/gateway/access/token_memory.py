@@ -50,15 +50,15 @@ class TokenMemory:
                 if time.monotonic() - self._asked > FRESH_SECONDS:
                     await self._read()
         now = now_ms()
-        found = self._known.get(digest)
-        if found is None or not found.is_good(now) or digest not in found.digests(now):
+        token = self._known.get(digest)
+        if token is None or not token.is_good(now) or digest not in token.digests(now):
             return None
-        if now - max(self._used.get(found.id, 0), found.used_at or 0) > USE_INTERVAL_MS:
-            self._used[found.id] = now
-            noting = asyncio.create_task(self._note(found.id, now))
+        if now - max(self._used.get(token.id, 0), token.used_at or 0) > USE_INTERVAL_MS:
+            self._used[token.id] = now
+            noting = asyncio.create_task(self._note(token.id, now))
             self._noting.add(noting)
             noting.add_done_callback(self._noting.discard)
-        return found
+        return token
 
     async def _note(self, token_id: str, at: int) -> None:
         with suppress(StoreError):

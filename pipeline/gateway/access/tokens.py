@@ -110,8 +110,8 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
 async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = None) -> Listed:
     """List tokens made here or by command, and people's sessions, without secrets; not those of the settings."""
     bound = principal.bounded(tenant)
-    found = await all_tokens(await gateway.store())
-    return Listed(tokens=[_shown(one) for one in found if bound is None or one.tenant == bound])
+    tokens = await all_tokens(await gateway.store())
+    return Listed(tokens=[_shown(token) for token in tokens if bound is None or token.tenant == bound])
 
 
 @router.post("/{token_id}/rotate", summary="Rotate a token", responses=documented("not-found"))
@@ -124,7 +124,7 @@ async def rotate_token(
     ),
 ) -> Fresh:
     """Give a token a new secret, which is shown once; the old one stays valid for `overlap` seconds."""
-    _check(principal, await _found(gateway, principal, token_id))
+    _check(principal, await _token(gateway, principal, token_id))
     secret, now = new_secret(), now_ms()
     rotated = await stored_tokens.rotate_token(
         await gateway.store(), token_id, hashed(secret), now, now + overlap * 1000
@@ -139,14 +139,14 @@ async def rotate_token(
 @router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found"))
 async def revoke_token(gateway: TheGateway, admission: TheAdmission, principal: Admin, token_id: TokenId) -> None:
     """Revoke a token: within a second, no gateway accepts it, and its live streams end."""
-    found = await _found(gateway, principal, token_id)
+    token = await _token(gateway, principal, token_id)
     await stored_tokens.revoke_token(await gateway.store(), token_id)
     admission.authenticator.made.renew()
-    done = of("token.revoke", token_id, found.tenant)
-    audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra=done)
+    done = of("token.revoke", token_id, token.tenant)
+    audit.info("token %s %r revoked, by %s", token_id, token.name, principal.text, extra=done)
 
 
-async def _found(gateway: Gateway, principal: Principal, token_id: str) -> Token:
+async def _token(gateway: Gateway, principal: Principal, token_id: str) -> Token:
     """Return the token. Raises Problem if it is unknown or another tenant's."""
     for token in await all_tokens(await gateway.store()):
         if token.id == token_id and principal.tenant in (None, token.tenant):

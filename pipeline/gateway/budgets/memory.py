@@ -68,8 +68,8 @@ class Budgets(Service):
 
     async def _ask(self) -> None:
         now = now_ms()
-        found = await states(await self._store(), self.budgets, now)
-        self.states, self.at = {one.budget.name: self._whole(one) for one in found}, now
+        stored = await states(await self._store(), self.budgets, now)
+        self.states, self.at = {state.budget.name: self._whole(state) for state in stored}, now
         names = [state.budget.question(now) for state in self.states.values() if self._asks(state) and state.reached]
         self.asked = {name: self.asked.get(name, now) for name in names}
 
@@ -93,10 +93,10 @@ class Budgets(Service):
         """Return the open questions of budgets, each as a waiting thread of its own."""
         now = now_ms()
         questions = [(state, state.budget.question(now)) for state in self.states.values() if self._asks(state)]
-        found = [_waiting(one, name, self.asked[name]) for one, name in questions if name in self.asked]
+        threads = [_waiting(one, name, self.asked[name]) for one, name in questions if name in self.asked]
         return [
             one
-            for one in found
+            for one in threads
             if wanted.tenant in (None, one.tenant or "")
             and wanted.agent in (None, one.agent_id)
             and (wanted.thread is None or {*wanted.thread} & {one.thread_id, one.external_id})
@@ -108,9 +108,9 @@ class Budgets(Service):
         `tenant`: None or "" for none.
         """
 
-        def counts(one: Budget) -> bool:
-            named = (one.model,) if models is None else models or (None,)
-            return any(one.counts(tenant, agent, model) for model in named)
+        def counts(budget: Budget) -> bool:
+            named = (budget.model,) if models is None else models or (None,)
+            return any(budget.counts(tenant, agent, model) for model in named)
 
         return tuple(filter(counts, self.budgets))
 
@@ -119,9 +119,12 @@ class Budgets(Service):
         now = now_ms()
         known = (self.states.get(budget.name) for budget in budgets)
         exhausted = tuple(
-            one
-            for one in known
-            if one and one.exhausted(tenant) and not one.over(now) and not self.answers.approved(one.budget, now)
+            state
+            for state in known
+            if state
+            and state.exhausted(tenant)
+            and not state.over(now)
+            and not self.answers.approved(state.budget, now)
         )
         return Verdict(not exhausted, exhausted, bool(exhausted) and all(map(self._asks, exhausted)))
 

@@ -39,7 +39,7 @@ class Listed(BaseModel):
     as_of: str | None = Field(description="When the store was queried.")
 
 
-class Answer(BaseModel):
+class BudgetCheck(BaseModel):
     """The answer of a check.
 
     `allowed`: no budget that counts this call is used up; `exhausted`: the used-up ones that the caller may see.
@@ -59,27 +59,27 @@ async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = N
     bound = principal.bounded(tenant)
     await memory.known()
     mine = [state for state in memory.states.values() if bound is None or state.budget.tenant == bound]
-    return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(memory))
+    return Listed(budgets=[_state(shown) for shown in mine], as_of=_as_of(memory))
 
 
 @router.get("/check", summary="Whether a program may start a run", openapi_extra=alternatives("read", "publish"))
 async def check_budgets(
     memory: TheBudgets, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
-) -> Answer:
+) -> BudgetCheck:
     """Check before a run starts; runs under way go on. Answered from memory, some seconds old."""
     bound = principal.bounded(tenant)
     await memory.known()
     verdict = memory.allowed(bound, agent, model)
-    shown = [one.budget.name for one in verdict.exhausted if principal.tenant in (None, one.budget.tenant)]
-    return Answer(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(memory))
+    shown = [state.budget.name for state in verdict.exhausted if principal.tenant in (None, state.budget.tenant)]
+    return BudgetCheck(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(memory))
 
 
 def _as_of(memory: Budgets) -> str | None:
     return iso(memory.at) if memory.at else None
 
 
-def _state(one: State) -> BudgetState:
-    budget = one.budget
+def _state(state: State) -> BudgetState:
+    budget = state.budget
     unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("usd", NANO)
     return BudgetState(
         name=budget.name,
@@ -89,8 +89,8 @@ def _state(one: State) -> BudgetState:
         unit=unit,
         per=budget.per,
         limit=budget.limit / scale,
-        used=one.used / scale,
-        ratio=round(one.ratio, 6),
-        start=iso(one.start),
-        end=iso(one.end),
+        used=state.used / scale,
+        ratio=round(state.ratio, 6),
+        start=iso(state.start),
+        end=iso(state.end),
     )

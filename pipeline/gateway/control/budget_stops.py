@@ -66,7 +66,7 @@ class OpenUse:
         """Return where the reading begins."""
         return await past.since(self.topics, LOOK_BACK)
 
-    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the telemetry topic; malformed ones are skipped, since other readers report them."""
         for record in records:
             with suppress(InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
@@ -100,11 +100,11 @@ class OpenUse:
 
         Some streams repeat at their end what their responses have used.
         """
-        found = Counter[str]()
+        used = Counter[str]()
         for run in runs:
             each = (self.used.get(run.key, {}), self.reported.get(run.key, {}))
-            found[run.key.tenant or ""] += max(_of_budget(budget, run, one) for one in each)
-        return found
+            used[run.key.tenant or ""] += max(_of_budget(budget, run, report) for report in each)
+        return used
 
     def keep(self, runs: Iterable[RunKey]) -> None:
         """Forget all other runs: those no longer open are in the store, or soon will be."""

@@ -182,9 +182,9 @@ class Commands(Service):
         """Return where to begin: at the oldest command kept, and at the events that may answer the latest ones."""
         return {**await past.since([CONTROL], ANSWERS_MS / 1000), **await past.since([EVENTS], LOOK_BACK)}
 
-    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take commands and their states, and the events of their runs."""
-        if place.topic == self._control:
+        if partition.topic == self._control:
             for record in records:
                 with suppress(InvalidRecord):
                     self._heard(control.decode(record.value))

@@ -64,7 +64,7 @@ class Memory:
     def settle(self, known: Known) -> None:
         """Note that the state of a command is final."""
         subject = _subject(known.command)
-        left = [one for one in self._open.pop(subject, ()) if one is not known]
+        left = [command for command in self._open.pop(subject, ()) if command is not known]
         if left:
             self._open[subject] = left
 

@@ -104,12 +104,13 @@ async def answer(
     """
     if len(encode(reply.value)) > ANSWER_BYTES:
         raise Problem("too-large", f"an answer has at most {ANSWER_BYTES:,} bytes of JSON")
-    found = [(one, asked) for one in await caller.waiting() for asked in one.asked if asked["answer_id"] == answer_id]
+    waiting = await caller.waiting()
+    questions = [(thread, asked) for thread in waiting for asked in thread.asked if asked["answer_id"] == answer_id]
     key, run_id, payload = caller.key, "", {"answer_id": answer_id, "value": reply.value}
-    if found:
-        (one, asked) = found[0]
-        key, run_id = one.thread, one.run_id
-        payload |= {"asked": asked, "dialect": one.dialect}
+    if questions:
+        (thread, asked) = questions[0]
+        key, run_id = thread.thread, thread.run_id
+        payload |= {"asked": asked, "dialect": thread.dialect}
     elif not await caller.open_runs():
         raise Problem("not-found", f"nothing of this thread waits for the answer {answer_id!r:.100}")
     return Given(command_id=await give(caller, key, run_id, reply, payload))
@@ -125,9 +126,9 @@ async def open_answers(
     A run that takes one up reports it with an event.
     """
     waiting = await (await caller_of(gateway, principal, thread_id, tenant)).waiting()
-    open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
+    open_questions = {asked["answer_id"] for thread in waiting for asked in thread.asked}
     given = [open_answer for of in waiting for open_answer in commands.open_answers(of.thread.tenant, of.thread_id)]
-    return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
+    return OpenAnswers(answers=[thread.record for thread in given if thread.payload["answer_id"] in open_questions])
 
 
 @router.get("/commands/{command_id}", summary="The state of a command", responses=documented("not-found"))

@@ -71,16 +71,16 @@ async def newest(
     """List dead letters. For tokens without a tenant: a record that can't be read does not name its tenant."""
     _of_all(principal)
     ends = await bounds(gateway.settings, [DEAD_LETTERS])
-    spans = {place: (max(begin, end - limit), end) for place, (begin, end) in ends.items()}
-    found: list[Letter] = []
+    spans = {partition: (max(begin, end - limit), end) for partition, (begin, end) in ends.items()}
+    letters: list[Letter] = []
     async with _reader(gateway) as consumer:
         async for _, records in read(consumer, spans):
             for record in records:
                 letter = _letter(record)
                 if letter is not None and reason in (None, letter.reason):
-                    found.append(letter)
-    found.sort(key=lambda one: (-one.time, one.partition, -one.offset))
-    return Letters(letters=found[:limit], total=sum(end - begin for begin, end in ends.values()))
+                    letters.append(letter)
+    letters.sort(key=lambda shown: (-shown.time, shown.partition, -shown.offset))
+    return Letters(letters=letters[:limit], total=sum(end - begin for begin, end in ends.values()))
 
 
 @router.get(
@@ -99,11 +99,11 @@ async def original(
 ) -> Response:
     """Return the original bytes as a download, so that no browser displays them."""
     _of_all(principal)
-    place = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
-    begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(place, (0, 0))
+    topic_partition = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
+    begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(topic_partition, (0, 0))
     if begin <= offset < end:
         async with _reader(gateway) as consumer:
-            async for _, records in read(consumer, {place: (offset, offset + 1)}):
+            async for _, records in read(consumer, {topic_partition: (offset, offset + 1)}):
                 read_out(admission, "dead-letter.read", f"{partition}:{offset}", None)
                 name = f"dead-letter-{partition}-{offset}.bin"
                 headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -151,7 +151,7 @@ async def _reader(gateway: Gateway) -> AsyncIterator[AIOKafkaConsumer]:
         raise BrokerError(f"dead letters could not be read within {READ_TIMEOUT:.0f} s: ask for fewer") from None
 
 
-one_at_a_time = asyncio.Semaphore(1)
+single_count = asyncio.Semaphore(1)
 
 
 class Ledger(BaseModel):
@@ -174,7 +174,7 @@ async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
     records = await record_count(settings, EVENTS)
     if records > MAX_RECORDS:
         raise Problem("conflict", f"{records:,} records are too many to read here: use `turnmill doctor --ledger`")
-    async with one_at_a_time:
+    async with single_count:
         taken = await take_stock(settings, await gateway.store())
     now = now_ms()
     oldest = max((now - at for at in taken.open_runs.values()), default=None)

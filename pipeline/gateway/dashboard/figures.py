@@ -65,7 +65,7 @@ ANY: Final = Series(None, None, None)
 
 def like(series: Series, only: Series) -> bool:
     """Return True if `series` matches `only`; in `only`, None matches anything, and "" a missing name."""
-    return all(wanted in (None, own or "") for own, wanted in zip(series, only, strict=True))
+    return all(wanted in (None, value or "") for value, wanted in zip(series, only, strict=True))
 
 
 @dataclass(slots=True)
@@ -78,8 +78,8 @@ class _Second:
         """Return the series under which this one is summed."""
         if series in self.sums:
             return series
-        own = most if len(self.sums) < most else most // TENANT_SHARES if len(self.sums) < 2 * most else 0
-        if self.tenants[series.tenant] >= own:
+        room = most if len(self.sums) < most else most // TENANT_SHARES if len(self.sums) < 2 * most else 0
+        if self.tenants[series.tenant] >= room:
             series = Series(OTHER, OTHER, series.tenant)
             if series not in self.sums and len(self.sums) >= 3 * most:
                 # Beyond this limit the tenant is dropped, too; tokens of a tenant don't see a series without one.
@@ -135,13 +135,13 @@ class FiguresReading:
         self._name_groups(held)
         rows = []
         for at, sums in held:
-            found: dict[int, list[int]] = {}
+            by_group: dict[int, list[int]] = {}
             for series, counts in sums.items():
                 if self._sees(series):
                     number = self._numbers.get(self._group(series), -1)
-                    row = found.setdefault(number, [0] * len(FIELDS))
-                    found[number] = [a + b for a, b in zip(row, counts, strict=True)]
-            rows += [[at, number, *row] for number, row in sorted(found.items())]
+                    row = by_group.setdefault(number, [0] * len(FIELDS))
+                    by_group[number] = [a + b for a, b in zip(row, counts, strict=True)]
+            rows += [[at, number, *row] for number, row in sorted(by_group.items())]
         return rows
 
     def _sees(self, series: Series) -> bool:
@@ -159,9 +159,9 @@ class FiguresReading:
             for series, counts in sums.items():
                 group = self._group(series)
                 if self._sees(series) and group not in self._numbers:
-                    own = counts[INDEX["input_tokens"]] + counts[INDEX["output_tokens"]], counts[INDEX["events"]]
-                    size[group] = tuple(a + b for a, b in zip(size.get(group, (0, 0)), own, strict=True))
-        for group in sorted(size, key=lambda one: size[one], reverse=True)[: self._room - len(self.groups)]:
+                    counted = counts[INDEX["input_tokens"]] + counts[INDEX["output_tokens"]], counts[INDEX["events"]]
+                    size[group] = tuple(a + b for a, b in zip(size.get(group, (0, 0)), counted, strict=True))
+        for group in sorted(size, key=lambda name: size[name], reverse=True)[: self._room - len(self.groups)]:
             self._numbers[group] = len(self.groups)
             self.groups.append(group)
 
@@ -169,9 +169,9 @@ class FiguresReading:
 class Intake:
     """The figures of the last minutes; a gateway has one."""
 
-    def __init__(self, own: Prices = NONE) -> None:
-        """Begin without figures; `own`: prices of the settings."""
-        self._own = own
+    def __init__(self, prices: Prices = NONE) -> None:
+        """Begin without figures; `prices`: those of the settings."""
+        self._prices = prices
         self.figures = Figures()
         self._telemetry = Seen(20_000)
         self._turns: OrderedDict[tuple[ThreadKey, str], None] = OrderedDict()  # (thread, turn_id)
@@ -223,7 +223,7 @@ class Intake:
         self._turns[turn] = None
         if len(self._turns) > MAX_TURNS:
             self._turns.popitem(last=False)
-        for row in usage_rows(record, self._own):
+        for row in usage_rows(record, self._prices):
             figures = {name: int(row[name] or 0) for name in ("turns", "interrupted", "errors", "cost_nano_usd")}
             figures["unpriced"] = int(row["cost_nano_usd"] is None and bool(row["total_tokens"]))
             self.figures.add(at // 1000, Series(_name(row["model"]), _name(row["agent_id"]), row["tenant"]), figures)

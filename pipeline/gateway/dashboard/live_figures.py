@@ -109,18 +109,18 @@ class FiguresTail(Service):
             run.text = ""
         return await past.since(self.topics, WINDOW_SECONDS, FIRST_RECORDS)
 
-    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Count records."""
-        if self._follower.lags.get(place, 0) > MAX_LAG:
+        if self._follower.lags.get(partition, 0) > MAX_LAG:
             self.skipped += len(records)
-        elif self._names[place.topic] == EVENTS.name:
+        elif self._names[partition.topic] == EVENTS.name:
             for event in records:
                 self.intake.event(event)
             if records and records[-1].at < (time.time() - CATCHING_UP) * 1000:
                 self._late = time.monotonic()
         else:
             for record in records:
-                self.intake.take(self._names[place.topic], record.value, record.timestamp)
+                self.intake.take(self._names[partition.topic], record.value, record.timestamp)
 
 
 @router.get(
@@ -176,11 +176,11 @@ async def _frames(
             late = tail.catching_up
             if intake is not tail.intake or whole:
                 intake, reading, whole = tail.intake, FiguresReading(tail.intake.figures, by, only), True
-            found = [run for run in tail.run_list if only == ANY or like(_series(run), only)]
-            runs = nsmallest(MAX_RUNS, found, key=lambda run: (-run.started_at, run.key[1:]))
+            runs_seen = [run for run in tail.run_list if only == ANY or like(_series(run), only)]
+            runs = nsmallest(MAX_RUNS, runs_seen, key=lambda run: (-run.started_at, run.key[1:]))
             gone = await erased.among([run.thread for run in runs])
             shown = [_shown(run) for run in runs if run.thread not in gone]
-            of_runs = {"open": len(found) - len(runs) + len(shown), "runs": shown}
+            of_runs = {"open": len(runs_seen) - len(runs) + len(shown), "runs": shown}
             yield frame(orjson.dumps(_frame(tail, reading, whole=whole) | of_runs), name="figures")
             if not follow:
                 return

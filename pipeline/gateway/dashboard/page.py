@@ -43,13 +43,13 @@ class StaticFile:
 @cache
 def files() -> dict[str, StaticFile]:
     """Return all static files by path."""
-    found = {}
+    by_path = {}
     for path in sorted(STATIC.rglob("*")):
         if path.suffix in TYPES:
             data = path.read_bytes()
             tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-            found[path.relative_to(STATIC).as_posix()] = StaticFile(data, TYPES[path.suffix], tag)
-    return found
+            by_path[path.relative_to(STATIC).as_posix()] = StaticFile(data, TYPES[path.suffix], tag)
+    return by_path
 
 
 @router.get("/")

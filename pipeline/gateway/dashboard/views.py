@@ -53,7 +53,7 @@ class Listed(BaseModel):
 @router.get("", summary="Saved views")
 async def list_views(gateway: TheGateway, principal: Reader) -> Listed:
     """Return the caller's own views of the dashboard, and those shared within the tenant."""
-    return Listed(views=[_shown(principal, one) for one in await _all(gateway, principal)])
+    return Listed(views=[_shown(principal, view) for view in await _all(gateway, principal)])
 
 
 @router.post("", status_code=201, summary="Save a view", responses=documented("conflict"))
@@ -69,11 +69,11 @@ async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Edi
 @router.delete("/{view_id}", status_code=204, summary="Delete a view", responses=documented("not-found"))
 async def delete_view(gateway: TheGateway, principal: Editor, view_id: Annotated[str, Path(max_length=100)]) -> None:
     """Delete a view of one's own; with the scope `admin`, any shared one of the tenant."""
-    found = next((one for one in await _all(gateway, principal) if one.id == view_id), None)
-    if found is None:
+    view = next((view for view in await _all(gateway, principal) if view.id == view_id), None)
+    if view is None:
         raise Problem("not-found", f"there is no view {view_id!r:.200}: GET /v1/views lists those that there are")
-    if not _shown(principal, found).own:
-        raise Problem("forbidden", f"this view is {found.owner!r:.100}'s")
+    if not _shown(principal, view).own:
+        raise Problem("forbidden", f"this view is {view.owner!r:.100}'s")
     await drop_view(await gateway.store(), view_id)
 
 
@@ -82,5 +82,5 @@ async def _all(gateway: Gateway, principal: Principal) -> list[View]:
 
 
 def _shown(principal: Principal, view: View) -> Shown:
-    own = view.owner == column_text(principal.name) or "admin" in principal.scopes
-    return Shown(id=view.id, name=view.name, address=view.address, shared=view.shared, owner=view.owner, own=own)
+    is_own = view.owner == column_text(principal.name) or "admin" in principal.scopes
+    return Shown(id=view.id, name=view.name, address=view.address, shared=view.shared, owner=view.owner, own=is_own)

@@ -145,9 +145,9 @@ class Upload:
                 await self._run.end(end)
         return self._run
 
-    async def _take_all(self, found: list[Framed]) -> None:
+    async def _take_all(self, events: list[Framed]) -> None:
         if self.dialect is not None:
-            for framed in found:
+            for framed in events:
                 await self._take(self.dialect, framed)
 
     async def _take(self, dialect: Dialect, framed: Framed) -> None:
@@ -197,8 +197,8 @@ class _Body:
         return self._decode_held(self._recognition.feed(chunk)) if self._recognition is not None else []
 
     def close(self) -> list[Framed]:
-        found = [] if self._recognition is None else self._decode_held(self._recognition.close())
-        return found if self._decoder is None else found + self._decoder.close()
+        events = [] if self._recognition is None else self._decode_held(self._recognition.close())
+        return events if self._decoder is None else events + self._decoder.close()
 
     def _decode_held(self, dialect: Dialect | None) -> list[Framed]:
         if dialect is None:

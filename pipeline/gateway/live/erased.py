@@ -45,18 +45,18 @@ class Erased(Service):
     async def among(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
         """Return the deleted ones of these threads; while the store is away, those known so far."""
         now = time.monotonic()
-        for one in threads:
-            self._known.setdefault(one, Erasure()).wanted = now
+        for wanted in threads:
+            self._known.setdefault(wanted, Erasure()).wanted = now
         unsure = [thread for thread in threads if self._is_unsure(thread, now - ERASED_TTL)]
         if unsure:
             unsure += self._soon_unsure(now, {*unsure})
-            for one in unsure:  # set before the query: one of many readers asks, the others use what is known
-                self._known[one].asked = now
-                self._known.move_to_end(one)
+            for asked in unsure:  # set before the query: a single reader of many asks, the others use what is known
+                self._known[asked].asked = now
+                self._known.move_to_end(asked)
             with suppress(StoreError):
-                found = await erased_among(await self._store(), unsure)
-                for one in found:
-                    self._known.setdefault(one, Erasure(now, now)).erased = True
+                deleted = await erased_among(await self._store(), unsure)
+                for gone in deleted:
+                    self._known.setdefault(gone, Erasure(now, now)).erased = True
         erased = {thread for thread in threads if thread in self._known and self._known[thread].erased}
         while len(self._known) > ERASED_CACHE_SIZE:
             self._known.popitem(last=False)
@@ -72,13 +72,13 @@ class Erased(Service):
         Hundreds of readers, each with its own thread, would otherwise cause a hundred queries a second.
         """
         half = now - ERASED_TTL / 2
-        found: list[ThreadKey] = []
+        unsure: list[ThreadKey] = []
         for thread, known in self._known.items():
-            if known.asked > half or len(found) >= ERASED_BATCH:
+            if known.asked > half or len(unsure) >= ERASED_BATCH:
                 break
             if known.wanted > now - 2 * ERASED_TTL and not known.erased and thread not in but:
-                found.append(thread)
-        return found
+                unsure.append(thread)
+        return unsure
 
 
 TheErased = Annotated[Erased, provided(Erased)]

@@ -99,30 +99,30 @@ class Live(Service):
                         asked = time.monotonic()
                     news.clear()
                     if position >= recent.floor[partition]:
-                        found = recent.since(following.thread, position)
+                        records = recent.since(following.thread, position)
                         position = recent.position[partition]
                     else:
-                        found, position = await self.tail.page(
+                        records, position = await self.tail.page(
                             following.thread, partition, position, recent.position[partition]
                         )
-                    for number, some in enumerate(portions(found, YIELD_RECORDS, DECODED_BYTES, attrgetter("size"))):
+                    for number, some in enumerate(portions(records, YIELD_RECORDS, DECODED_BYTES, attrgetter("size"))):
                         if number:  # the loop gets its turn, also where the reader is sent nothing of them
                             await asyncio.sleep(0)
                         yield some
-                    if not found and position >= recent.position[partition]:
+                    if not records and position >= recent.position[partition]:
                         if not follow:
                             return
                         if not await _within(news, silence):
                             yield []
 
-    async def at(self, following: Following, place: EventId) -> EventRecord | None:
+    async def at(self, following: Following, event_id: EventId) -> EventRecord | None:
         """Return the thread's record at a place; None if another thread's record is there. Raises BrokerError."""
-        thread, partition, offset = following.thread, following.partition, place.offset
+        thread, partition, offset = following.thread, following.partition, event_id.offset
         if offset >= self.tail.recent.floor[partition]:
-            found = self.tail.recent.since(thread, offset)
+            records = self.tail.recent.since(thread, offset)
         else:
-            found, _ = await self.tail.page(thread, partition, offset, offset + 1)
-        return found[0] if found and found[0].offset == offset else None
+            records, _ = await self.tail.page(thread, partition, offset, offset + 1)
+        return records[0] if records and records[0].offset == offset else None
 
     async def _check(self, after: EventId, partition: int, tenant: str | None) -> None:
         recent = self.tail.recent

@@ -143,7 +143,7 @@ async def _frames(
 
 def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
     """Return the event's frame, made once for all readers at the end of the topic."""
-    known = record.frames.get((event.place.index, shows))
+    known = record.frames.get((event.event_id.index, shows))
     if known is not None:
         return known
     envelope = event.envelope
@@ -152,9 +152,9 @@ def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
     fields |= {"event": event.event} if event.end is None else {"end": event.end}
     if shows and event.end is None:
         fields["shows"] = [list(piece) for piece in shown(fields["dialect"], event.event)]
-    made = frame(encode(fields), str(event.place), "end" if event.end is not None else None)
+    made = frame(encode(fields), str(event.event_id), "end" if event.end is not None else None)
     if record.fresh:
-        record.frames[event.place.index, shows] = made
+        record.frames[event.event_id.index, shows] = made
     return made
 
 
@@ -198,12 +198,12 @@ async def _resumed(
 
 async def _newest(streams: Live, following: Following, resume: Resume, run_id: str) -> int:
     """Return the seq with which the newest answer of a run begins, as far as the run has been published."""
-    found = 0
+    newest = 0
     async for records in streams.records(following, follow=False, silence=KEEP_ALIVE):
         for event in (event for record in records for event in following.reading.events(record)):
             if event.envelope["run_id"] == run_id and event.end is None and resume.begins(event.event):
-                found = max(found, event.seq)
-    return found
+                newest = max(newest, event.seq)
+    return newest
 
 
 async def _frames_of_run(
@@ -232,7 +232,7 @@ async def _frames_of_run(
                 continue
             if event.end is not None:
                 rest = frames.rest()
-                is_cut = event.end == "aborted" and by is not None and not (finished or any(one.last for one in rest))
+                is_cut = event.end == "aborted" and by is not None and not (finished or any(left.last for left in rest))
                 why = f"the run was stopped by {by}"
                 last = (
                     [frame(encode(stopped_event)) for stopped_event in stopped_events(dialect.name, why)]
@@ -263,7 +263,7 @@ def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int |
     at = resume.number(event.event) if number is not None else None
     known = number is not None and at is not None and at <= number
     sent = resume.sent(event.event) and event.event.get(dialect.wire.kind) != EVENT  # clients know no such event
-    data = frame(encode(event.event), str(event.place)) if sent and not known else b""
+    data = frame(encode(event.event), str(event.event_id)) if sent and not known else b""
     return Frame(event.seq, data, dialect.ended(event.event, None) is not None)
 
 
@@ -305,9 +305,9 @@ async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant:
     return key
 
 
-async def _has(streams: Live, following: Following, place: EventId | None) -> bool:
+async def _has(streams: Live, following: Following, event_id: EventId | None) -> bool:
     """Return True if the caller's place is in the thread. One who never read it can't make us search for it."""
-    return place is not None and await streams.at(following, place) is not None
+    return event_id is not None and await streams.at(following, event_id) is not None
 
 
 async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey) -> None:
@@ -316,8 +316,8 @@ async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey
     Its runs are not among the recent ones: if they ended long ago, it is stored.
     """
     try:
-        found = await thread_summary(await gateway.store(), thread)
+        summary = await thread_summary(await gateway.store(), thread)
     except StoreError:
         return
-    if found is None:
+    if summary is None:
         raise unknown_thread(conversation_id)

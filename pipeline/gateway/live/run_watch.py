@@ -52,9 +52,9 @@ class RunWatch(Service):
         """Return where the open runs begin."""
         return await beginnings(past.settings, past.consumer, self._follower.runs.usual)
 
-    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the state topic; events are in the index already."""
-        if place.topic == self._state:
+        if partition.topic == self._state:
             for record in records:
                 self._follower.runs.take_state(record.key, record.value)
 

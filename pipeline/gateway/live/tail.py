@@ -64,18 +64,18 @@ class EventTail(Service):
         runs = self._follower.runs
         runs.window, runs.room = max(runs.window, self._window), RUN_BYTES
         starts = await past.since(self.topics, self._settings.gateway_live_window)
-        for place, start in starts.items():
-            self.recent.begin(place.partition, start)
+        for partition, start in starts.items():
+            self.recent.begin(partition.partition, start)
         return starts
 
-    def take(self, place: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
         """Keep records, and wake the readers of their threads."""
-        if place.partition not in self.recent.floor:
-            self.recent.begin(place.partition, behind if not records else records[0].offset)
+        if partition.partition not in self.recent.floor:
+            self.recent.begin(partition.partition, behind if not records else records[0].offset)
         for thread in {self.recent.add(record) for record in records}:
             for event in self._readers.get(thread, ()) if thread is not None else ():
                 event.set()
-        self.recent.position[place.partition] = behind
+        self.recent.position[partition.partition] = behind
         self._metrics.set(m.LIVE_HELD, self.recent.bytes)
 
     def runs_of(self, thread: ThreadKey) -> dict[str, ListedRun]:
@@ -115,32 +115,32 @@ class EventTail(Service):
         A page ends after SCAN_BYTES of any threads, so that a reader of a thread with few records among many uses a
         consumer no longer than others do. For its next page it queues again: tenants get consumers in turn.
         """
-        key, place = thread.thread_id.encode(), TopicPartition(self._topic, partition)
-        found: list[EventRecord] = []
+        key, tp = thread.thread_id.encode(), TopicPartition(self._topic, partition)
+        records_of_thread: list[EventRecord] = []
         size = scanned = 0
         async with (
             self._consumer(thread.tenant) as consumer,
-            aclosing(read(consumer, {place: (start, stop)})) as batches,
+            aclosing(read(consumer, {tp: (start, stop)})) as batches,
         ):
             async for _, records in batches:
                 for record in records:
                     if size >= PAGE_BYTES or scanned >= SCAN_BYTES:
-                        return found, record.offset
+                        return records_of_thread, record.offset
                     scanned += len(record.value or b"")
                     if record.key != key:
                         continue
                     held = EventRecord(partition, record.offset, record.timestamp, record.value)
                     if held.thread == thread:  # another tenant's thread may have the same id
-                        found.append(held)
+                        records_of_thread.append(held)
                         size += held.size
-        return found, stop
+        return records_of_thread, stop
 
     async def span(self, partition: int, tenant: str | None) -> tuple[int, int]:
         """Return the partition's first offset and its end. Raises BrokerError."""
-        place = TopicPartition(self._topic, partition)
+        whole = TopicPartition(self._topic, partition)
         async with self._consumer(tenant) as consumer:
-            begin, end = await asyncio.gather(consumer.beginning_offsets([place]), consumer.end_offsets([place]))
-        return int(begin[place]), int(end[place])
+            begin, end = await asyncio.gather(consumer.beginning_offsets([whole]), consumer.wholefsets([whole]))
+        return int(begin[whole]), int(end[whole])
 
     async def close(self) -> None:
         """Leave the broker."""

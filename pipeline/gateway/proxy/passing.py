@@ -75,7 +75,7 @@ class Proxy(Service):
         self.conversations = Conversations(CONVERSATIONS.size)
         self._publishing = Publishing(gateway.publisher, self.conversations, control)
         self._sharing = Sharing(self._settings.gateway_live_window, self.conversations)
-        self._enforces = any(one.enforce != "notice" for one in gateway.settings.budget_list)
+        self._enforces = any(budget.enforce != "notice" for budget in gateway.settings.budget_list)
         self._holding = Holding(self._budgets, gateway.settings.gateway_proxy_hold)
         self._room = Room(BODIES.size)
         self._exchanges = Exchanges(
@@ -173,7 +173,7 @@ class Proxy(Service):
 
     def _counting(self, headers: Mapping[str, str], principal: Principal, models: Collection[str] | None) -> Counting:
         counting = self._budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
-        return tuple(one for one in counting if one.enforce != "notice")
+        return tuple(budget for budget in counting if budget.enforce != "notice")
 
     async def _check_budgets(self, call: Call, reading: Reading, principal: Principal, leaving: Leaving) -> bool:
         """Return whether a budget counts this call. Raises Problem if one is used up, or might be bypassed.
@@ -192,13 +192,13 @@ class Proxy(Service):
         """Raise Problem if one of these budgets is used up, from memory. Hold the call while a budget asks a person."""
         verdict = await self._holding.verdict(principal.tenant, budgets, leaving)
         if not verdict.allowed:
-            last = max(verdict.exhausted, key=lambda one: one.end)
-            names = ", ".join(one.budget.name for one in verdict.exhausted[:MAX_BUDGETS_SHOWN])
+            last = max(verdict.exhausted, key=lambda state: state.end)
+            names = ", ".join(state.budget.name for state in verdict.exhausted[:MAX_BUDGETS_SHOWN])
             raise Problem(
                 "budget-used-up",
                 f"used up until {iso(last.end)}: {names}; {ASKED if verdict.asks else ''}this call is not passed on",
                 headers={"x-should-retry": "false", "Retry-After": str(max(1, (last.end - now_ms()) // 1000 + 1))},
-                budgets=[one.budget.name for one in verdict.exhausted[:MAX_BUDGETS_SHOWN]],
+                budgets=[state.budget.name for state in verdict.exhausted[:MAX_BUDGETS_SHOWN]],
                 resets=iso(last.end),
             )
 
@@ -226,11 +226,11 @@ def _headers(scope: Scope, principal: Principal) -> dict[str, str]:
 
     It publishes none of them, and masks the secrets among them, also those of the query, in texts of the server.
     """
-    found = of_call(scope["headers"])
-    found.pop(HEADER.decode(), None)
+    facts = of_call(scope["headers"])
+    facts.pop(HEADER.decode(), None)
     if principal.name and principal.limited:
-        found.setdefault("turnmill-agent", principal.name)
-    return found | hidden(scope["query_string"].decode("latin-1"))
+        facts.setdefault("turnmill-agent", principal.name)
+    return facts | hidden(scope["query_string"].decode("latin-1"))
 
 
 def routes(gateway: Gateway) -> APIRouter:

@@ -121,7 +121,7 @@ class Sharing:
         """Return where the window begins."""
         return await past.since(self.topics, self._window)
 
-    def take(self, place: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
         """Learn the facts in records' headers. Their tenant is taken from the value, which access lists protect."""
         for record in records:
             if any(name == HEADER for name, _ in record.headers) and (envelope := record.envelope) is not None:

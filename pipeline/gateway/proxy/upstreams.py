@@ -52,20 +52,20 @@ def upstreams(setting: str) -> dict[str, Upstream]:
 
     Raises CallerError that names the wrong entry, without its password.
     """
-    found: dict[str, Upstream] = {}
+    known: dict[str, Upstream] = {}
     for entry in filter(None, (piece.strip() for piece in setting.split(","))):
         name, given, url = (piece.strip() for piece in entry.partition("="))
         if not NAME.fullmatch(name) or name == TOKEN:
             raise CallerError(
                 f"{VARIABLE}: a name has small letters, digits and hyphens, and is not {TOKEN!r}: {name!r:.60}"
             )
-        if name in found:
+        if name in known:
             raise CallerError(f"{VARIABLE}: {name!r} is there twice")
         if not given and name not in BASES:
             raise CallerError(f"{VARIABLE}: say where {name!r} is, `{name}=https://host`; known are {', '.join(BASES)}")
         apis = PROVIDERS[name].apis if not given else tuple(APIS)
-        found[name] = Upstream(name, _base(name, url) if given else BASES[name], apis)
-    return found
+        known[name] = Upstream(name, _base(name, url) if given else BASES[name], apis)
+    return known
 
 
 def _base(name: str, url: str) -> str:

@@ -24,8 +24,8 @@ async def read_request(
     tenant: Tenant = None,
 ) -> dict[str, Any]:
     """Return the body of a request in the form of the provider's API, without its messages."""
-    found = await request_bodies(await gateway.store(), [sha256], principal.bounded(tenant))
-    if sha256 not in found:
+    bodies = await request_bodies(await gateway.store(), [sha256], principal.bounded(tenant))
+    if sha256 not in bodies:
         raise Problem("unknown-request", f"no turn in the store names the request {sha256}")
     response.headers.update(PRIVATE)
-    return found[sha256]
+    return bodies[sha256]

@@ -102,6 +102,6 @@ async def thread_usage(
     gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
 ) -> ThreadUsage:
     """Return the usage of the stored turns; `cost_usd` is null where no price is known."""
-    found = await gateway.find(thread_id, principal.bounded(tenant))
-    turns = await turn_usage(await gateway.store(), found)
-    return ThreadUsage(thread_id=found.thread_id, turns=turns)
+    key = await gateway.find(thread_id, principal.bounded(tenant))
+    turns = await turn_usage(await gateway.store(), key)
+    return ThreadUsage(thread_id=key.thread_id, turns=turns)

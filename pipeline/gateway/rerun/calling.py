@@ -145,8 +145,8 @@ class Pair:
 def answer_of(record: TurnRecord, prices: Prices) -> Answer:
     """Return the answer in an agent turn's record."""
     turn = record["turn"] or {}
-    found = answered(turn)
-    first = found[0] if found else next((m for m in turn["messages"] if m.get("message_type") == "response"), {})
+    response = answered(turn)
+    first = response[0] if response else next((m for m in turn["messages"] if m.get("message_type") == "response"), {})
     alone = {"messages": [first]}
     usage = next((dict(row) for row in record_rows(record, None, prices).usage if row["position"] == 0), {})
     cost = usage.get("cost_nano_usd")
@@ -161,5 +161,5 @@ def answer_of(record: TurnRecord, prices: Prices) -> Answer:
         output_tokens=usage.get("output_tokens"),
         cost_usd=None if cost is None else cost / NANO,
         duration_ms=timings[0].get("duration_ms"),
-        problem=next((one for name in MESSAGE_MEMBERS if isinstance(one := ended.get(name), str)), None),
+        problem=next((message for name in MESSAGE_MEMBERS if isinstance(message := ended.get(name), str)), None),
     )

@@ -87,11 +87,15 @@ async def chosen(
     """
     document = await contents.inlined(key, stored)
     turns = document["turns"] if turn else one_branch(document)["turns"]
-    names = [one for one in reversed(turns) if turn in (None, one.get("meta:turn_id"), one.get("meta:run_id"))]
+    names = [
+        turn_document
+        for turn_document in reversed(turns)
+        if turn in (None, turn_document.get("meta:turn_id"), turn_document.get("meta:run_id"))
+    ]
     meant = next((name for name in names if answered(name)), None)
     if meant is None:
         return None
-    response, place = answered(meant) or ({}, 0)
+    response, position = answered(meant) or ({}, 0)
     name = request_of(response) or ""
     asked = (await request_bodies(store, [name], key.tenant or "")).get(name)
     record = next(
@@ -103,7 +107,7 @@ async def chosen(
         if turn is None:
             return None
         raise CallerError(f"a request of {record['dialect']} can't be sent again: those of providers' APIs can")
-    body = _changed(request_again(document, meant, place, asked, record["dialect"]), record["dialect"], changes)
+    body = _changed(request_again(document, meant, position, asked, record["dialect"]), record["dialect"], changes)
     model = changes.model or asked.get("model") or response.get("model_name") or ""
     provider = response.get("provider_name")
     return Chosen(key, record, request(record["dialect"], provider, model, body, changes.base, variables))

@@ -100,7 +100,7 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
 def _takes(schema: dict[str, Any]) -> str:
     """Return the values that a JSON schema allows, in words."""
     if "anyOf" in schema:
-        return _takes(next(one for one in schema["anyOf"] if one.get("type") != "null"))
+        return _takes(next(branch for branch in schema["anyOf"] if branch.get("type") != "null"))
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     if "const" in schema:
