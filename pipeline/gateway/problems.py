@@ -2,7 +2,7 @@
 
     {"type": "/docs#unknown-thread", "title": "No such thread", "status": 404, "detail": "…", …}
 
-`type` is a place on the gateway's own page of documentation.
+`type` links to a row of the gateway's page of documentation.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "unavailable": Kind(503, "Something that is needed does not answer", "Try again after `Retry-After` seconds."),
 }
-# Status -> the first kind with this status, for the framework's own errors.
+# Status -> the first kind with this status, for the framework's errors.
 BY_STATUS: Final = {kind.status: name for name, kind in reversed(KINDS.items())}
 # Errors of the callers -> the kind of problem that answers them; the first that fits.
 ANSWERED: Final[dict[type[Exception], str]] = {

@@ -30,7 +30,7 @@ MAX_TENANTS_SHOWN: Final = 20  # in an error, of the tenants that have the threa
 
 
 class Service:
-    """What a part of the gateway remembers or has running. A gateway has at most one of each class.
+    """What a part of the gateway remembers or has running. A gateway has each class once at most.
 
     Its constructor takes any of: the gateway, Settings, Metrics, OpenStore, and the services of earlier parts.
     """
@@ -53,14 +53,14 @@ Kind = TypeVar("Kind", bound=Service)
 
 
 class Gateway:
-    """The app's one state: `request.app.state.gateway`. `feedback`, `control`: the publishers of these topics."""
+    """The app's state: `request.app.state.gateway`. `feedback`, `control`: the publishers of these topics."""
 
     def __init__(self, settings: Settings, dev: Path | None = None) -> None:
         """Prepare the connections. `dev`: the folder of `turnmill dev`, if this command starts the gateway."""
         self.settings = settings
         self.dev = dev
         self.metrics = Metrics(settings.metric_series)
-        # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.
+        # Only URIs of the content store are fetched: a stored URI must not make the gateway call inner services.
         self.contents = ContentStore.of(settings, elsewhere=False)
         self._services: dict[type[Service], Service] = {}
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
@@ -81,7 +81,7 @@ class Gateway:
 
     def service(self, kind: type[Kind]) -> Kind:
         """Return the service of this class. Raises KeyError if its part doesn't exist here."""
-        service: Kind = self._services[kind]  # type: ignore[assignment]  # `add` keeps each under its own class
+        service: Kind = self._services[kind]  # type: ignore[assignment]  # `add` keeps each under its class
         return service
 
     async def store(self) -> ThreadStore:
@@ -123,7 +123,7 @@ class Gateway:
 
 
 def only_one(conversation_id: str, keys: Collection[ThreadKey]) -> ThreadKey | None:
-    """Return the only thread found, None if none was. Raises Problem if several tenants have one."""
+    """Return the thread, None if there is none. Raises Problem if several tenants have a thread of this name."""
     if len(keys) > 1:
         tenants = sorted(key.tenant or "" for key in keys)[:MAX_TENANTS_SHOWN]
         raise Problem(

@@ -34,9 +34,9 @@ class Cookie(str):
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The settings of signing in, and the proof that a request comes from our own page.
+    """The settings of signing in, and the proof that a request comes from the gateway's page.
 
-    A session is one of the store's tokens, with a role, and valid only in the cookie; so it is revoked like a token.
+    A session is a token of the store with a role. It is valid only in the cookie, and is revoked like any token.
     `cookie`: name of the session's cookie; `mark`: of another that scripts can read.
     """
 
@@ -54,7 +54,7 @@ class People:
         return Cookie(value)
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """Raise Problem unless our own page sent the request; reading is also allowed from a typed address."""
+        """Raise Problem unless the gateway's page sent the request; reading is also allowed from a typed address."""
         site = headers.get("sec-fetch-site", "same-origin")
         ours = headers.get("origin", self.origin) == self.origin and site in ("same-origin", "none")
         if not ours or (method not in SAFE and (PROOF not in headers or "origin" not in headers)):
@@ -125,7 +125,7 @@ class Authenticator:
         """Refuse pages of other origins while there are no tokens. Raises Problem, 403, on every path.
 
         A browser would otherwise let any page act on the gateway of its user: by a form or `fetch` across origins, or
-        by a name of its own that points to 127.0.0.1 (DNS rebinding). Another port of this machine is another origin,
+        by a host name that points to 127.0.0.1 (DNS rebinding). Another port of this machine is another origin,
         too.
         """
         if not self.open:

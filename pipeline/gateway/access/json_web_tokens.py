@@ -119,7 +119,7 @@ class JwtVerifier:
     async def _refresh(self) -> None:
         """Fetch the issuer's keys. Known ones stay valid for a day if it doesn't answer.
 
-        No redirect is followed: it could lead to a server without TLS, or into our own network.
+        No redirect is followed: it could lead to a server without TLS, or into the internal network.
         """
         try:
             timeout = aiohttp.ClientTimeout(REQUEST_TIMEOUT)

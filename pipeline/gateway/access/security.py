@@ -89,8 +89,8 @@ async def admitted(
 ) -> Principal:
     """Return the owner of this token. Raises Problem, also without one of the scopes `needs`.
 
-    `advice`: how to send a token. The request counts towards the caller's rate and, unless it `stays` open in a pool of
-    its own, towards the caller's limit of open requests.
+    `advice`: how to send a token. The request counts towards the caller's rate and, unless it `stays` open in a
+    separate pool, towards the caller's limit of open requests.
     """
     principal = await admission.authenticator.principal(token, advice)
     client = request.get("client")

@@ -165,7 +165,7 @@ class _Routes:
         return Person(name=principal.name, role=role, scopes=sorted(principal.scopes), tenant=principal.tenant)
 
     async def sign_out(self, request: Request) -> Response:
-        """End the session here; return the address at which the provider ends its own."""
+        """End the session here; return the address at which the provider ends its session."""
         self._people.check(request.method, request.headers)
         whose = await self._admission.authenticator.made.find(hashed(request.cookies.get(self._people.cookie, "")))
         ended = await self._end(request)
@@ -258,7 +258,7 @@ class _Routes:
         return hmac.digest(provider.client_secret.get_secret_value().encode(), b"turnmill sign-in", "sha256")
 
     def _begun_name(self, state: str) -> str:
-        """Return the cookie's name of one attempt; each has its own, so that tabs do not disturb each other."""
+        """Return the name of an attempt's cookie. Each attempt has another, so that tabs do not disturb each other."""
         return f"{self._people.cookie}-begun-" + (hashlib.sha256(state.encode()).hexdigest()[:16] if state else "")
 
     def _keep(self, answer: Response, name: str, value: str, seconds: int, *, seen: bool = False) -> None:

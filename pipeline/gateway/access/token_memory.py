@@ -71,8 +71,8 @@ class TokenMemory:
             if stamp != self._stamp:
                 self._known = _by_digest(await all_tokens(store))
                 self._stamp = stamp
-                ids = {one.id for one in self._known.values()}
-                self._used = {one: at for one, at in self._used.items() if one in ids}
+                ids = {token.id for token in self._known.values()}
+                self._used = {token_id: at for token_id, at in self._used.items() if token_id in ids}
             self._answered = time.monotonic()
         except StoreError:
             if time.monotonic() - self._answered > STALE_SECONDS:

@@ -90,16 +90,16 @@ class Budgets(Service):
         return enforce == "stop" or (enforce == "ask" and self.answers.approved(state.budget, now_ms()) is False)
 
     def waiting(self, wanted: WaitingWanted) -> list[Waiting]:
-        """Return the open questions of budgets, each as a waiting thread of its own."""
+        """Return the open questions of budgets, each as a separate waiting thread."""
         now = now_ms()
         questions = [(state, state.budget.question(now)) for state in self.states.values() if self._asks(state)]
-        threads = [_waiting(one, name, self.asked[name]) for one, name in questions if name in self.asked]
+        waiting = (_waiting(state, name, self.asked[name]) for state, name in questions if name in self.asked)
         return [
-            one
-            for one in threads
-            if wanted.tenant in (None, one.tenant or "")
-            and wanted.agent in (None, one.agent_id)
-            and (wanted.thread is None or {*wanted.thread} & {one.thread_id, one.external_id})
+            thread
+            for thread in waiting
+            if wanted.tenant in (None, thread.tenant or "")
+            and wanted.agent in (None, thread.agent_id)
+            and (wanted.thread is None or {*wanted.thread} & {thread.thread_id, thread.external_id})
         ]
 
     def counting(self, tenant: str | None, agent: str | None, models: Collection[str] | None) -> tuple[Budget, ...]:

@@ -73,7 +73,7 @@ class OpenUse:
                 self.add(telemetry.decode(record.value))
 
     def add(self, record: TelemetryRecord) -> None:
-        """Add the usage of a response, or replace a worker's report on all finished responses by a newer one.
+        """Add the usage of a response, or replace a worker's report on all finished responses by a newer report.
 
         Derived usage is skipped: it is sent at the end of a run, and stored at the same moment.
         """

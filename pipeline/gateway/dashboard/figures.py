@@ -75,7 +75,7 @@ class _Second:
     tenants: Counter[str | None] = field(default_factory=Counter)  # number of series of each
 
     def room(self, series: Series, most: int) -> Series:
-        """Return the series under which this one is summed."""
+        """Return the series under which `series` is summed."""
         if series in self.sums:
             return series
         room = most if len(self.sums) < most else most // TENANT_SHARES if len(self.sums) < 2 * most else 0
@@ -167,7 +167,7 @@ class FiguresReading:
 
 
 class Intake:
-    """The figures of the last minutes; a gateway has one."""
+    """The figures of the last minutes; a gateway makes them once."""
 
     def __init__(self, prices: Prices = NONE) -> None:
         """Begin without figures; `prices`: those of the settings."""

@@ -21,7 +21,7 @@ TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Scripts and styles come from the page's own files, not inline; with trusted types, no text can become markup.
+# Scripts and styles come from the page's files, not inline; with trusted types, no text can become markup.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "

@@ -52,7 +52,7 @@ class Listed(BaseModel):
 
 @router.get("", summary="Saved views")
 async def list_views(gateway: TheGateway, principal: Reader) -> Listed:
-    """Return the caller's own views of the dashboard, and those shared within the tenant."""
+    """Return the caller's views of the dashboard, and those shared within the tenant."""
     return Listed(views=[_shown(principal, view) for view in await _all(gateway, principal)])
 
 
@@ -68,7 +68,7 @@ async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Edi
 
 @router.delete("/{view_id}", status_code=204, summary="Delete a view", responses=documented("not-found"))
 async def delete_view(gateway: TheGateway, principal: Editor, view_id: Annotated[str, Path(max_length=100)]) -> None:
-    """Delete a view of one's own; with the scope `admin`, any shared one of the tenant."""
+    """Delete a view of the caller; with the scope `admin`, any shared one of the tenant."""
     view = next((view for view in await _all(gateway, principal) if view.id == view_id), None)
     if view is None:
         raise Problem("not-found", f"there is no view {view_id!r:.200}: GET /v1/views lists those that there are")

@@ -1,4 +1,4 @@
-"""Runs over HTTP: the body of an upload is a run's own stream, published as it arrives."""
+"""Runs over HTTP: the body of an upload is the stream of a run, published as it arrives."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Outage:
     def take(self, publisher: Publisher, tenant: str | None, count: int) -> None:
         """Count bytes of a body. Raises Problem if the broker is away and the tenant's share of the spool is full.
 
-        Callers without a tenant are the operator's own, and not limited.
+        Callers without a tenant are the operator's, and not limited.
         """
         if publisher.delivery.trouble is None:
             if self._room.shares.total:

@@ -69,7 +69,7 @@ class Erased(Service):
     def _soon_unsure(self, now: float, but: set[ThreadKey]) -> list[ThreadKey]:
         """Return other threads whose answer soon expires and is still wanted.
 
-        Hundreds of readers, each with its own thread, would otherwise cause a hundred queries a second.
+        Hundreds of readers, each of another thread, would otherwise cause a hundred queries a second.
         """
         half = now - ERASED_TTL / 2
         unsure: list[ThreadKey] = []

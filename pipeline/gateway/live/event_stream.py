@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from turnmill.ending import ended
 
 SEND_TIMEOUT: Final = 30.0  # seconds in which a reader must take what was sent
@@ -25,7 +24,7 @@ HEADERS: Final = {
 class EventStream(Response):
     """A response that sends `frames` until they end, the reader disconnects, or it is too slow."""
 
-    def __init__(self, frames: AsyncGenerator[bytes], metrics: Metrics, headers: Mapping[str, str] = HEADERS) -> None:
+    def __init__(self, frames: AsyncGenerator[bytes], metrics: m.Metrics, headers: Mapping[str, str] = HEADERS) -> None:
         super().__init__(headers=dict(headers))
         del self.headers["content-length"]
         self._frames = frames

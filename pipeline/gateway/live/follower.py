@@ -1,6 +1,6 @@
 """One consumer, without a group, follows topics for everything that a gateway shows live.
 
-It starts with the first listener. Each listener first reads its past with a consumer of its own, and joins the follower
+It starts with the first listener. Each listener first reads its past with a separate consumer, and joins the follower
 where that ends. After a failure the follower continues at its last offset, so listeners miss nothing.
 """
 
@@ -40,7 +40,7 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a listener finds its past by; the consumer is its own."""
+    """The means by which a listener finds its past; no other listener uses the consumer."""
 
     settings: Settings
     consumer: AIOKafkaConsumer
@@ -54,7 +54,7 @@ class Listener(Protocol):
     """A part of the gateway that takes records.
 
     `runs`: how it uses the index of runs. "none"; "seen", to find the run of each record; "open", to know which runs
-    are open as well: then its own past, and no other listener's, opens runs in the index.
+    are open as well: then its past, and no other listener's, opens runs in the index.
     """
 
     @property
@@ -288,7 +288,7 @@ class Follower(Service):
     def _event_record(self, record: Any) -> EventRecord:
         """Return a record as it was read.
 
-        A too large one has no value here; the worker makes a dead letter of it.
+        If it is too large, it has no value here, and the worker makes a dead letter of it.
         """
         value = record.value if len(record.value or b"") <= self._settings.max_record_bytes else None
         return EventRecord(record.partition, record.offset, record.timestamp, value, record.headers)

@@ -19,7 +19,6 @@ from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Service, provided
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES
 
@@ -44,9 +43,9 @@ class Following:
 
 
 class Live(Service):
-    """The live streams of a gateway; `stop` ends them all, so that their readers resume at another one."""
+    """The live streams of a gateway; `stop` ends them all, so that their readers resume at another gateway."""
 
-    def __init__(self, tail: EventTail, metrics: Metrics) -> None:
+    def __init__(self, tail: EventTail, metrics: m.Metrics) -> None:
         self.tail = tail
         self.metrics = metrics
         self._stopping = False

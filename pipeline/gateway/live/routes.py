@@ -214,7 +214,7 @@ async def _frames_of_run(
     Events up to `number` are left out, and the stream ends where another answer begins.
 
     Without an `end`, the stream ends `grace` seconds after the event that is usually the last. If the run was stopped,
-    the stream ends as its SDK ends a stopped one.
+    the stream ends as its SDK ends a stopped stream.
     """
     resume = dialect.resume or Resume()
     others: set[int] = set()  # seqs with which other answers begin
@@ -286,7 +286,7 @@ async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant:
 
     A UUID is used as it is. Any other id means the stored thread that declares it, or else the thread whose UUID the
     gateway derives from it. A deleted thread is unknown, though the topic may still have records of it. Raises
-    BrokerError, and Problem, for instance if several tenants have one.
+    BrokerError, and Problem, for instance if several tenants have a thread of this id.
     """
     await streams.tail.ready()
     uuid, external_id = thread_uuid(conversation_id, tenant)

@@ -14,7 +14,6 @@ from pipeline.assembly.run_list import RunList
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.state import Service, provided
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from pipeline.worker.repair.open_run_rows import silent
 from pipeline.worker.repair.open_runs import beginnings
 from topics.catalog import EVENTS, STATE
@@ -30,7 +29,7 @@ class RunWatch(Service):
     topics = (EVENTS, STATE)
     runs: Final = "open"
 
-    def __init__(self, follower: Follower, metrics: Metrics) -> None:
+    def __init__(self, follower: Follower, metrics: m.Metrics) -> None:
         self._follower = follower
         self._metrics = metrics
         self._state = follower.name_of(STATE)

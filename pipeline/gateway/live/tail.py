@@ -21,7 +21,6 @@ from pipeline.gateway.live.recent_events import Recent
 from pipeline.gateway.state import Service
 from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, partition_of, read, stop
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import READERS
 from pipeline.policies.slots import Slots
 from pipeline.settings import Settings
@@ -42,7 +41,7 @@ class EventTail(Service):
     topics = (EVENTS,)
     runs: Final = "seen"
 
-    def __init__(self, settings: Settings, follower: Follower, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, follower: Follower, metrics: m.Metrics) -> None:
         self._settings = settings
         self._follower = follower
         self._metrics = metrics
@@ -118,10 +117,7 @@ class EventTail(Service):
         key, tp = thread.thread_id.encode(), TopicPartition(self._topic, partition)
         records_of_thread: list[EventRecord] = []
         size = scanned = 0
-        async with (
-            self._consumer(thread.tenant) as consumer,
-            aclosing(read(consumer, {tp: (start, stop)})) as batches,
-        ):
+        async with self._consumer(thread.tenant) as consumer, aclosing(read(consumer, {tp: (start, stop)})) as batches:
             async for _, records in batches:
                 for record in records:
                     if size >= PAGE_BYTES or scanned >= SCAN_BYTES:

@@ -1,6 +1,6 @@
 """The headers that are passed on, in both directions. Pure.
 
-Each side has a connection of its own, so headers about the connection (RFC 9110, 7.6.1), or about the framing of a body
+Each side has another connection, so headers about the connection (RFC 9110, 7.6.1), or about the framing of a body
 on it, stop here. So do cookies and rules for browsers: they apply to the gateway's host, which several upstreams share.
 """
 

@@ -146,7 +146,7 @@ class Proxy(Service):
             await self._exchanges.pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
 
     async def _admitted(self, scope: Scope) -> Principal:
-        """Return the caller. The gateway's token has a header of its own: `Authorization` is the provider's."""
+        """Return the caller. The gateway's token has a separate header: `Authorization` is the provider's."""
         headers = dict(scope["headers"])
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         if authorization.partition(" ")[2].startswith(PREFIX):

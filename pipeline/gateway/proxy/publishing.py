@@ -56,7 +56,7 @@ Followed = CapturedCall | NotFollowed
 
 
 class Publishing:
-    """The gateway's one Capture, which is made when it is first needed."""
+    """The gateway's Capture, which is made when it is first needed."""
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ PARTS: Final = (
     Part(
         "admission",
         services=("access.security:Admission",),
-        unshared={"access.limits": "one entry a token; whose is forgotten may do more, not less"},
+        unshared={"access.limits": "an entry for each token; a token whose entry is forgotten may do more, not less"},
     ),
     Part("threads aside", services=("slots:Aside",), pools=(pools.ASIDE,)),
     Part(
@@ -96,7 +96,7 @@ PARTS: Final = (
         listeners=("live.tail:EventTail", "live.run_watch:RunWatch"),
         pools=(pools.READERS,),
         unshared={
-            "live.erased": "the answers of the store: it is asked again for one that was forgotten",
+            "live.erased": "the answers of the store, which is asked again after an answer was forgotten",
             "live.follower": "what a new listener, which is ours, has yet to hear",
             "live.recent_events": "the end of the topic; what lies further back is read by READERS",
         },

@@ -17,7 +17,6 @@ from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.state import OpenStore, Service, TheGateway, provided
 from pipeline.kafka.offsets import group_lag, record_count
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import count_rows
@@ -38,7 +37,7 @@ router = APIRouter(tags=["status"])
 class LoopWatch(Service):
     """Observes each block of the event loop of more than MIN_BLOCK seconds."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: m.Metrics) -> None:
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
 
@@ -60,7 +59,7 @@ class LoopWatch(Service):
 
 
 class PartitionPlace(BaseModel):
-    """A consumer group's place in one partition; `committed` null where it never committed."""
+    """A consumer group's offsets in a partition; `committed` is null if it never committed."""
 
     partition: int
     committed: int | None
@@ -221,7 +220,7 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
     return JSONResponse(health.model_dump(), 503 if reasons else 200)
 
 
-@router.get("/metrics", summary="Metrics", response_class=Response)
+@router.get("/metrics", summary="m.Metrics", response_class=Response)
 async def metrics(gateway: TheGateway, runs: TheRunWatch, request: Request) -> Response:
     """Return metrics in Prometheus or OpenMetrics text. They name routes and statuses, no tenants or threads."""
     runs.count()
