@@ -25,7 +25,7 @@ MAX_PAGE: Final = 500
 router = APIRouter(prefix="/v1/audit", tags=["tokens"])
 
 
-class Recorded(BaseModel):
+class AuditEntry(BaseModel):
     """An action: ids and names, never contents."""
 
     at: int = Field(description="Epoch milliseconds.")
@@ -38,10 +38,10 @@ class Recorded(BaseModel):
     outcome: str = Field(description="`done`, `failed` or `refused`.")
 
 
-class Page(BaseModel):
+class AuditPage(BaseModel):
     """Entries, newest first; pass `next` as `cursor` for the next page."""
 
-    records: list[Recorded]
+    records: list[AuditEntry]
     next: str | None
 
 
@@ -64,7 +64,7 @@ async def read_audit(
     principal: Admin,
     response: Response,
     asked: Annotated[AuditParameters, Query()],
-) -> Page:
+) -> AuditPage:
     """Return what people and tokens changed or exported, newest first. Actions appear here within seconds."""
     if admission.trail is None:
         raise Problem("conflict", "TURNMILL_AUDIT_RETENTION is 0: only the log has who did what")
@@ -74,7 +74,7 @@ async def read_audit(
     except CallerError as error:
         raise Problem("bad-cursor", str(error)) from None
     response.headers.update(PRIVATE)
-    return Page(records=[Recorded(**asdict(entry)) for entry in entries], next=more)
+    return AuditPage(records=[AuditEntry(**asdict(entry)) for entry in entries], next=more)
 
 
 def refused(request: Request) -> None:

@@ -32,7 +32,7 @@ class BudgetState(BaseModel):
     end: str
 
 
-class Listed(BaseModel):
+class BudgetList(BaseModel):
     """The budgets that the caller may see."""
 
     budgets: list[BudgetState]
@@ -54,12 +54,12 @@ Name = Annotated[str | None, Query(max_length=500)]
 
 
 @router.get("", summary="Budgets, and how much of each is used")
-async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = None) -> Listed:
+async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = None) -> BudgetList:
     """List the budgets. A token that is bound to a tenant sees the budgets of that tenant alone."""
     bound = principal.bounded(tenant)
     await memory.known()
     mine = [state for state in memory.states.values() if bound is None or state.budget.tenant == bound]
-    return Listed(budgets=[_state(shown) for shown in mine], as_of=_as_of(memory))
+    return BudgetList(budgets=[_state(shown) for shown in mine], as_of=_as_of(memory))
 
 
 @router.get("/check", summary="Whether a program may start a run", openapi_extra=alternatives("read", "publish"))

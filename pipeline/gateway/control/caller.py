@@ -30,7 +30,7 @@ By = Annotated[
 ]
 
 
-class Wanted(BaseModel):
+class StopRequest(BaseModel):
     """The body of a request to stop a run."""
 
     model_config = ConfigDict(extra="forbid")
@@ -41,7 +41,7 @@ class Wanted(BaseModel):
     by: By = None
 
 
-class Message(BaseModel):
+class SteerRequest(BaseModel):
     """A message to a run that is under way."""
 
     model_config = ConfigDict(extra="forbid")
@@ -50,7 +50,7 @@ class Message(BaseModel):
     by: By = None
 
 
-class Reply(BaseModel):
+class AnswerRequest(BaseModel):
     """An answer to what a thread waits for."""
 
     model_config = ConfigDict(extra="forbid")
@@ -61,13 +61,13 @@ class Reply(BaseModel):
     by: By = None
 
 
-class Given(BaseModel):
+class CommandId(BaseModel):
     """The command's id; GET /v1/commands/ID returns its state."""
 
     command_id: str
 
 
-class AllGiven(BaseModel):
+class CommandIds(BaseModel):
     """The ids of the commands, one for each open run; `command_id` is set if there is only one."""
 
     command_id: str | None
@@ -95,20 +95,20 @@ class Caller:
         stored = await waiting_threads(await self.gateway.store(), wanted, MAX_THREADS)
         return [*self.gateway.service(Budgets).waiting(wanted), *stored]
 
-    async def give(self, run_id: str, body: Wanted | Message) -> Given:
+    async def give(self, run_id: str, body: StopRequest | SteerRequest) -> CommandId:
         """Give a command to a run, which may be over already."""
         command_id = await give(self, self.key, run_id, body)
         stored = await run_events(await self.gateway.store(), self.key)
         if run_id in stored and run_id not in await self.open_runs():
             await self.gateway.service(Commands).over(command_id, "the run was over")
-        return Given(command_id=command_id)
+        return CommandId(command_id=command_id)
 
-    async def give_all(self, body: Wanted | Message) -> AllGiven:
+    async def give_all(self, body: StopRequest | SteerRequest) -> CommandIds:
         """Give a command to each open run. Raises Problem where there is none."""
         ids = [await give(self, self.key, run_id, body) for run_id in await self.open_runs()]
         if not ids:
             raise unknown_thread(self.name)
-        return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
+        return CommandIds(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
 
 
 async def caller_of(gateway: TheGateway, principal: Controller, thread_id: ThreadId, tenant: Whose = None) -> Caller:
@@ -120,16 +120,20 @@ async def caller_of(gateway: TheGateway, principal: Controller, thread_id: Threa
 
 
 async def give(
-    caller: Caller, key: ThreadKey, run_id: str, body: Wanted | Message | Reply, payload: dict[str, Any] | None = None
+    caller: Caller,
+    key: ThreadKey,
+    run_id: str,
+    body: StopRequest | SteerRequest | AnswerRequest,
+    payload: dict[str, Any] | None = None,
 ) -> str:
     """Publish a command by this caller to a run of this thread, and return its id. Raises Problem, BrokerError."""
     principal = caller.principal
     mode, by = NOW, body.by or principal.name
     if by == BUDGET:
         raise Problem("bad-request", f"{BUDGET!r} is the name of budgets that stop runs: say who wants it, as `by`")
-    if isinstance(body, Wanted):
+    if isinstance(body, StopRequest):
         kind, does, mode = STOP, "is told to stop", body.mode
-    elif isinstance(body, Message):
+    elif isinstance(body, SteerRequest):
         kind, does, payload = STEER, "is given a message", {"text": body.text}
     else:
         kind, does = ANSWER, "is answered"

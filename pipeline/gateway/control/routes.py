@@ -10,7 +10,16 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from pipeline.gateway.access.security import Controller, Listening, Sender, Standing, Still
-from pipeline.gateway.control.caller import AllGiven, Caller, Given, Message, Reply, Wanted, caller_of, give
+from pipeline.gateway.control.caller import (
+    AnswerRequest,
+    Caller,
+    CommandId,
+    CommandIds,
+    SteerRequest,
+    StopRequest,
+    caller_of,
+    give,
+)
 from pipeline.gateway.control.commands import Commands, TheCommands
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
 from pipeline.gateway.parameters import ThreadId, Whose
@@ -51,24 +60,26 @@ class CommandState(BaseModel):
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/stop", status_code=202, summary="Stop a run")
-async def stop_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, wanted: Wanted | None = None) -> Given:
+async def stop_run(
+    caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, wanted: StopRequest | None = None
+) -> CommandId:
     """Tell a run, and the runs that it started, to stop. The run may also begin up to ten minutes later.
 
     It has stopped when GET /v1/commands/ID returns `ended`.
     """
-    return await caller.give(run_id, wanted or Wanted())
+    return await caller.give(run_id, wanted or StopRequest())
 
 
 @router.post(
     "/threads/{thread_id}/stop", status_code=202, summary="Stop a thread's runs", responses=documented(*OF_THREAD)
 )
-async def stop_thread(caller: Annotated[Caller, Depends(caller_of)], wanted: Wanted | None = None) -> AllGiven:
+async def stop_thread(caller: Annotated[Caller, Depends(caller_of)], wanted: StopRequest | None = None) -> CommandIds:
     """Tell each open run of a thread to stop."""
-    return await caller.give_all(wanted or Wanted())
+    return await caller.give_all(wanted or StopRequest())
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/steer", status_code=202, summary="Give a run a message")
-async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, message: Message) -> Given:
+async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, message: SteerRequest) -> CommandId:
     """Send a run a user's message. It becomes part of the conversation when the run takes it up, between two tools.
 
     GET /v1/commands/ID then returns `acknowledged`, or `refused` if the program takes no messages.
@@ -82,7 +93,7 @@ async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId
     summary="Give a thread's runs a message",
     responses=documented(*OF_THREAD),
 )
-async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: Message) -> AllGiven:
+async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: SteerRequest) -> CommandIds:
     """Send a user's message to each open run of a thread."""
     return await caller.give_all(message)
 
@@ -96,8 +107,8 @@ async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: M
 async def answer(
     caller: Annotated[Caller, Depends(caller_of)],
     answer_id: Annotated[str, Path(max_length=100, description="As `GET /v1/runs?status=waiting` gives it.")],
-    reply: Reply,
-) -> Given:
+    reply: AnswerRequest,
+) -> CommandId:
     """Answer an approval or a question. The first answer counts; later ones are `refused`, with the name of the first.
 
     The answer is kept until a run takes it up, for 14 days at most.
@@ -113,7 +124,7 @@ async def answer(
         payload |= {"asked": asked, "dialect": thread.dialect}
     elif not await caller.open_runs():
         raise Problem("not-found", f"nothing of this thread waits for the answer {answer_id!r:.100}")
-    return Given(command_id=await give(caller, key, run_id, reply, payload))
+    return CommandId(command_id=await give(caller, key, run_id, reply, payload))
 
 
 @router.get("/threads/{thread_id}/answers", summary="Answers that no run has taken up")

@@ -21,7 +21,7 @@ from turnmill.limits import VIEWS
 router = APIRouter(prefix="/v1/views", tags=["threads"])
 
 
-class Wanted(BaseModel):
+class ViewRequest(BaseModel):
     """The wanted view."""
 
     model_config = ConfigDict(extra="forbid")
@@ -33,7 +33,7 @@ class Wanted(BaseModel):
     shared: bool = Field(False, description="Share with all of the same tenant; on an open gateway, always.")
 
 
-class Shown(BaseModel):
+class SavedView(BaseModel):
     """A view; `own`: the caller may delete it."""
 
     id: str
@@ -44,20 +44,20 @@ class Shown(BaseModel):
     own: bool
 
 
-class Listed(BaseModel):
+class ViewList(BaseModel):
     """The views that the caller sees."""
 
-    views: list[Shown]
+    views: list[SavedView]
 
 
 @router.get("", summary="Saved views")
-async def list_views(gateway: TheGateway, principal: Reader) -> Listed:
+async def list_views(gateway: TheGateway, principal: Reader) -> ViewList:
     """Return the caller's views of the dashboard, and those shared within the tenant."""
-    return Listed(views=[_shown(principal, view) for view in await _all(gateway, principal)])
+    return ViewList(views=[_shown(principal, view) for view in await _all(gateway, principal)])
 
 
 @router.post("", status_code=201, summary="Save a view", responses=documented("conflict"))
-async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Editor, wanted: Wanted) -> Shown:
+async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Editor, wanted: ViewRequest) -> SavedView:
     """Save an address of the dashboard with its filters."""
     shared = wanted.shared or admission.authenticator.open
     made = View(uuid4().hex, principal.name, principal.tenant, wanted.name, wanted.address, shared, now_ms())
@@ -81,6 +81,6 @@ async def _all(gateway: Gateway, principal: Principal) -> list[View]:
     return await views_of(await gateway.store(), principal.name, principal.tenant)
 
 
-def _shown(principal: Principal, view: View) -> Shown:
+def _shown(principal: Principal, view: View) -> SavedView:
     is_own = view.owner == column_text(principal.name) or "admin" in principal.scopes
-    return Shown(id=view.id, name=view.name, address=view.address, shared=view.shared, owner=view.owner, own=is_own)
+    return SavedView(id=view.id, name=view.name, address=view.address, shared=view.shared, owner=view.owner, own=is_own)

@@ -61,7 +61,7 @@ class FactHeaders(BaseModel):
 HEADERS: Final = tuple(name.replace("_", "-") for name in FactHeaders.model_fields if name.startswith(PREFIX))
 
 
-class Where(Facts):
+class UploadQuery(Facts):
     """The query of an upload."""
 
     dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]  # the names of a registry
@@ -84,7 +84,7 @@ class Where(Facts):
     )
 
 
-def facts_of(where: Where, headers: FactHeaders, in_body: dict[str, Any]) -> tuple[Facts, Any]:
+def facts_of(where: UploadQuery, headers: FactHeaders, in_body: dict[str, Any]) -> tuple[Facts, Any]:
     """Return each fact from the query, else the headers, else the body; and the request's JSON. Raises Problem."""
     values: dict[str, Any] = {}
     for name in Facts.model_fields:

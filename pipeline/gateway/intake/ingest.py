@@ -15,7 +15,7 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO, UnknownWire
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.security import Sender
-from pipeline.gateway.intake.facts import End, FactHeaders, Where, facts_of, info_of
+from pipeline.gateway.intake.facts import End, FactHeaders, UploadQuery, facts_of, info_of
 from pipeline.gateway.intake.uploads import TheUploads, Upload
 from pipeline.gateway.parameters import ThreadId
 from pipeline.gateway.problems import Problem, documented
@@ -93,7 +93,7 @@ async def upload(
     principal: Sender,
     thread_id: ThreadId,
     run_id: Annotated[str, Path(min_length=1, max_length=NAMED_CHARACTERS, description="Unique in the thread.")],
-    where: Annotated[Where, Query()],
+    where: Annotated[UploadQuery, Query()],
     headers: Annotated[FactHeaders, Header()],
 ) -> Report:
     """Send the body while the agent speaks; the response comes once all of it is safe.

@@ -37,7 +37,7 @@ router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 WebhookId = Annotated[str, Path(max_length=100)]
 
 
-class Wanted(BaseModel):
+class WebhookRequest(BaseModel):
     """The wanted webhook."""
 
     url: str = Field(max_length=MAX_URL_CHARACTERS, description="`https://…`, at a public address.")
@@ -46,7 +46,7 @@ class Wanted(BaseModel):
     )
 
 
-class Shown(BaseModel):
+class ListedWebhook(BaseModel):
     """A webhook without its secret."""
 
     id: str
@@ -57,20 +57,22 @@ class Shown(BaseModel):
     waiting: int = Field(0, description="Number of events not delivered yet.")
 
 
-class Fresh(Shown):
+class NewWebhook(ListedWebhook):
     """A webhook with its new secret, which is shown only once."""
 
     secret: str = Field(description="`whsec_…`, the key of its signatures (Standard Webhooks).")
 
 
-class Listed(BaseModel):
+class WebhookList(BaseModel):
     """The webhooks that the caller may see."""
 
-    webhooks: list[Shown]
+    webhooks: list[ListedWebhook]
 
 
 @router.post("", status_code=201, summary="Set up a webhook", responses=documented("bad-request", "conflict"))
-async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, tenant: Tenant = None) -> Fresh:
+async def add_webhook(
+    gateway: TheGateway, principal: Admin, wanted: WebhookRequest, tenant: Tenant = None
+) -> NewWebhook:
     """Set up a webhook: events are sent by POST as JSON, signed as in Standard Webhooks. The secret is shown once."""
     bound = principal.bounded(tenant)
     try:
@@ -89,16 +91,16 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
 
 
 @router.get("", summary="Webhooks of the API", responses=documented("conflict"))
-async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> Listed:
+async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> WebhookList:
     """List the webhooks, without their secrets, and without those of the gateway's settings."""
     bound = principal.bounded(tenant)
     waiting = await waiting_deliveries(await gateway.store())
     mine = [webhook for webhook in await _all(gateway) if bound is None or webhook.tenant == bound]
-    return Listed(webhooks=[_shown(webhook, waiting.get(webhook.id, 0)) for webhook in mine])
+    return WebhookList(webhooks=[_shown(webhook, waiting.get(webhook.id, 0)) for webhook in mine])
 
 
 @router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "conflict"))
-async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Shown:
+async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> ListedWebhook:
     """Return a webhook, without its secret."""
     webhook = await _webhook(gateway, principal, webhook_id)
     waiting = await waiting_deliveries(await gateway.store())
@@ -106,7 +108,7 @@ async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webhoo
 
 
 @router.post("/{webhook_id}/secret", summary="Renew a webhook's secret", responses=documented("not-found", "conflict"))
-async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Fresh:
+async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> NewWebhook:
     """Give a webhook a new secret, which is shown once. For 24 hours, deliveries are signed with both."""
     webhook = await _webhook(gateway, principal, webhook_id)
     secret, now = secret_of(secrets.token_bytes(KEY_BYTES)), now_ms()
@@ -148,8 +150,8 @@ def _missing(webhook_id: str) -> Problem:
     return Problem("not-found", f"there is no webhook {webhook_id!r:.80}: GET /v1/webhooks lists those that are")
 
 
-def _shown(webhook: Webhook, waiting: int = 0) -> Shown:
-    return Shown(
+def _shown(webhook: Webhook, waiting: int = 0) -> ListedWebhook:
+    return ListedWebhook(
         id=webhook.id,
         url=webhook.url,
         events=list(webhook.events),
@@ -159,5 +161,5 @@ def _shown(webhook: Webhook, waiting: int = 0) -> Shown:
     )
 
 
-def _fresh(webhook: Webhook, secret: str | None = None) -> Fresh:
-    return Fresh(**_shown(webhook).model_dump(), secret=secret or webhook.secrets[0])
+def _fresh(webhook: Webhook, secret: str | None = None) -> NewWebhook:
+    return NewWebhook(**_shown(webhook).model_dump(), secret=secret or webhook.secrets[0])

@@ -35,7 +35,7 @@ router = APIRouter(prefix="/v1/threads", tags=["threads"])
 Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 
 
-class Wanted(BaseModel):
+class RerunRequest(BaseModel):
     """Which answer to ask for again, and the changes to its request."""
 
     model_config = ConfigDict(extra="forbid")
@@ -67,7 +67,7 @@ async def rerun(
     reruns: Annotated[Reruns, provided(Reruns)],
     principal: Again,
     thread_id: ThreadId,
-    wanted: Wanted,
+    wanted: RerunRequest,
     secret: Annotated[
         SecretStr, Header(alias="Turnmill-Provider-Key", max_length=2_000, description="Your key of the provider.")
     ],
