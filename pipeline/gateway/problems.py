@@ -2,7 +2,7 @@
 
     {"type": "/docs#unknown-thread", "title": "No such thread", "status": 404, "detail": "…", …}
 
-`type` is a place on the gateway's own page of documentation.
+`type` links to a row of the gateway's page of documentation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from pipeline.stores.database.errors import StoreError
+from pipeline.assembly.format import WrongOption
+from pipeline.stores.database.errors import HeldThread, StoreError
+from pipeline.turns.branches import UnknownBranch
+from pipeline.turns.pages import UnknownTurn
 from turnmill.errors import BrokerError, CallerError, InvalidRecord
 
 log = logging.getLogger(__name__)
@@ -74,8 +77,17 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "unavailable": Kind(503, "Something that is needed does not answer", "Try again after `Retry-After` seconds."),
 }
-# Status -> the first kind with this status, for the framework's own errors.
+# Status -> the first kind with this status, for the framework's errors.
 BY_STATUS: Final = {kind.status: name for name, kind in reversed(KINDS.items())}
+# Errors of the callers -> the kind of problem that answers them; the first that fits.
+ANSWERED: Final[dict[type[Exception], str]] = {
+    HeldThread: "conflict",
+    UnknownBranch: "unknown-branch",
+    UnknownTurn: "unknown-turn",
+    WrongOption: "bad-request",
+    CallerError: "bad-request",
+    InvalidRecord: "bad-request",
+}
 
 
 class Problem(Exception):
@@ -124,17 +136,17 @@ def body(kind: str, detail: str, **more: Any) -> bytes:
 
 
 def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """Return `responses` of a route: these kinds, and those that every route has."""
-    found: dict[int | str, dict[str, Any]] = {}
+    """Return `responses` of a route: these kinds. The app declares those that any route may have."""
+    responses: dict[int | str, dict[str, Any]] = {}
     for name in dict.fromkeys(kinds):
         kind = KINDS[name]
-        before = f"{found[kind.status]['description']}; " if kind.status in found else ""
-        found[kind.status] = {
+        before = f"{responses[kind.status]['description']}; " if kind.status in responses else ""
+        responses[kind.status] = {
             "description": f"{before}{kind.title}",
             "model": ProblemBody,
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}},
         }
-    return found
+    return responses
 
 
 def only_problems(document: dict[str, Any]) -> dict[str, Any]:
@@ -161,12 +173,12 @@ def add_handlers(app: FastAPI, refused: Callable[[Request], None]) -> None:
     """Turn every error of the app and of the framework into a problem; `refused` is called for 401 and 403."""
 
     async def problem(request: Request, error: Exception) -> Response:
-        found = of(error)
-        if found.kind in ("unauthorized", "forbidden"):
+        answer = of(error)
+        if answer.kind in ("unauthorized", "forbidden"):
             refused(request)
-        return found.response()
+        return answer.response()
 
-    for kind in (Problem, RequestValidationError, HTTPException, CallerError, InvalidRecord, BrokerError, StoreError):
+    for kind in (Problem, RequestValidationError, HTTPException, BrokerError, StoreError, *ANSWERED):
         app.add_exception_handler(kind, problem)
 
 
@@ -181,12 +193,11 @@ def of(error: Exception) -> Problem:
             return unavailable(str(error))
         case StoreError():
             return unavailable(str(error)) if error.transient else _broken_store(error)
-        case CallerError() | InvalidRecord():
-            return Problem("bad-request", str(error))
         case HTTPException():
             name = BY_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal")
             return Problem(name, _framework_detail(name, error), headers=dict(error.headers or {}))
-    return Problem("internal", "see the gateway's log")
+    kind = next((name for known, name in ANSWERED.items() if isinstance(error, known)), None)
+    return Problem("internal", "see the gateway's log") if kind is None else Problem(kind, str(error))
 
 
 def unavailable(detail: str) -> Problem:
@@ -209,13 +220,13 @@ def _framework_detail(name: str, error: HTTPException) -> str:
 
 
 def _invalid(error: RequestValidationError) -> Problem:
-    found = [
+    errors = [
         {
-            "in": str(one["loc"][0]) if one["loc"] else "request",
-            "name": ".".join(str(place) for place in one["loc"][1:]),
-            "message": str(one["msg"]).removeprefix("Value error, "),
+            "in": str(error["loc"][0]) if error["loc"] else "request",
+            "name": ".".join(str(step) for step in error["loc"][1:]),
+            "message": str(error["msg"]).removeprefix("Value error, "),
         }
-        for one in error.errors()[:MAX_SHOWN]
+        for error in error.errors()[:MAX_SHOWN]
     ]
-    detail = "; ".join(f"{one['name'] or one['in']}: {one['message']}" for one in found)
-    return Problem("invalid-parameters", detail.encode("utf-8", "replace").decode(), errors=found)
+    detail = "; ".join(f"{wrong['name'] or wrong['in']}: {wrong['message']}" for wrong in errors)
+    return Problem("invalid-parameters", detail.encode("utf-8", "replace").decode(), errors=errors)

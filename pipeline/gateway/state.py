@@ -6,9 +6,9 @@ or the store is away.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar, get_type_hints
 
 from fastapi import Depends, Request
 
@@ -24,16 +24,23 @@ from turnmill.control.record import TOPIC as CONTROL
 from turnmill.publish.publisher import Publisher
 from turnmill.wire.feedback_record import TOPIC as FEEDBACK
 
+OpenStore = Callable[[], Awaitable[ThreadStore]]
+
 MAX_TENANTS_SHOWN: Final = 20  # in an error, of the tenants that have the thread
 
 
 class Service:
-    """What a part of the gateway remembers or has running. A gateway has at most one of each class."""
+    """What a part of the gateway remembers or has running. A gateway has each class once at most.
+
+    Its constructor takes any of: the gateway, Settings, Metrics, OpenStore, and the services of earlier parts.
+    """
 
     @classmethod
-    def of(cls, gateway: Gateway) -> Self:  # noqa: ARG003  # most need it
-        """Make it for a gateway, which has the services of earlier parts. Raises CallerError for bad settings."""
-        return cls()
+    def of(cls, gateway: Gateway) -> Self:
+        """Make it for a gateway, by the annotations of its constructor. Raises CallerError for bad settings."""
+        needs = get_type_hints(cls.__init__)
+        needs.pop("return", None)
+        return cls(**{name: gateway.provide(kind) for name, kind in needs.items()})
 
     def start(self) -> None:
         """Start what runs beside requests, in the running loop."""
@@ -46,30 +53,35 @@ Kind = TypeVar("Kind", bound=Service)
 
 
 class Gateway:
-    """The app's one state: `request.app.state.gateway`."""
+    """The app's state: `request.app.state.gateway`. `feedback`, `control`: the publishers of these topics."""
 
     def __init__(self, settings: Settings, dev: Path | None = None) -> None:
         """Prepare the connections. `dev`: the folder of `turnmill dev`, if this command starts the gateway."""
         self.settings = settings
         self.dev = dev
         self.metrics = Metrics(settings.metric_series)
-        # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.
+        # Only URIs of the content store are fetched: a stored URI must not make the gateway call inner services.
         self.contents = ContentStore.of(settings, elsewhere=False)
         self._services: dict[type[Service], Service] = {}
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         # Always to the brokers: if this environment names a gateway for agents, this one would publish to itself.
         to_brokers = settings.model_copy(update={"publish_url": None, "control": False})
         self._publisher = Opened(lambda: Publisher(to_brokers).__aenter__())
-        self._feedback = Opened(lambda: Publisher(to_brokers, topic=FEEDBACK).__aenter__())
-        self._control = Opened(lambda: Publisher(to_brokers, topic=CONTROL).__aenter__())
+        self.feedback = Opened(lambda: Publisher(to_brokers, topic=FEEDBACK).__aenter__())
+        self.control = Opened(lambda: Publisher(to_brokers, topic=CONTROL).__aenter__())
 
     def add(self, kind: type[Service]) -> None:
         """Make a service. Raises CallerError for bad settings."""
         self._services[kind] = kind.of(self)
 
+    def provide(self, kind: Any) -> Any:
+        """Return what a service needs. Raises KeyError if this gateway doesn't have it."""
+        common = {Gateway: self, Settings: self.settings, Metrics: self.metrics, OpenStore: self.store}
+        return common[kind] if kind in common else self._services[kind]
+
     def service(self, kind: type[Kind]) -> Kind:
         """Return the service of this class. Raises KeyError if its part doesn't exist here."""
-        service: Kind = self._services[kind]  # type: ignore[assignment]  # `add` keeps each under its own class
+        service: Kind = self._services[kind]  # type: ignore[assignment]  # `add` keeps each under its class
         return service
 
     async def store(self) -> ThreadStore:
@@ -80,14 +92,6 @@ class Gateway:
         """Return the publisher that all uploads share. Raises BrokerError."""
         return await self._publisher.get()
 
-    async def feedback_publisher(self) -> Publisher:
-        """Return the publisher of feedback. Raises BrokerError."""
-        return await self._feedback.get()
-
-    async def control_publisher(self) -> Publisher:
-        """Return the publisher of commands. Raises BrokerError."""
-        return await self._control.get()
-
     def start(self) -> None:
         """Start the services."""
         for service in self._services.values():
@@ -97,7 +101,7 @@ class Gateway:
         """End the services, the last first; deliver the accepted records, and disconnect."""
         for service in reversed(self._services.values()):
             await service.close()
-        for publisher in (self._publisher.value, self._feedback.value, self._control.value):
+        for publisher in (self._publisher.value, self.feedback.value, self.control.value):
             if publisher is not None:
                 await publisher.__aexit__(None, None, None)
         if self._store.value is not None:
@@ -108,27 +112,27 @@ class Gateway:
 
         Raises StoreError, and Problem where no tenant or several tenants have such a thread.
         """
-        found = only_one(conversation_id, await self.stored(conversation_id, tenant))
-        if found is None:
+        key = only_one(conversation_id, await self.stored(conversation_id, tenant))
+        if key is None:
             raise unknown_thread(conversation_id)
-        return found
+        return key
 
     async def stored(self, conversation_id: str, tenant: str | None) -> set[ThreadKey]:
         """Return the stored threads of this name; `tenant` None: of all tenants. Raises StoreError."""
         return set(await find_threads(await self.store(), conversation_id, tenant))
 
 
-def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | None:
-    """Return the only thread found, None if none was. Raises Problem if several tenants have one."""
-    if len(found) > 1:
-        tenants = sorted(one.tenant or "" for one in found)[:MAX_TENANTS_SHOWN]
+def only_one(conversation_id: str, keys: Collection[ThreadKey]) -> ThreadKey | None:
+    """Return the thread, None if there is none. Raises Problem if several tenants have a thread of this name."""
+    if len(keys) > 1:
+        tenants = sorted(key.tenant or "" for key in keys)[:MAX_TENANTS_SHOWN]
         raise Problem(
             "conflict",
             f"several tenants have a thread {conversation_id!r:.200}: say with `tenant` which one is meant, the empty "
             f"one for none: {', '.join(repr(tenant) for tenant in tenants):.1000}",
             tenants=tenants,
         )
-    return next(iter(found), None)
+    return next(iter(keys), None)
 
 
 def unknown_thread(conversation_id: str) -> Problem:

@@ -8,6 +8,7 @@ of a label, and the number of series of a metric; the rest is counted as `other`
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
 from threading import Lock
@@ -379,6 +380,10 @@ class Metrics:
         """Set a gauge. Raises KeyError for other metrics."""
         gauge = self._gauges[metric]
         (gauge.labels(*self._bounds.fit(metric, labels)) if metric.labels else gauge).set(value)
+
+    def in_progress(self, metric: Metric, /) -> AbstractContextManager[None]:
+        """Return a block that a gauge without labels counts. Raises KeyError for other metrics."""
+        return self._gauges[metric].track_inprogress()
 
     def observe(self, metric: Metric, value: float, /, **labels: str | None) -> None:
         """Add a value to a histogram. Raises KeyError for other metrics."""

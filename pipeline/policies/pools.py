@@ -67,7 +67,7 @@ SEARCHES: Final = Pool(
     "gateway",
     "slots",
     4,  # the others wait, so that connections to the store remain for everything else
-    "pipeline.gateway.reading.slots",
+    "pipeline.gateway.slots",
     LEFT_FREE,
     "its request waits",
 )
@@ -76,7 +76,7 @@ ASIDE: Final = Pool(
     "gateway",
     "slots",
     2,  # so that not many large bodies are unpacked at the same time
-    "pipeline.gateway.aside",
+    "pipeline.gateway.slots",
     LEFT_FREE,
     "its request waits",
 )
@@ -85,7 +85,7 @@ READS: Final = Pool(
     "gateway",
     "slots",
     4,  # each holds a whole thread in memory
-    "pipeline.gateway.reading.slots",
+    "pipeline.gateway.slots",
     LEFT_FREE,
     "its request waits",
 )

@@ -22,7 +22,7 @@ from pipeline.assembly.usual_silence import UsualSilence
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import shown
 from pipeline.gateway.dashboard.dead_letters import _letter
-from pipeline.gateway.dashboard.intake import Intake
+from pipeline.gateway.dashboard.figures import Intake
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.stored.thread_view import plain
-from pipeline.gateway.rerun.answers import Answer, Pair
+from pipeline.gateway.rerun.calling import Answer, Pair
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.errors import CallerError

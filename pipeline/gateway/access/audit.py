@@ -25,7 +25,7 @@ MAX_PAGE: Final = 500
 router = APIRouter(prefix="/v1/audit", tags=["tokens"])
 
 
-class Recorded(BaseModel):
+class AuditEntry(BaseModel):
     """An action: ids and names, never contents."""
 
     at: int = Field(description="Epoch milliseconds.")
@@ -38,37 +38,43 @@ class Recorded(BaseModel):
     outcome: str = Field(description="`done`, `failed` or `refused`.")
 
 
-class Page(BaseModel):
+class AuditPage(BaseModel):
     """Entries, newest first; pass `next` as `cursor` for the next page."""
 
-    records: list[Recorded]
+    records: list[AuditEntry]
     next: str | None
 
 
-@router.get("", summary="Who did what", responses=documented("bad-cursor", "bad-request", "forbidden", "conflict"))
+class AuditParameters(BaseModel):
+    """The query of the audit log."""
+
+    tenant: Tenant = None
+    who: str | None = Field(None, max_length=500, description="Only actions of this name.")
+    what: str | None = Field(None, max_length=100, description="This action; `token`: all on tokens.")
+    since: Moment | None = Field(None, description="At or after this time.")
+    until: Moment | None = Field(None, description="Before this time.")
+    limit: int = Field(100, ge=1, le=MAX_PAGE, description="Entries on a page.")
+    cursor: str | None = Field(None, max_length=200, description="`next` of the previous page.")
+
+
+@router.get("", summary="Who did what", responses=documented("bad-cursor", "bad-request", "conflict"))
 async def read_audit(
     gateway: TheGateway,
     admission: TheAdmission,
     principal: Admin,
     response: Response,
-    tenant: Tenant = None,
-    who: Annotated[str | None, Query(max_length=500, description="Only actions of this name.")] = None,
-    what: Annotated[str | None, Query(max_length=100, description="This action; `token`: all on tokens.")] = None,
-    since: Annotated[Moment | None, Query(description="At or after this time.")] = None,
-    until: Annotated[Moment | None, Query(description="Before this time.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Entries on a page.")] = 100,
-    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the previous page.")] = None,
-) -> Page:
+    asked: Annotated[AuditParameters, Query()],
+) -> AuditPage:
     """Return what people and tokens changed or exported, newest first. Actions appear here within seconds."""
     if admission.trail is None:
         raise Problem("conflict", "TURNMILL_AUDIT_RETENTION is 0: only the log has who did what")
-    wanted = AuditQuery(principal.bounded(tenant), who, what, since, until)
+    query = AuditQuery(principal.bounded(asked.tenant), asked.who, asked.what, asked.since, asked.until)
     try:
-        found, more = await audit_page(await gateway.store(), wanted, limit, cursor)
+        entries, more = await audit_page(await gateway.store(), query, asked.limit, asked.cursor)
     except CallerError as error:
         raise Problem("bad-cursor", str(error)) from None
     response.headers.update(PRIVATE)
-    return Page(records=[Recorded(**asdict(one)) for one in found], next=more)
+    return AuditPage(records=[AuditEntry(**asdict(entry)) for entry in entries], next=more)
 
 
 def refused(request: Request) -> None:

@@ -34,9 +34,9 @@ class Cookie(str):
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The settings of signing in, and the proof that a request comes from our own page.
+    """The settings of signing in, and the proof that a request comes from the gateway's page.
 
-    A session is one of the store's tokens, with a role, and valid only in the cookie; so it is revoked like a token.
+    A session is a token of the store with a role. It is valid only in the cookie, and is revoked like any token.
     `cookie`: name of the session's cookie; `mark`: of another that scripts can read.
     """
 
@@ -54,7 +54,7 @@ class People:
         return Cookie(value)
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """Raise Problem unless our own page sent the request; reading is also allowed from a typed address."""
+        """Raise Problem unless the gateway's page sent the request; reading is also allowed from a typed address."""
         site = headers.get("sec-fetch-site", "same-origin")
         ours = headers.get("origin", self.origin) == self.origin and site in ("same-origin", "none")
         if not ours or (method not in SAFE and (PROOF not in headers or "origin" not in headers)):
@@ -92,18 +92,18 @@ class Authenticator:
             return ANONYMOUS
         if not token:
             raise self._unauthorized(advice, "")
-        found = self._table.find(token) if self._table is not None else None
-        if found is None and self._jwt is not None and token.count(".") == 2:
+        principal = self._table.find(token) if self._table is not None else None
+        if principal is None and self._jwt is not None and token.count(".") == 2:
             found_claims = await self._jwt.verify(token)
-            found = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
-        if found is None and token.startswith(PREFIX):
+            principal = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
+        if principal is None and token.startswith(PREFIX):
             made = await self.made.find(hashed(token), wait=isinstance(token, Cookie))
             if made is not None and (made.session is not None) == isinstance(token, Cookie):
-                found = _principal(made)
-        if found is None:
+                principal = _principal(made)
+        if principal is None:
             over = "the session is over" if isinstance(token, Cookie) else "this token is not known here"
             raise self._unauthorized(over, 'error="invalid_token"')
-        return found
+        return principal
 
     def presented(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> str | None:
         """Return a request's bearer token, or else its session cookie. Raises Problem for a request of another site."""
@@ -114,14 +114,18 @@ class Authenticator:
     def _unauthorized(self, detail: str, error: str) -> Problem:
         """Return the problem; where people can sign in, it names the providers."""
         challenge = 'Bearer realm="turnmill"' + (f", {error}" if error else "")
-        more = {} if self.people is None else {"sign_in": {one.name: one.title for one in self.people.providers}}
+        more = (
+            {}
+            if self.people is None
+            else {"sign_in": {provider.name: provider.title for provider in self.people.providers}}
+        )
         return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}, **more)
 
     def guard(self, headers: Mapping[str, str]) -> None:
         """Refuse pages of other origins while there are no tokens. Raises Problem, 403, on every path.
 
         A browser would otherwise let any page act on the gateway of its user: by a form or `fetch` across origins, or
-        by a name of its own that points to 127.0.0.1 (DNS rebinding). Another port of this machine is another origin,
+        by a host name that points to 127.0.0.1 (DNS rebinding). Another port of this machine is another origin,
         too.
         """
         if not self.open:

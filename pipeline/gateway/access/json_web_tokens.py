@@ -88,16 +88,16 @@ class JwtVerifier:
     async def _key(self, kid: object) -> PyJWK:
         if kid is not None and not isinstance(kid, str):
             raise jwt.InvalidTokenError("`kid` is no string")
-        found, age = self._find(kid), time.monotonic() - self._asked
-        if found is None or age > FRESH_SECONDS:
-            if self._asking is not None or age > self._least_wait(known=found is not None):
-                await self._news(wait=found is None or age > STALE_SECONDS)
-            found = self._find(kid)
+        key, age = self._find(kid), time.monotonic() - self._asked
+        if key is None or age > FRESH_SECONDS:
+            if self._asking is not None or age > self._least_wait(known=key is not None):
+                await self._news(wait=key is None or age > STALE_SECONDS)
+            key = self._find(kid)
         if not self._keys:
             raise unavailable(f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
-        if found is None:
+        if key is None:
             raise jwt.InvalidTokenError("it is signed by a key that the issuer does not have")
-        return found
+        return key
 
     def _least_wait(self, *, known: bool) -> float:
         if known:
@@ -119,7 +119,7 @@ class JwtVerifier:
     async def _refresh(self) -> None:
         """Fetch the issuer's keys. Known ones stay valid for a day if it doesn't answer.
 
-        No redirect is followed: it could lead to a server without TLS, or into our own network.
+        No redirect is followed: it could lead to a server without TLS, or into the internal network.
         """
         try:
             timeout = aiohttp.ClientTimeout(REQUEST_TIMEOUT)

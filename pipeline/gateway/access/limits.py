@@ -28,9 +28,9 @@ class Rate:
         self._clock = clock
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # requests left, when
 
-    def take(self, caller: Hashable, own: float | None = None) -> None:
-        """Count one request; `own`: the caller's own rate, if it has one. Raises Problem if the bucket is empty."""
-        rate = min(self._rate or math.inf, own or math.inf)
+    def take(self, caller: Hashable, own_rate: float | None = None) -> None:
+        """Count one request; `own_rate`: the caller's, if its token has any. Raises Problem if the bucket is empty."""
+        rate = min(self._rate or math.inf, own_rate or math.inf)
         if rate == math.inf:
             return
         now, burst = self._clock(), max(1.0, rate * BURST_SECONDS)
@@ -105,6 +105,3 @@ async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[byte
             raise BodyTooLarge
         if chunk:
             yield chunk
-
-
-__all__ = ["AT_END", "AtOnce", "BodyTooLarge", "BodyTooSlow", "ClientDisconnect", "Rate", "at_end", "chunks"]

@@ -1,7 +1,7 @@
 """Who calls, with which scopes and for which tenant.
 
-A principal with a tenant can access that tenant's threads and nothing else; one without can access all (if there are
-several tenants, give every token one).
+A principal with a tenant can access that tenant's threads and nothing else. Without a tenant, it can access all
+threads: if there are several tenants, bind every token to its tenant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEANING: Final = {
 class Principal:
     """The caller. With `tenant` None, all tenants are accessible.
 
-    For a token of the store: its id, its own `rate` of requests a second, when it expires (epoch ms), and the networks
+    For a token of the store: its id, its `rate` of requests a second, when it expires (epoch ms), and the networks
     that it may be used from.
     """
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Self
+from functools import partial
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
@@ -25,29 +26,22 @@ bearer = HTTPBearer(
     scheme_name="token",
     description="A token of TURNMILL_GATEWAY_TOKENS, or a JSON Web Token. None is needed on loopback without either.",
 )
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 
 class Admission(Service):
     """Admits callers, and keeps the trail of what they do; `trail` is None where the store keeps no entries."""
 
-    def __init__(self, authenticator: Authenticator, rate: Rate, at_once: AtOnce, trail: AuditTrail | None) -> None:
-        self.authenticator = authenticator
-        self.rate = rate
-        self.at_once = at_once
-        self.trail = trail
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway. Raises CallerError for settings that contradict each other or can't be read."""
-        settings, trail = gateway.settings, None
+    def __init__(self, gateway: Gateway) -> None:
+        """Prepare admission. Raises CallerError for settings that contradict each other or can't be read."""
+        settings = gateway.settings
+        self.authenticator = Authenticator(settings, TokenMemory(gateway.store))
+        self.rate = Rate(settings.gateway_rate)
+        self.at_once = AtOnce(settings.gateway_caller_requests)
+        self.trail: AuditTrail | None = None
         if settings.audit_retention:
-
-            def count_lost(entries: int) -> None:
-                gateway.metrics.add(m.AUDIT_LOST, entries)
-
-            trail = AuditTrail(gateway.store, count_lost, notify=settings.webhooks is not None)
-        authenticator = Authenticator(settings, TokenMemory(gateway.store))
-        return cls(authenticator, Rate(settings.gateway_rate), AtOnce(settings.gateway_caller_requests), trail)
+            count_lost = partial(gateway.metrics.add, m.AUDIT_LOST)
+            self.trail = AuditTrail(gateway.store, count_lost, notify=settings.webhooks is not None)
 
     def start(self) -> None:
         """Start to write the trail's entries to the store."""
@@ -68,18 +62,20 @@ def admission_of(request: Request) -> Admission:
     return gateway_of(request).service(Admission)
 
 
-async def authenticated(
-    request: Request,
-    needs: SecurityScopes,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+async def _admit(
+    request: Request, credentials: HTTPAuthorizationCredentials | None, needs: Sequence[str], *, stays: bool = False
 ) -> Principal:
+    admission = admission_of(request)
+    token = admission.authenticator.presented(request, credentials)
+    return await admitted(admission, request.scope, token, needs, BEARER, stays=stays)
+
+
+async def authenticated(request: Request, needs: SecurityScopes, credentials: Credentials) -> Principal:
     """Return the principal of a request. Raises Problem, also if it lacks the scope that the route needs.
 
     The request counts towards the caller's rate.
     """
-    admission = admission_of(request)
-    token = admission.authenticator.presented(request, credentials)
-    return await admitted(admission, request.scope, token, needs.scopes, BEARER)
+    return await _admit(request, credentials, needs.scopes)
 
 
 async def admitted(
@@ -93,8 +89,8 @@ async def admitted(
 ) -> Principal:
     """Return the owner of this token. Raises Problem, also without one of the scopes `needs`.
 
-    `advice`: how to send a token. The request counts towards the caller's rate and, unless it `stays` open in a pool of
-    its own, towards the caller's limit of open requests.
+    `advice`: how to send a token. The request counts towards the caller's rate and, unless it `stays` open in a
+    separate pool, towards the caller's limit of open requests.
     """
     principal = await admission.authenticator.principal(token, advice)
     client = request.get("client")
@@ -118,15 +114,9 @@ async def admitted(
     return principal
 
 
-async def _staying(
-    request: Request,
-    needs: SecurityScopes,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
-) -> Principal:
-    """As `authenticated`, for a request that stays open in a pool of its own."""
-    admission = admission_of(request)
-    token = admission.authenticator.presented(request, credentials)
-    return await admitted(admission, request.scope, token, needs.scopes, BEARER, stays=True)
+async def _staying(request: Request, needs: SecurityScopes, credentials: Credentials) -> Principal:
+    """As `authenticated`, for a request that stays open in a separate pool."""
+    return await _admit(request, credentials, needs.scopes, stays=True)
 
 
 Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
@@ -141,9 +131,7 @@ def _either(*scopes: Scope) -> Callable[[Request], Awaitable[Principal]]:
     """Return `authenticated` for any of these scopes. FastAPI can't declare that: see `alternatives`."""
 
     async def admit(request: Request) -> Principal:
-        admission = admission_of(request)
-        token = admission.authenticator.presented(request, await bearer(request))
-        return await admitted(admission, request.scope, token, scopes, BEARER)
+        return await _admit(request, await bearer(request), scopes)
 
     return admit
 
@@ -160,9 +148,7 @@ Again = Annotated[Principal, Depends(_either("publish", "control"))]
 Still = Callable[[], Awaitable[bool]]
 
 
-async def _still(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
-) -> Still:
+async def _still(request: Request, credentials: Credentials) -> Still:
     """Return a function that returns whether the caller is still authorised.
 
     A token may be revoked or expire while a stream is open.

@@ -70,15 +70,15 @@ class _Routes:
         self._admission = admission
         self._settings = gateway.settings
         self._rules = gateway.settings.role_list
-        self._providers = {one.name: one for one in people.providers}
+        self._providers = {provider.name: provider for provider in people.providers}
         self._verifiers: dict[str, JwtVerifier] = {}
         self._oauth = OAuth()
-        for one in people.providers:
+        for provider in people.providers:
             self._oauth.register(
-                one.name,
-                client_id=one.client_id,
-                client_secret=one.client_secret.get_secret_value(),
-                server_metadata_url=f"{one.issuer.rstrip('/')}/.well-known/openid-configuration",
+                provider.name,
+                client_id=provider.client_id,
+                client_secret=provider.client_secret.get_secret_value(),
+                server_metadata_url=f"{provider.issuer.rstrip('/')}/.well-known/openid-configuration",
                 client_kwargs=REQUESTS,
             )
         self.router = APIRouter(include_in_schema=False)
@@ -91,14 +91,14 @@ class _Routes:
     async def begin(self, request: Request, provider: str = "", to: str = "") -> Response:
         """Send the browser to a provider. `to`: the view of the dashboard to return to, such as `#/threads`."""
         name = provider or next(iter(self._providers))
-        one = self._one(name)
+        chosen = self._provider(name)
         request.scope["session"] = {}
         try:
-            client = await self._client(one)
+            client = await self._client(chosen)
             url = f"{self._people.origin}/sign-in/{name}/callback"
             answer: Response = await client.authorize_redirect(request, url)
         except FAILURES as error:
-            return self._failed(f"{one.title} does not answer as a provider of sign-in should.", error)
+            return self._failed(f"{chosen.title} does not answer as a provider of sign-in should.", error)
         [(key, kept)] = request.scope["session"].items()
         kept = {**kept, "key": key, "to": to if to.startswith("#/") else "", "exp": now_ms() // 1000 + SIGN_IN_SECONDS}
         before = [cookie for cookie in request.cookies if cookie.startswith(self._begun_name(""))]
@@ -106,21 +106,21 @@ class _Routes:
             for cookie in before:
                 self._forget(answer, cookie)
         state = key.rsplit("_", 1)[-1]
-        self._keep(answer, self._begun_name(state), jwt.encode(kept, self._key(one), "HS256"), SIGN_IN_SECONDS)
+        self._keep(answer, self._begun_name(state), jwt.encode(kept, self._key(chosen), "HS256"), SIGN_IN_SECONDS)
         return answer
 
     async def finish(self, request: Request, name: str) -> Response:
         """Handle a provider's answer: begin a session if a rule gives the person a role."""
-        one = self._one(name)
+        provider = self._provider(name)
         attempt = self._begun_name(request.query_params.get("state", ""))
         try:
-            kept = jwt.decode(request.cookies.get(attempt, ""), self._key(one), ["HS256"])
+            kept = jwt.decode(request.cookies.get(attempt, ""), self._key(provider), ["HS256"])
             request.scope["session"] = {kept["key"]: {"data": kept["data"], "exp": kept["exp"]}}
-            client = await self._client(one)
+            client = await self._client(provider)
             answered = await client.authorize_access_token(
                 request,
                 leeway=LEEWAY,
-                claims_options={"iss": {"value": one.issuer}, "aud": {"value": one.client_id}},
+                claims_options={"iss": {"value": provider.issuer}, "aud": {"value": provider.client_id}},
             )
             claims = await self._claims(client, answered)
         except jwt.PyJWTError as error:
@@ -129,7 +129,7 @@ class _Routes:
             begun(self._admission, request)
             extra = of("sign-in", name, outcome=REFUSED)
             audit.warning("sign-in by %r refused: %s", name, type(error).__name__, extra=extra)
-            failed = self._failed(f"{one.title} did not sign you in.", error)
+            failed = self._failed(f"{provider.title} did not sign you in.", error)
             self._forget(failed, attempt)
             return failed
         who = column_text(str(claims.get("email") or claims.get("preferred_username") or claims["sub"])[:100]) or "?"
@@ -160,12 +160,12 @@ class _Routes:
 
     async def session(self, principal: Reader) -> Person:
         """Return who is signed in."""
-        found = next((one for one in await all_tokens(await self._store()) if one.id == principal.id), None)
-        role = found.session.role if found is not None and found.session is not None else None
+        token = next((token for token in await all_tokens(await self._store()) if token.id == principal.id), None)
+        role = token.session.role if token is not None and token.session is not None else None
         return Person(name=principal.name, role=role, scopes=sorted(principal.scopes), tenant=principal.tenant)
 
     async def sign_out(self, request: Request) -> Response:
-        """End the session here; return the address at which the provider ends its own."""
+        """End the session here; return the address at which the provider ends its session."""
         self._people.check(request.method, request.headers)
         whose = await self._admission.authenticator.made.find(hashed(request.cookies.get(self._people.cookie, "")))
         ended = await self._end(request)
@@ -175,12 +175,12 @@ class _Routes:
             audit.info("%r signed out", whose.name, extra=of("sign-out", ended[0].provider, whose.tenant))
         if ended is not None:
             session, id_token = ended
-            one = self._providers.get(session.provider)
+            provider = self._providers.get(session.provider)
             try:
-                if one is not None:
-                    client = await self._client(one)
+                if provider is not None:
+                    client = await self._client(provider)
                     back = f"{self._people.origin}/"
-                    to = (await client.create_logout_url(back, id_token, client_id=one.client_id))["url"]
+                    to = (await client.create_logout_url(back, id_token, client_id=provider.client_id))["url"]
             except FAILURES as error:  # it has no such endpoint, or does not answer; the session ends here all the same
                 log.info("signed out of the gateway alone: %s", type(error).__name__)
         answer = JSONResponse({"to": to})
@@ -190,7 +190,7 @@ class _Routes:
 
     async def back_channel(self, request: Request, name: str) -> Response:
         """End sessions because their provider says so (OpenID Connect Back-Channel Logout 1.0, section 2.6)."""
-        one = self._one(name)
+        provider = self._provider(name)
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
@@ -198,9 +198,9 @@ class _Routes:
                 raise Problem("too-large", f"a log-out may have {FORM_BYTES:,} bytes")
         token = parse_qs(body.decode("utf-8", "replace")).get("logout_token", [""])[0]
         try:
-            claims = await (await self._verifier(one)).claims(token)
+            claims = await (await self._verifier(provider)).claims(token)
         except FAILURES:
-            raise Problem("unavailable", f"{one.title} does not answer") from None
+            raise Problem("unavailable", f"{provider.title} does not answer") from None
         except Problem as problem:
             raise Problem("bad-request", problem.detail) if problem.kind == "unauthorized" else problem from None
         sub, sid, events = claims.get("sub"), claims.get("sid"), claims.get("events")
@@ -213,16 +213,16 @@ class _Routes:
         audit.info("%d sessions ended by %r", count, name, extra=of("sign-out", f"{name}: {count} sessions"))
         return Response(status_code=200)
 
-    async def _client(self, one: Provider) -> Any:
+    async def _client(self, provider: Provider) -> Any:
         """Return Authlib's client. Raises ValueError if the metadata is of another issuer."""
-        client = self._oauth.create_client(one.name)
+        client = self._oauth.create_client(provider.name)
         metadata = await client.load_server_metadata()
         issuer = metadata.get("issuer")
-        if issuer != one.issuer:
+        if issuer != provider.issuer:
             metadata.pop("_loaded_at", None)
-            raise ValueError(f"it calls itself {issuer!r:.200}, and the setting {one.issuer!r}")
+            raise ValueError(f"it calls itself {issuer!r:.200}, and the setting {provider.issuer!r}")
         signed = metadata.get("id_token_signing_alg_values_supported", ["RS256"])
-        metadata["id_token_signing_alg_values_supported"] = [one for one in signed if one in ALGORITHMS]
+        metadata["id_token_signing_alg_values_supported"] = [provider for provider in signed if provider in ALGORITHMS]
         return client
 
     async def _claims(self, client: Any, answered: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,11 +235,11 @@ class _Routes:
             claims = {**more, **claims}
         return claims
 
-    async def _verifier(self, one: Provider) -> JwtVerifier:
-        if one.name not in self._verifiers:
-            keys = (await self._client(one)).server_metadata["jwks_uri"]
-            self._verifiers[one.name] = JwtVerifier(keys, one.issuer, one.client_id, "", "")
-        return self._verifiers[one.name]
+    async def _verifier(self, provider: Provider) -> JwtVerifier:
+        if provider.name not in self._verifiers:
+            keys = (await self._client(provider)).server_metadata["jwks_uri"]
+            self._verifiers[provider.name] = JwtVerifier(keys, provider.issuer, provider.client_id, "", "")
+        return self._verifiers[provider.name]
 
     async def _end(self, request: Request) -> tuple[Session, str | None] | None:
         secret = request.cookies.get(self._people.cookie)
@@ -249,16 +249,16 @@ class _Routes:
         self._admission.authenticator.made.renew()
         return ended
 
-    def _one(self, name: str) -> Provider:
+    def _provider(self, name: str) -> Provider:
         if name not in self._providers:
             raise Problem("not-found", f"no provider {name!r:.100} is set")
         return self._providers[name]
 
-    def _key(self, one: Provider) -> bytes:
-        return hmac.digest(one.client_secret.get_secret_value().encode(), b"turnmill sign-in", "sha256")
+    def _key(self, provider: Provider) -> bytes:
+        return hmac.digest(provider.client_secret.get_secret_value().encode(), b"turnmill sign-in", "sha256")
 
     def _begun_name(self, state: str) -> str:
-        """Return the cookie's name of one attempt; each has its own, so that tabs do not disturb each other."""
+        """Return the name of an attempt's cookie. Each attempt has another, so that tabs do not disturb each other."""
         return f"{self._people.cookie}-begun-" + (hashlib.sha256(state.encode()).hexdigest()[:16] if state else "")
 
     def _keep(self, answer: Response, name: str, value: str, seconds: int, *, seen: bool = False) -> None:

@@ -50,15 +50,15 @@ class TokenMemory:
                 if time.monotonic() - self._asked > FRESH_SECONDS:
                     await self._read()
         now = now_ms()
-        found = self._known.get(digest)
-        if found is None or not found.is_good(now) or digest not in found.digests(now):
+        token = self._known.get(digest)
+        if token is None or not token.is_good(now) or digest not in token.digests(now):
             return None
-        if now - max(self._used.get(found.id, 0), found.used_at or 0) > USE_INTERVAL_MS:
-            self._used[found.id] = now
-            noting = asyncio.create_task(self._note(found.id, now))
+        if now - max(self._used.get(token.id, 0), token.used_at or 0) > USE_INTERVAL_MS:
+            self._used[token.id] = now
+            noting = asyncio.create_task(self._note(token.id, now))
             self._noting.add(noting)
             noting.add_done_callback(self._noting.discard)
-        return found
+        return token
 
     async def _note(self, token_id: str, at: int) -> None:
         with suppress(StoreError):
@@ -71,8 +71,8 @@ class TokenMemory:
             if stamp != self._stamp:
                 self._known = _by_digest(await all_tokens(store))
                 self._stamp = stamp
-                ids = {one.id for one in self._known.values()}
-                self._used = {one: at for one, at in self._used.items() if one in ids}
+                ids = {token.id for token in self._known.values()}
+                self._used = {token_id: at for token_id, at in self._used.items() if token_id in ids}
             self._answered = time.monotonic()
         except StoreError:
             if time.monotonic() - self._answered > STALE_SECONDS:
@@ -82,4 +82,4 @@ class TokenMemory:
 
 def _by_digest(tokens: list[Token]) -> dict[str, Token]:
     now = now_ms()
-    return {digest: one for one in tokens for digest in one.digests(now)}
+    return {digest: token for token in tokens for digest in token.digests(now)}

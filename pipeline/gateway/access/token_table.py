@@ -77,11 +77,11 @@ def networks(texts: Iterable[str]) -> tuple[str, ...]:
 def is_within(inner: Iterable[str], outer: Sequence[str]) -> bool:
     """Return True if each network or address of `inner` lies in one of `outer`, or if `outer` is empty."""
     around = [ipaddress.ip_network(text) for text in outer]
-    found = map(ipaddress.ip_network, inner)
+    networks_within = map(ipaddress.ip_network, inner)
     return not around or all(
         # mypy doesn't see that both networks are of one IP version.
-        any(one.version == other.version and one.subnet_of(other) for other in around)  # type: ignore[arg-type]
-        for one in found
+        any(network.version == other.version and network.subnet_of(other) for other in around)  # type: ignore[arg-type]
+        for network in networks_within
     )
 
 
@@ -98,7 +98,7 @@ def hashed(token: str) -> str:
 
 def parse_tokens(text: str, source: str) -> dict[str, Principal]:
     """Return the principals of JSON lines, by hash. Raises CallerError that names the line without showing it."""
-    found: dict[str, Principal] = {}
+    principals: dict[str, Principal] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -111,10 +111,10 @@ def parse_tokens(text: str, source: str) -> dict[str, Principal]:
                 f"{source}, line {number}: {where + ': ' if where else ''}{first['msg']}; "
                 "`turnmill gateway token` makes such a line"
             ) from None
-        if token.sha256 in found:
+        if token.sha256 in principals:
             raise CallerError(f"{source}, line {number}: this token is there twice")
-        found[token.sha256] = Principal(token.name, frozenset(token.scopes), token.tenant)
-    return found
+        principals[token.sha256] = Principal(token.name, frozenset(token.scopes), token.tenant)
+    return principals
 
 
 class TokenTable:

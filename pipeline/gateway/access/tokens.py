@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1/tokens", tags=["tokens"])
 TokenId = Annotated[str, Path(max_length=100)]
 
 
-class Wanted(BaseModel):
+class TokenRequest(BaseModel):
     """The wanted token."""
 
     model_config = ConfigDict(extra="forbid")
@@ -42,7 +42,7 @@ class Wanted(BaseModel):
     addresses: list[str] = Field([], max_length=100, description="Where it may be used: `10.0.0.0/8`, `2001:db8::1`.")
 
 
-class Shown(BaseModel):
+class ListedToken(BaseModel):
     """A token without its secret; times in epoch milliseconds."""
 
     id: str
@@ -59,20 +59,20 @@ class Shown(BaseModel):
     old_until: int | None = Field(description="Until when the previous secret is valid.")
 
 
-class Fresh(Shown):
+class MadeToken(ListedToken):
     """A token with its secret, which is shown only once."""
 
     token: str
 
 
-class Listed(BaseModel):
+class TokenList(BaseModel):
     """The tokens that the caller may see."""
 
-    tokens: list[Shown]
+    tokens: list[ListedToken]
 
 
-@router.post("", status_code=201, summary="Make a token", responses=documented("bad-request", "forbidden", "conflict"))
-async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> Fresh:
+@router.post("", status_code=201, summary="Make a token", responses=documented("bad-request", "conflict"))
+async def make_token(gateway: TheGateway, principal: Admin, wanted: TokenRequest) -> MadeToken:
     """Make a token, which is shown once. It grants at most what its maker has: scopes, tenant, time, rate, addresses.
 
     It is valid on all gateways of the store within a second.
@@ -97,24 +97,24 @@ async def make_token(gateway: TheGateway, principal: Admin, wanted: Wanted) -> F
     if made.tenant is not None and column_text(made.tenant) != made.tenant:
         raise Problem("bad-request", "tenant: no thread of the store can have this name")
     store = await gateway.store()
-    if sum(one.tenant == made.tenant and one.session is None for one in await all_tokens(store)) >= TOKENS:
+    if sum(token.tenant == made.tenant and token.session is None for token in await all_tokens(store)) >= TOKENS:
         raise Problem("conflict", f"there are {TOKENS:,} tokens already: revoke one")
     await add_token(store, made)
     audit.info(
         "token %s %r made, by %s", made.id, made.name, principal.text, extra=of("token.make", made.id, made.tenant)
     )
-    return Fresh(**_shown(made).model_dump(), token=secret)
+    return MadeToken(**_shown(made).model_dump(), token=secret)
 
 
-@router.get("", summary="Tokens of the API", responses=documented("forbidden"))
-async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = None) -> Listed:
+@router.get("", summary="Tokens of the API")
+async def list_tokens(gateway: TheGateway, principal: Admin, tenant: OfTenant = None) -> TokenList:
     """List tokens made here or by command, and people's sessions, without secrets; not those of the settings."""
     bound = principal.bounded(tenant)
-    found = await all_tokens(await gateway.store())
-    return Listed(tokens=[_shown(one) for one in found if bound is None or one.tenant == bound])
+    tokens = await all_tokens(await gateway.store())
+    return TokenList(tokens=[_shown(token) for token in tokens if bound is None or token.tenant == bound])
 
 
-@router.post("/{token_id}/rotate", summary="Rotate a token", responses=documented("not-found", "forbidden"))
+@router.post("/{token_id}/rotate", summary="Rotate a token", responses=documented("not-found"))
 async def rotate_token(
     gateway: TheGateway,
     principal: Admin,
@@ -122,9 +122,9 @@ async def rotate_token(
     overlap: Annotated[int, Query(ge=0, le=MAX_OVERLAP_SECONDS, description="Seconds that both secrets are valid.")] = (
         OVERLAP_SECONDS
     ),
-) -> Fresh:
+) -> MadeToken:
     """Give a token a new secret, which is shown once; the old one stays valid for `overlap` seconds."""
-    _check(principal, await _found(gateway, principal, token_id))
+    _check(principal, await _token(gateway, principal, token_id))
     secret, now = new_secret(), now_ms()
     rotated = await stored_tokens.rotate_token(
         await gateway.store(), token_id, hashed(secret), now, now + overlap * 1000
@@ -133,24 +133,24 @@ async def rotate_token(
         raise _unknown(token_id)
     done = of("token.rotate", token_id, rotated.tenant)
     audit.info("token %s %r rotated, by %s", token_id, rotated.name, principal.text, extra=done)
-    return Fresh(**_shown(rotated).model_dump(), token=secret)
+    return MadeToken(**_shown(rotated).model_dump(), token=secret)
 
 
-@router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found", "forbidden"))
+@router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=documented("not-found"))
 async def revoke_token(gateway: TheGateway, admission: TheAdmission, principal: Admin, token_id: TokenId) -> None:
     """Revoke a token: within a second, no gateway accepts it, and its live streams end."""
-    found = await _found(gateway, principal, token_id)
+    token = await _token(gateway, principal, token_id)
     await stored_tokens.revoke_token(await gateway.store(), token_id)
     admission.authenticator.made.renew()
-    done = of("token.revoke", token_id, found.tenant)
-    audit.info("token %s %r revoked, by %s", token_id, found.name, principal.text, extra=done)
+    done = of("token.revoke", token_id, token.tenant)
+    audit.info("token %s %r revoked, by %s", token_id, token.name, principal.text, extra=done)
 
 
-async def _found(gateway: Gateway, principal: Principal, token_id: str) -> Token:
+async def _token(gateway: Gateway, principal: Principal, token_id: str) -> Token:
     """Return the token. Raises Problem if it is unknown or another tenant's."""
-    for one in await all_tokens(await gateway.store()):
-        if one.id == token_id and principal.tenant in (None, one.tenant):
-            return one
+    for token in await all_tokens(await gateway.store()):
+        if token.id == token_id and principal.tenant in (None, token.tenant):
+            return token
     raise _unknown(token_id)
 
 
@@ -172,6 +172,6 @@ def _bounded(wanted: int | None, most: int | None) -> int | None:
     return most if wanted is None else wanted if most is None else min(wanted, most)
 
 
-def _shown(token: Token) -> Shown:
-    fields = {name: getattr(token, name) for name in Shown.model_fields if name != "role"}
-    return Shown(**fields, role=token.session and token.session.role)
+def _shown(token: Token) -> ListedToken:
+    fields = {name: getattr(token, name) for name in ListedToken.model_fields if name != "role"}
+    return ListedToken(**fields, role=token.session and token.session.role)

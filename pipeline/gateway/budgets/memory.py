@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Annotated, Final, Self
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Final
 
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.budget_answers import BudgetAnswers, thread_of
 from pipeline.policies.budgets import NANO, Budget, State, Verdict
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import Waiting, WaitingWanted
 from pipeline.stores.usage.budgets import states
 from turnmill.clock import now_ms
@@ -31,22 +30,17 @@ class Budgets(Service):
     the last query. `open_use`: returns what open runs have used of a budget in addition, by tenant; None: not counted.
     """
 
-    def __init__(self, budgets: tuple[Budget, ...], store: Callable[[], Awaitable[ThreadStore]]) -> None:
-        self.budgets = budgets
+    def __init__(self, gateway: Gateway) -> None:
+        self.budgets = gateway.settings.budget_list
         self.states: dict[str, State] = {}
         self.at = 0  # epoch ms of the last query
-        self.answers = BudgetAnswers(budgets)
+        self.answers = BudgetAnswers(self.budgets)
         self.asked: dict[str, int] = {}
         self.open_use: Callable[[Budget], Mapping[str, int]] | None = None
-        self._store = store
+        self._store = gateway.store
         self._looking: asyncio.Task[None] | None = None
         self._asked: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings.budget_list, gateway.store)
 
     def start(self) -> None:
         """Start to query the store every few seconds; do nothing if there are no budgets."""
@@ -74,9 +68,9 @@ class Budgets(Service):
 
     async def _ask(self) -> None:
         now = now_ms()
-        found = await states(await self._store(), self.budgets, now)
-        self.states, self.at = {one.budget.name: self._whole(one) for one in found}, now
-        names = [one.budget.question(now) for one in self.states.values() if self._asks(one) and one.reached]
+        stored = await states(await self._store(), self.budgets, now)
+        self.states, self.at = {state.budget.name: self._whole(state) for state in stored}, now
+        names = [state.budget.question(now) for state in self.states.values() if self._asks(state) and state.reached]
         self.asked = {name: self.asked.get(name, now) for name in names}
 
     def _whole(self, stored: State) -> State:
@@ -96,16 +90,16 @@ class Budgets(Service):
         return enforce == "stop" or (enforce == "ask" and self.answers.approved(state.budget, now_ms()) is False)
 
     def waiting(self, wanted: WaitingWanted) -> list[Waiting]:
-        """Return the open questions of budgets, each as a waiting thread of its own."""
+        """Return the open questions of budgets, each as a separate waiting thread."""
         now = now_ms()
-        questions = [(one, one.budget.question(now)) for one in self.states.values() if self._asks(one)]
-        found = [_waiting(one, name, self.asked[name]) for one, name in questions if name in self.asked]
+        questions = [(state, state.budget.question(now)) for state in self.states.values() if self._asks(state)]
+        waiting = (_waiting(state, name, self.asked[name]) for state, name in questions if name in self.asked)
         return [
-            one
-            for one in found
-            if wanted.tenant in (None, one.tenant or "")
-            and wanted.agent in (None, one.agent_id)
-            and (wanted.thread is None or {*wanted.thread} & {one.thread_id, one.external_id})
+            thread
+            for thread in waiting
+            if wanted.tenant in (None, thread.tenant or "")
+            and wanted.agent in (None, thread.agent_id)
+            and (wanted.thread is None or {*wanted.thread} & {thread.thread_id, thread.external_id})
         ]
 
     def counting(self, tenant: str | None, agent: str | None, models: Collection[str] | None) -> tuple[Budget, ...]:
@@ -114,20 +108,23 @@ class Budgets(Service):
         `tenant`: None or "" for none.
         """
 
-        def counts(one: Budget) -> bool:
-            named = (one.model,) if models is None else models or (None,)
-            return any(one.counts(tenant, agent, model) for model in named)
+        def counts(budget: Budget) -> bool:
+            named = (budget.model,) if models is None else models or (None,)
+            return any(budget.counts(tenant, agent, model) for model in named)
 
         return tuple(filter(counts, self.budgets))
 
     def verdict(self, tenant: str | None, budgets: Collection[Budget]) -> Verdict:
         """Return whether these budgets allow a tenant's call, from memory."""
         now = now_ms()
-        known = (self.states.get(one.name) for one in budgets)
+        known = (self.states.get(budget.name) for budget in budgets)
         exhausted = tuple(
-            one
-            for one in known
-            if one and one.exhausted(tenant) and not one.over(now) and not self.answers.approved(one.budget, now)
+            state
+            for state in known
+            if state
+            and state.exhausted(tenant)
+            and not state.over(now)
+            and not self.answers.approved(state.budget, now)
         )
         return Verdict(not exhausted, exhausted, bool(exhausted) and all(map(self._asks, exhausted)))
 

@@ -10,7 +10,6 @@ from pydantic import BaseModel, Field
 from pipeline.gateway.access.security import Reader, ReaderOrSender, alternatives
 from pipeline.gateway.budgets.memory import Budgets, TheBudgets
 from pipeline.gateway.parameters import Tenant
-from pipeline.gateway.problems import documented
 from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso
 
@@ -33,14 +32,14 @@ class BudgetState(BaseModel):
     end: str
 
 
-class Listed(BaseModel):
+class BudgetList(BaseModel):
     """The budgets that the caller may see."""
 
     budgets: list[BudgetState]
     as_of: str | None = Field(description="When the store was queried.")
 
 
-class Answer(BaseModel):
+class BudgetCheck(BaseModel):
     """The answer of a check.
 
     `allowed`: no budget that counts this call is used up; `exhausted`: the used-up ones that the caller may see.
@@ -54,38 +53,33 @@ class Answer(BaseModel):
 Name = Annotated[str | None, Query(max_length=500)]
 
 
-@router.get("", summary="Budgets, and how much of each is used", responses=documented("forbidden"))
-async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = None) -> Listed:
+@router.get("", summary="Budgets, and how much of each is used")
+async def list_budgets(memory: TheBudgets, principal: Reader, tenant: Tenant = None) -> BudgetList:
     """List the budgets. A token that is bound to a tenant sees the budgets of that tenant alone."""
     bound = principal.bounded(tenant)
     await memory.known()
-    mine = [one for one in memory.states.values() if bound is None or one.budget.tenant == bound]
-    return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(memory))
+    mine = [state for state in memory.states.values() if bound is None or state.budget.tenant == bound]
+    return BudgetList(budgets=[_state(shown) for shown in mine], as_of=_as_of(memory))
 
 
-@router.get(
-    "/check",
-    summary="Whether a program may start a run",
-    responses=documented("forbidden"),
-    openapi_extra=alternatives("read", "publish"),
-)
+@router.get("/check", summary="Whether a program may start a run", openapi_extra=alternatives("read", "publish"))
 async def check_budgets(
     memory: TheBudgets, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
-) -> Answer:
+) -> BudgetCheck:
     """Check before a run starts; runs under way go on. Answered from memory, some seconds old."""
     bound = principal.bounded(tenant)
     await memory.known()
     verdict = memory.allowed(bound, agent, model)
-    shown = [one.budget.name for one in verdict.exhausted if principal.tenant in (None, one.budget.tenant)]
-    return Answer(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(memory))
+    shown = [state.budget.name for state in verdict.exhausted if principal.tenant in (None, state.budget.tenant)]
+    return BudgetCheck(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(memory))
 
 
 def _as_of(memory: Budgets) -> str | None:
     return iso(memory.at) if memory.at else None
 
 
-def _state(one: State) -> BudgetState:
-    budget = one.budget
+def _state(state: State) -> BudgetState:
+    budget = state.budget
     unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("usd", NANO)
     return BudgetState(
         name=budget.name,
@@ -95,8 +89,8 @@ def _state(one: State) -> BudgetState:
         unit=unit,
         per=budget.per,
         limit=budget.limit / scale,
-        used=one.used / scale,
-        ratio=round(one.ratio, 6),
-        start=iso(one.start),
-        end=iso(one.end),
+        used=state.used / scale,
+        ratio=round(state.ratio, 6),
+        start=iso(state.start),
+        end=iso(state.end),
     )

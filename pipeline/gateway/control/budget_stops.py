@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from aiokafka import TopicPartition
@@ -66,14 +66,14 @@ class OpenUse:
         """Return where the reading begins."""
         return await past.since(self.topics, LOOK_BACK)
 
-    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the telemetry topic; malformed ones are skipped, since other readers report them."""
         for record in records:
             with suppress(InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
                 self.add(telemetry.decode(record.value))
 
     def add(self, record: TelemetryRecord) -> None:
-        """Add the usage of a response, or replace a worker's report on all finished responses by a newer one.
+        """Add the usage of a response, or replace a worker's report on all finished responses by a newer report.
 
         Derived usage is skipped: it is sent at the end of a run, and stored at the same moment.
         """
@@ -100,11 +100,11 @@ class OpenUse:
 
         Some streams repeat at their end what their responses have used.
         """
-        found = Counter[str]()
+        used = Counter[str]()
         for run in runs:
             each = (self.used.get(run.key, {}), self.reported.get(run.key, {}))
-            found[run.key.tenant or ""] += max(_of_budget(budget, run, one) for one in each)
-        return found
+            used[run.key.tenant or ""] += max(_of_budget(budget, run, report) for report in each)
+        return used
 
     def keep(self, runs: Iterable[RunKey]) -> None:
         """Forget all other runs: those no longer open are in the store, or soon will be."""
@@ -148,11 +148,6 @@ class BudgetStops(Service):
         self._notified: set[str] = set()  # ids of questions
         self._task: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway. Raises CallerError where commands aren't allowed."""
-        return cls(gateway)
 
     def start(self) -> None:
         """Start checking."""

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Controller
-from pipeline.gateway.budgets.memory import Budgets, TheBudgets
-from pipeline.gateway.control.commands import Commands, TheCommands, new_command
-from pipeline.gateway.live.run_watch import RunWatch, TheRunWatch
+from pipeline.gateway.budgets.memory import Budgets
+from pipeline.gateway.control.commands import Commands, new_command
+from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Gateway, TheGateway, unknown_thread
@@ -29,7 +29,7 @@ By = Annotated[
 ]
 
 
-class Wanted(BaseModel):
+class StopRequest(BaseModel):
     """The body of a request to stop a run."""
 
     model_config = ConfigDict(extra="forbid")
@@ -40,7 +40,7 @@ class Wanted(BaseModel):
     by: By = None
 
 
-class Message(BaseModel):
+class SteerRequest(BaseModel):
     """A message to a run that is under way."""
 
     model_config = ConfigDict(extra="forbid")
@@ -49,7 +49,7 @@ class Message(BaseModel):
     by: By = None
 
 
-class Reply(BaseModel):
+class AnswerRequest(BaseModel):
     """An answer to what a thread waits for."""
 
     model_config = ConfigDict(extra="forbid")
@@ -60,13 +60,13 @@ class Reply(BaseModel):
     by: By = None
 
 
-class Given(BaseModel):
+class CommandId(BaseModel):
     """The command's id; GET /v1/commands/ID returns its state."""
 
     command_id: str
 
 
-class AllGiven(BaseModel):
+class CommandIds(BaseModel):
     """The ids of the commands, one for each open run; `command_id` is set if there is only one."""
 
     command_id: str | None
@@ -78,9 +78,6 @@ class Caller:
     """The caller, and the thread of the request: its name, its tenant, and its key."""
 
     gateway: Gateway
-    commands: Commands
-    budgets: Budgets
-    runs: RunWatch
     principal: Principal
     name: str
     tenant: str | None
@@ -88,52 +85,44 @@ class Caller:
 
     async def open_runs(self) -> list[str]:
         """Return the thread's open runs."""
-        runs = await self.runs.open_runs()
+        runs = await self.gateway.service(RunWatch).open_runs()
         return [run.key.run_id for run in runs if run.thread == self.key]
 
     async def waiting(self) -> list[Waiting]:
         """Return the thread if it waits for an answer; several, if tenants share the name and none was given."""
         wanted = WaitingWanted(tenant=self.tenant, thread=(self.key.thread_id, self.name))
         stored = await waiting_threads(await self.gateway.store(), wanted, MAX_THREADS)
-        return [*self.budgets.waiting(wanted), *stored]
+        return [*self.gateway.service(Budgets).waiting(wanted), *stored]
 
-    async def give(self, run_id: str, body: Wanted | Message) -> Given:
+    async def give(self, run_id: str, body: StopRequest | SteerRequest) -> CommandId:
         """Give a command to a run, which may be over already."""
         command_id = await give(self, self.key, run_id, body)
         stored = await run_events(await self.gateway.store(), self.key)
         if run_id in stored and run_id not in await self.open_runs():
-            await self.commands.over(command_id, "the run was over")
-        return Given(command_id=command_id)
+            await self.gateway.service(Commands).over(command_id, "the run was over")
+        return CommandId(command_id=command_id)
 
-    async def give_all(self, body: Wanted | Message) -> AllGiven:
+    async def give_all(self, body: StopRequest | SteerRequest) -> CommandIds:
         """Give a command to each open run. Raises Problem where there is none."""
         ids = [await give(self, self.key, run_id, body) for run_id in await self.open_runs()]
         if not ids:
             raise unknown_thread(self.name)
-        return AllGiven(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
+        return CommandIds(command_id=ids[0] if len(ids) == 1 else None, command_ids=ids)
 
 
-async def caller_of(
-    gateway: TheGateway,
-    commands: TheCommands,
-    budgets: TheBudgets,
-    runs: TheRunWatch,
-    principal: Controller,
-    thread_id: ThreadId,
-    tenant: Whose = None,
-) -> Caller:
+async def caller_of(gateway: TheGateway, principal: Controller, thread_id: ThreadId, tenant: Whose = None) -> Caller:
     """Return the caller of a request for a thread, once the gateway has read the earlier commands."""
     bounded = principal.bounded(tenant)
-    await commands.ready()
+    await gateway.service(Commands).ready()
     key = ThreadKey.of(thread_uuid(thread_id, bounded)[0], bounded)
-    return Caller(gateway, commands, budgets, runs, principal, thread_id, bounded, key)
+    return Caller(gateway, principal, thread_id, bounded, key)
 
 
 async def give(
     caller: Caller,
     key: ThreadKey,
     run_id: str,
-    body: Wanted | Message | Reply,
+    body: StopRequest | SteerRequest | AnswerRequest,
     payload: dict[str, Any] | None = None,
 ) -> str:
     """Publish a command by this caller to a run of this thread, and return its id. Raises Problem, BrokerError."""
@@ -141,14 +130,14 @@ async def give(
     mode, by = NOW, body.by or principal.name
     if by == BUDGET:
         raise Problem("bad-request", f"{BUDGET!r} is the name of budgets that stop runs: say who wants it, as `by`")
-    if isinstance(body, Wanted):
+    if isinstance(body, StopRequest):
         kind, does, mode = STOP, "is told to stop", body.mode
-    elif isinstance(body, Message):
+    elif isinstance(body, SteerRequest):
         kind, does, payload = STEER, "is given a message", {"text": body.text}
     else:
         kind, does = ANSWER, "is answered"
     command = new_command(kind, (key.thread_id, key.tenant), run_id, mode, by, payload)
     extra = about(key, f"run.{kind}")
     audit.info("run %s of thread %s %s, by %s for %r", run_id, key.text, does, principal.text, by, extra=extra)
-    await caller.commands.give(command)
+    await caller.gateway.service(Commands).give(command)
     return command.id

@@ -16,8 +16,7 @@ from uuid import uuid4
 from aiokafka import TopicPartition
 
 from pipeline.gateway.budgets.memory import Budgets
-from pipeline.gateway.control.memory import Known, Memory
-from pipeline.gateway.control.telling import notice_of, state_record
+from pipeline.gateway.control.memory import Known, Memory, notice_of, state_record
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.policies.budget_answers import BudgetAnswers
@@ -105,7 +104,7 @@ class Commands(Service):
             await add_notices(await gateway.store(), [notice], keep_until=notice["at"] + NOTICE_KNOWN_MS)
 
         follower, answers = gateway.service(Follower), gateway.service(Budgets).answers
-        return cls(follower.name_of(CONTROL), follower, gateway.control_publisher, notify, answers)
+        return cls(follower.name_of(CONTROL), follower, gateway.control.get, notify, answers)
 
     async def ready(self) -> None:
         """Return once all earlier commands and states have been read. Raises BrokerError."""
@@ -183,9 +182,9 @@ class Commands(Service):
         """Return where to begin: at the oldest command kept, and at the events that may answer the latest ones."""
         return {**await past.since([CONTROL], ANSWERS_MS / 1000), **await past.since([EVENTS], LOOK_BACK)}
 
-    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take commands and their states, and the events of their runs."""
-        if place.topic == self._control:
+        if partition.topic == self._control:
             for record in records:
                 with suppress(InvalidRecord):
                     self._heard(control.decode(record.value))
@@ -281,7 +280,7 @@ def _offer(streams: Collection[_Stream], command: Command) -> None:
 
     A stream whose queue is full misses it; its reader gets the open commands when it connects again.
     """
-    theirs = [one for one in streams if one.tenant in (None, command.tenant)]
+    theirs = [stream for stream in streams if stream.tenant in (None, command.tenant)]
     value = encode(command.record) if theirs else b""
     for stream in theirs:
         with suppress(asyncio.QueueFull):

@@ -1,17 +1,21 @@
-"""The commands that a gateway remembers, by their ids and by their runs. Pure."""
+"""The commands that a gateway remembers, and the records by which it reports their state. Pure."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+from uuid import uuid4
 
 from pipeline.policies.command_states import CommandStatus, State
-from turnmill.control.record import ANSWER, Command
+from topics import control, notice
+from topics.notice import COMMAND_UNANSWERED, NoticeRecord
+from turnmill.control.record import ANSWER, STATE, Command
 from turnmill.shares import Shares
 
 Subject = tuple[str, str, str]  # tenant, thread, run; the run of an answer is "": any run of the thread takes it up
+BY: Final = "gateway"
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +64,7 @@ class Memory:
     def settle(self, known: Known) -> None:
         """Note that the state of a command is final."""
         subject = _subject(known.command)
-        left = [one for one in self._open.pop(subject, ()) if one is not known]
+        left = [command for command in self._open.pop(subject, ()) if command is not known]
         if left:
             self._open[subject] = left
 
@@ -82,3 +86,37 @@ class Memory:
 
 def _subject(command: Command) -> Subject:
     return command.tenant or "", command.thread_id, "" if command.kind == ANSWER else command.run_id
+
+
+def state_record(command: Command, standing: CommandStatus) -> dict[str, Any]:
+    """Return the record that tells other gateways, and publishers, the state of a command."""
+    payload = {"command_id": command.id, "state": standing.state}
+    if standing.reason is not None:
+        payload["reason"] = standing.reason
+    record: dict[str, Any] = {
+        "v": control.VERSION,
+        "id": str(uuid4()),
+        "thread_id": command.thread_id,
+        "kind": STATE,
+        "by": BY,
+        "at": standing.at,
+        "expires": standing.at,
+        "payload": payload,
+    }
+    return record if command.tenant is None else {**record, "tenant": command.tenant}
+
+
+def notice_of(command: Command, standing: CommandStatus) -> NoticeRecord:
+    """Return the notice that no program has acknowledged a command; its id is the same from every gateway."""
+    data = {"command_id": command.id, "kind": command.kind, "by": command.by}
+    record: NoticeRecord = {
+        "v": notice.VERSION,
+        "id": f"unanswered_{command.id}",
+        "type": COMMAND_UNANSWERED,
+        "at": standing.at,
+        "data": data if not command.run_id else {**data, "run_id": command.run_id},
+        "thread_id": command.thread_id,
+    }
+    if command.tenant:
+        record["tenant"] = command.tenant
+    return record

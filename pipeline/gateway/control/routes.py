@@ -10,20 +10,18 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from pipeline.gateway.access.security import Controller, Listening, Sender, Standing, Still
-from pipeline.gateway.budgets.memory import TheBudgets
 from pipeline.gateway.control.caller import (
-    AllGiven,
+    AnswerRequest,
     Caller,
-    Given,
-    Message,
-    Reply,
-    Wanted,
+    CommandId,
+    CommandIds,
+    SteerRequest,
+    StopRequest,
     caller_of,
     give,
 )
 from pipeline.gateway.control.commands import Commands, TheCommands
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
-from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import RETRY_AFTER, Problem, documented
 from pipeline.gateway.route_facts import facts
@@ -33,7 +31,7 @@ from turnmill.wire.envelope import encode
 
 KEEP_ALIVE: Final = 15.0  # seconds
 RETRY_MS: Final = 2_000
-OF_THREAD: Final = ("unknown-thread", "forbidden")
+OF_THREAD: Final = ("unknown-thread",)
 RETRY_HEADER: Final = {"Retry-After": str(RETRY_AFTER)}
 
 router = APIRouter(prefix="/v1", tags=["control"])
@@ -61,32 +59,27 @@ class CommandState(BaseModel):
     reason: str | None
 
 
-@router.post(
-    "/threads/{thread_id}/runs/{run_id}/stop", status_code=202, summary="Stop a run", responses=documented("forbidden")
-)
-async def stop_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, wanted: Wanted | None = None) -> Given:
+@router.post("/threads/{thread_id}/runs/{run_id}/stop", status_code=202, summary="Stop a run")
+async def stop_run(
+    caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, wanted: StopRequest | None = None
+) -> CommandId:
     """Tell a run, and the runs that it started, to stop. The run may also begin up to ten minutes later.
 
     It has stopped when GET /v1/commands/ID returns `ended`.
     """
-    return await caller.give(run_id, wanted or Wanted())
+    return await caller.give(run_id, wanted or StopRequest())
 
 
 @router.post(
     "/threads/{thread_id}/stop", status_code=202, summary="Stop a thread's runs", responses=documented(*OF_THREAD)
 )
-async def stop_thread(caller: Annotated[Caller, Depends(caller_of)], wanted: Wanted | None = None) -> AllGiven:
+async def stop_thread(caller: Annotated[Caller, Depends(caller_of)], wanted: StopRequest | None = None) -> CommandIds:
     """Tell each open run of a thread to stop."""
-    return await caller.give_all(wanted or Wanted())
+    return await caller.give_all(wanted or StopRequest())
 
 
-@router.post(
-    "/threads/{thread_id}/runs/{run_id}/steer",
-    status_code=202,
-    summary="Give a run a message",
-    responses=documented("forbidden"),
-)
-async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, message: Message) -> Given:
+@router.post("/threads/{thread_id}/runs/{run_id}/steer", status_code=202, summary="Give a run a message")
+async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId, message: SteerRequest) -> CommandId:
     """Send a run a user's message. It becomes part of the conversation when the run takes it up, between two tools.
 
     GET /v1/commands/ID then returns `acknowledged`, or `refused` if the program takes no messages.
@@ -100,7 +93,7 @@ async def steer_run(caller: Annotated[Caller, Depends(caller_of)], run_id: RunId
     summary="Give a thread's runs a message",
     responses=documented(*OF_THREAD),
 )
-async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: Message) -> AllGiven:
+async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: SteerRequest) -> CommandIds:
     """Send a user's message to each open run of a thread."""
     return await caller.give_all(message)
 
@@ -109,54 +102,47 @@ async def steer_thread(caller: Annotated[Caller, Depends(caller_of)], message: M
     "/threads/{thread_id}/answers/{answer_id}",
     status_code=202,
     summary="Answer what a thread waits for",
-    responses=documented("not-found", "too-large", "forbidden"),
+    responses=documented("not-found", "too-large"),
 )
 async def answer(
     caller: Annotated[Caller, Depends(caller_of)],
     answer_id: Annotated[str, Path(max_length=100, description="As `GET /v1/runs?status=waiting` gives it.")],
-    reply: Reply,
-) -> Given:
+    reply: AnswerRequest,
+) -> CommandId:
     """Answer an approval or a question. The first answer counts; later ones are `refused`, with the name of the first.
 
     The answer is kept until a run takes it up, for 14 days at most.
     """
     if len(encode(reply.value)) > ANSWER_BYTES:
         raise Problem("too-large", f"an answer has at most {ANSWER_BYTES:,} bytes of JSON")
-    found = [(one, asked) for one in await caller.waiting() for asked in one.asked if asked["answer_id"] == answer_id]
+    waiting = await caller.waiting()
+    questions = [(thread, asked) for thread in waiting for asked in thread.asked if asked["answer_id"] == answer_id]
     key, run_id, payload = caller.key, "", {"answer_id": answer_id, "value": reply.value}
-    if found:
-        (one, asked) = found[0]
-        key, run_id = one.thread, one.run_id
-        payload |= {"asked": asked, "dialect": one.dialect}
+    if questions:
+        (thread, asked) = questions[0]
+        key, run_id = thread.thread, thread.run_id
+        payload |= {"asked": asked, "dialect": thread.dialect}
     elif not await caller.open_runs():
         raise Problem("not-found", f"nothing of this thread waits for the answer {answer_id!r:.100}")
-    return Given(command_id=await give(caller, key, run_id, reply, payload))
+    return CommandId(command_id=await give(caller, key, run_id, reply, payload))
 
 
-@router.get(
-    "/threads/{thread_id}/answers", summary="Answers that no run has taken up", responses=documented("forbidden")
-)
+@router.get("/threads/{thread_id}/answers", summary="Answers that no run has taken up")
 @facts(strangers=200)
 async def open_answers(
-    gateway: TheGateway,
-    commands: TheCommands,
-    budgets: TheBudgets,
-    runs: TheRunWatch,
-    principal: Sender,
-    thread_id: ThreadId,
-    tenant: Whose = None,
+    gateway: TheGateway, commands: TheCommands, principal: Sender, thread_id: ThreadId, tenant: Whose = None
 ) -> OpenAnswers:
     """Return the answers to a thread's open questions that no run has taken up.
 
     A run that takes one up reports it with an event.
     """
-    waiting = await (await caller_of(gateway, commands, budgets, runs, principal, thread_id, tenant)).waiting()
-    open_questions = {asked["answer_id"] for one in waiting for asked in one.asked}
-    given = [one for of in waiting for one in commands.open_answers(of.thread.tenant, of.thread_id)]
-    return OpenAnswers(answers=[one.record for one in given if one.payload["answer_id"] in open_questions])
+    waiting = await (await caller_of(gateway, principal, thread_id, tenant)).waiting()
+    open_questions = {asked["answer_id"] for thread in waiting for asked in thread.asked}
+    given = [open_answer for of in waiting for open_answer in commands.open_answers(of.thread.tenant, of.thread_id)]
+    return OpenAnswers(answers=[thread.record for thread in given if thread.payload["answer_id"] in open_questions])
 
 
-@router.get("/commands/{command_id}", summary="The state of a command", responses=documented("not-found", "forbidden"))
+@router.get("/commands/{command_id}", summary="The state of a command", responses=documented("not-found"))
 async def read_command(
     commands: TheCommands, principal: Controller, command_id: Annotated[str, Path(max_length=100)]
 ) -> CommandState:
@@ -187,10 +173,7 @@ async def read_command(
     "/control",
     summary="Commands for publishers",
     response_class=Response,
-    responses={
-        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
-        **documented("forbidden", "rate-limited"),
-    },
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 @facts(endless=True)
 async def control_stream(gateway: TheGateway, commands: TheCommands, principal: Listening, still: Standing) -> Response:

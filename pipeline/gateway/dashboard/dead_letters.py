@@ -1,4 +1,7 @@
-"""Dead letters over HTTP: the newest with their reasons, and the original bytes of one."""
+"""Dead letters over HTTP: the newest with their reasons, and the original bytes of each.
+
+`GET /v1/ledger` is the loss ledger, which counts every run on the topic as stored, dead or open.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,20 @@ from pipeline.gateway.access.security import Admin, TheAdmission
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.route_facts import facts
 from pipeline.gateway.state import Gateway, TheGateway
-from pipeline.kafka.offsets import bounds
+from pipeline.kafka.offsets import bounds, record_count
 from pipeline.kafka.reading import read, reader
+from pipeline.worker.repair.ledger import take_stock
 from topics import dead_letter
-from topics.catalog import DEAD_LETTERS
+from topics.catalog import DEAD_LETTERS, EVENTS
+from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, InvalidRecord, Reason
 
 PREVIEW_BYTES: Final = 4_000  # of an original that a list shows
 FETCH_BYTES: Final = 262_144  # of one partition at a time
 READ_TIMEOUT: Final = 10.0  # seconds for all reads of a request
 
-router = APIRouter(prefix="/v1/dead-letters", tags=["status"])
+router = APIRouter(prefix="/v1", tags=["status"])
+MAX_RECORDS: Final = 200_000  # on the events topic; beyond that, use `turnmill doctor --ledger`
 
 
 class Letter(BaseModel):
@@ -54,7 +60,7 @@ class Letters(BaseModel):
     total: int
 
 
-@router.get("", summary="The newest dead letters", responses=documented("forbidden"))
+@router.get("/dead-letters", summary="The newest dead letters")
 @facts("refused")
 async def newest(
     gateway: TheGateway,
@@ -65,23 +71,23 @@ async def newest(
     """List dead letters. For tokens without a tenant: a record that can't be read does not name its tenant."""
     _of_all(principal)
     ends = await bounds(gateway.settings, [DEAD_LETTERS])
-    spans = {place: (max(begin, end - limit), end) for place, (begin, end) in ends.items()}
-    found: list[Letter] = []
+    spans = {partition: (max(begin, end - limit), end) for partition, (begin, end) in ends.items()}
+    letters: list[Letter] = []
     async with _reader(gateway) as consumer:
         async for _, records in read(consumer, spans):
             for record in records:
                 letter = _letter(record)
                 if letter is not None and reason in (None, letter.reason):
-                    found.append(letter)
-    found.sort(key=lambda one: (-one.time, one.partition, -one.offset))
-    return Letters(letters=found[:limit], total=sum(end - begin for begin, end in ends.values()))
+                    letters.append(letter)
+    letters.sort(key=lambda shown: (-shown.time, shown.partition, -shown.offset))
+    return Letters(letters=letters[:limit], total=sum(end - begin for begin, end in ends.values()))
 
 
 @router.get(
-    "/{partition}/{offset}",
+    "/dead-letters/{partition}/{offset}",
     summary="The original bytes of a dead letter",
     response_class=Response,
-    responses={200: {"content": {"application/octet-stream": {}}}, **documented("forbidden", "not-found")},
+    responses={200: {"content": {"application/octet-stream": {}}}, **documented("not-found")},
 )
 @facts("refused")
 async def original(
@@ -93,11 +99,11 @@ async def original(
 ) -> Response:
     """Return the original bytes as a download, so that no browser displays them."""
     _of_all(principal)
-    place = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
-    begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(place, (0, 0))
+    topic_partition = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
+    begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(topic_partition, (0, 0))
     if begin <= offset < end:
         async with _reader(gateway) as consumer:
-            async for _, records in read(consumer, {place: (offset, offset + 1)}):
+            async for _, records in read(consumer, {topic_partition: (offset, offset + 1)}):
                 read_out(admission, "dead-letter.read", f"{partition}:{offset}", None)
                 name = f"dead-letter-{partition}-{offset}.bin"
                 headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -143,3 +149,33 @@ async def _reader(gateway: Gateway) -> AsyncIterator[AIOKafkaConsumer]:
             yield consumer
     except TimeoutError:
         raise BrokerError(f"dead letters could not be read within {READ_TIMEOUT:.0f} s: ask for fewer") from None
+
+
+single_count = asyncio.Semaphore(1)
+
+
+class Ledger(BaseModel):
+    """The runs on the events topic by state: runs = stored + dead + open."""
+
+    runs: int
+    stored: int
+    dead: Annotated[int, Field(description="Runs that were refused, and of which nothing is stored.")]
+    open: Annotated[int, Field(description="Not stored yet.")]
+    oldest_open_ms: Annotated[int | None, Field(description="The longest silence of an open run.")]
+
+
+@router.get("/ledger", summary="Take stock of all runs", responses=documented("conflict"))
+@facts("refused")
+async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
+    """Count all runs. This reads the whole events topic, which takes a moment. For tokens without a tenant."""
+    if principal.tenant is not None:
+        raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
+    settings = gateway.settings
+    records = await record_count(settings, EVENTS)
+    if records > MAX_RECORDS:
+        raise Problem("conflict", f"{records:,} records are too many to read here: use `turnmill doctor --ledger`")
+    async with single_count:
+        taken = await take_stock(settings, await gateway.store())
+    now = now_ms()
+    oldest = max((now - at for at in taken.open_runs.values()), default=None)
+    return Ledger(runs=taken.runs, stored=taken.stored, dead=taken.dead, open=taken.open, oldest_open_ms=oldest)

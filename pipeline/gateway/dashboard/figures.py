@@ -3,16 +3,32 @@
 Memory is bounded: a ring of seconds, each with MAX_SERIES series, and some more for tenants that have few. Further ones
 are summed in one series of their tenant, whose model and agent are `other`, so the many names of one tenant don't
 displace the figures of another.
+
+`Intake` makes them of the records of four topics; unreadable records are ignored. Tokens are counted from telemetry, as
+responses end; turns, their errors and their cost from finished turns, priced as in the store. A repeated record counts
+once.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from pipeline.dialects.live_text import text_of
+from pipeline.gateway.live.event_record import EventRecord
 from pipeline.observability.metrics import OTHER
+from pipeline.observability.telemetry_meter import MODEL, Seen
+from pipeline.policies.prices import NONE, Prices
+from pipeline.stores.costs.rows import usage_rows
+from pipeline.turns import tokens
+from pipeline.turns.reading import Reading
+from topics import telemetry, turn_record
+from topics.catalog import DEAD_LETTERS, TELEMETRY, TURNS
+from topics.thread_key import ThreadKey
+from turnmill.errors import InvalidRecord
+from turnmill.limits import NAME_CHARACTERS
 
 WINDOW_SECONDS: Final = 900  # seconds in the ring
 MAX_SERIES: Final = 300  # of one second
@@ -32,6 +48,8 @@ INDEX: Final = {name: number for number, name in enumerate(FIELDS)}
 TOTAL: Final = "total"
 
 By = Literal["total", "model", "agent", "tenant"]
+MAX_TURNS: Final = 20_000
+TAIL_CHARACTERS: Final = 160  # characters kept of a run's text, at its end
 
 
 class Series(NamedTuple):
@@ -47,7 +65,7 @@ ANY: Final = Series(None, None, None)
 
 def like(series: Series, only: Series) -> bool:
     """Return True if `series` matches `only`; in `only`, None matches anything, and "" a missing name."""
-    return all(wanted in (None, own or "") for own, wanted in zip(series, only, strict=True))
+    return all(wanted in (None, value or "") for value, wanted in zip(series, only, strict=True))
 
 
 @dataclass(slots=True)
@@ -57,11 +75,11 @@ class _Second:
     tenants: Counter[str | None] = field(default_factory=Counter)  # number of series of each
 
     def room(self, series: Series, most: int) -> Series:
-        """Return the series under which this one is summed."""
+        """Return the series under which `series` is summed."""
         if series in self.sums:
             return series
-        own = most if len(self.sums) < most else most // TENANT_SHARES if len(self.sums) < 2 * most else 0
-        if self.tenants[series.tenant] >= own:
+        room = most if len(self.sums) < most else most // TENANT_SHARES if len(self.sums) < 2 * most else 0
+        if self.tenants[series.tenant] >= room:
             series = Series(OTHER, OTHER, series.tenant)
             if series not in self.sums and len(self.sums) >= 3 * most:
                 # Beyond this limit the tenant is dropped, too; tokens of a tenant don't see a series without one.
@@ -97,7 +115,7 @@ class Figures:
                 yield at, slot.sums
 
 
-class Reading:
+class FiguresReading:
     """One reader's view: the series that match `only`, in at most `groups` groups.
 
     A group keeps its number for as long as the reading lasts; groups beyond the limit are summed as `other`.
@@ -117,13 +135,13 @@ class Reading:
         self._name_groups(held)
         rows = []
         for at, sums in held:
-            found: dict[int, list[int]] = {}
+            by_group: dict[int, list[int]] = {}
             for series, counts in sums.items():
                 if self._sees(series):
                     number = self._numbers.get(self._group(series), -1)
-                    row = found.setdefault(number, [0] * len(FIELDS))
-                    found[number] = [a + b for a, b in zip(row, counts, strict=True)]
-            rows += [[at, number, *row] for number, row in sorted(found.items())]
+                    row = by_group.setdefault(number, [0] * len(FIELDS))
+                    by_group[number] = [a + b for a, b in zip(row, counts, strict=True)]
+            rows += [[at, number, *row] for number, row in sorted(by_group.items())]
         return rows
 
     def _sees(self, series: Series) -> bool:
@@ -141,8 +159,78 @@ class Reading:
             for series, counts in sums.items():
                 group = self._group(series)
                 if self._sees(series) and group not in self._numbers:
-                    own = counts[INDEX["input_tokens"]] + counts[INDEX["output_tokens"]], counts[INDEX["events"]]
-                    size[group] = tuple(a + b for a, b in zip(size.get(group, (0, 0)), own, strict=True))
-        for group in sorted(size, key=lambda one: size[one], reverse=True)[: self._room - len(self.groups)]:
+                    counted = counts[INDEX["input_tokens"]] + counts[INDEX["output_tokens"]], counts[INDEX["events"]]
+                    size[group] = tuple(a + b for a, b in zip(size.get(group, (0, 0)), counted, strict=True))
+        for group in sorted(size, key=lambda name: size[name], reverse=True)[: self._room - len(self.groups)]:
             self._numbers[group] = len(self.groups)
             self.groups.append(group)
+
+
+class Intake:
+    """The figures of the last minutes; a gateway makes them once."""
+
+    def __init__(self, prices: Prices = NONE) -> None:
+        """Begin without figures; `prices`: those of the settings."""
+        self._prices = prices
+        self.figures = Figures()
+        self._telemetry = Seen(20_000)
+        self._turns: OrderedDict[tuple[ThreadKey, str], None] = OrderedDict()  # (thread, turn_id)
+        self._handlers: Final[dict[str, Callable[[bytes, int], None]]] = {
+            TELEMETRY.name: self._usage,
+            TURNS.name: self._turn,
+            DEAD_LETTERS.name: self._dead_letter,
+        }
+
+    def take(self, topic: str, value: bytes | None, at: int) -> None:
+        """Take one record of a topic other than events; `at`: its time by the broker, epoch ms."""
+        try:
+            self._handlers[topic](value or b"", at)
+        except (InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
+            return  # malformed: the worker's stage that reads it makes a dead letter, or logs it
+
+    def event(self, record: EventRecord) -> None:
+        """Take one record of the events topic, and keep the end of its run's text."""
+        envelope, run = record.envelope, record.run
+        if envelope is not None and run is not None and not run.imported:
+            if text := text_of(envelope["dialect"], envelope["events"]):
+                run.text = (run.text + text)[-TAIL_CHARACTERS:]
+            series = Series(run.model, run.agent_id, run.key.tenant)
+            self.figures.add(record.at // 1000, series, {"events": len(envelope["events"])})
+
+    def _usage(self, value: bytes, at: int) -> None:
+        record = telemetry.decode(value)
+        data = record["data"]
+        if record["type"] != "data-sys-usage" or not isinstance(data, dict):
+            return
+        if not self._telemetry.first(record):
+            return
+        reading = Reading(data)
+        known = tokens.read(reading)
+        figures = {name: known.get(name, 0) for name in ("input_tokens", "output_tokens")}
+        model = reading.text(MODEL) or record.get("model_name")
+        self.figures.add(
+            at // 1000, Series(_name(model), _name(record["agent_id"]), _name(record.get("tenant"))), figures
+        )
+
+    def _turn(self, value: bytes, at: int) -> None:
+        record = turn_record.decode(value)
+        if record.get("imported"):
+            return
+        thread = ThreadKey.of(record["thread_id"], record.get("tenant"))
+        turn = thread, record["turn_id"]
+        if turn in self._turns:  # a repetition or a revision
+            return
+        self._turns[turn] = None
+        if len(self._turns) > MAX_TURNS:
+            self._turns.popitem(last=False)
+        for row in usage_rows(record, self._prices):
+            figures = {name: int(row[name] or 0) for name in ("turns", "interrupted", "errors", "cost_nano_usd")}
+            figures["unpriced"] = int(row["cost_nano_usd"] is None and bool(row["total_tokens"]))
+            self.figures.add(at // 1000, Series(_name(row["model"]), _name(row["agent_id"]), row["tenant"]), figures)
+
+    def _dead_letter(self, value: bytes, at: int) -> None:
+        self.figures.add(at // 1000, Series(None, None, None), {"dead_letters": 1})
+
+
+def _name(value: object) -> str | None:
+    return value[:NAME_CHARACTERS] if isinstance(value, str) and value else None

@@ -21,7 +21,7 @@ TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Scripts and styles come from the page's own files, not inline; with trusted types, no text can become markup.
+# Scripts and styles come from the page's files, not inline; with trusted types, no text can become markup.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
@@ -43,13 +43,13 @@ class StaticFile:
 @cache
 def files() -> dict[str, StaticFile]:
     """Return all static files by path."""
-    found = {}
+    by_path = {}
     for path in sorted(STATIC.rglob("*")):
         if path.suffix in TYPES:
             data = path.read_bytes()
             tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-            found[path.relative_to(STATIC).as_posix()] = StaticFile(data, TYPES[path.suffix], tag)
-    return found
+            by_path[path.relative_to(STATIC).as_posix()] = StaticFile(data, TYPES[path.suffix], tag)
+    return by_path
 
 
 @router.get("/")

@@ -21,7 +21,7 @@ from turnmill.limits import VIEWS
 router = APIRouter(prefix="/v1/views", tags=["threads"])
 
 
-class Wanted(BaseModel):
+class ViewRequest(BaseModel):
     """The wanted view."""
 
     model_config = ConfigDict(extra="forbid")
@@ -33,7 +33,7 @@ class Wanted(BaseModel):
     shared: bool = Field(False, description="Share with all of the same tenant; on an open gateway, always.")
 
 
-class Shown(BaseModel):
+class SavedView(BaseModel):
     """A view; `own`: the caller may delete it."""
 
     id: str
@@ -44,20 +44,20 @@ class Shown(BaseModel):
     own: bool
 
 
-class Listed(BaseModel):
+class ViewList(BaseModel):
     """The views that the caller sees."""
 
-    views: list[Shown]
+    views: list[SavedView]
 
 
-@router.get("", summary="Saved views", responses=documented("forbidden"))
-async def list_views(gateway: TheGateway, principal: Reader) -> Listed:
-    """Return the caller's own views of the dashboard, and those shared within the tenant."""
-    return Listed(views=[_shown(principal, one) for one in await _all(gateway, principal)])
+@router.get("", summary="Saved views")
+async def list_views(gateway: TheGateway, principal: Reader) -> ViewList:
+    """Return the caller's views of the dashboard, and those shared within the tenant."""
+    return ViewList(views=[_shown(principal, view) for view in await _all(gateway, principal)])
 
 
-@router.post("", status_code=201, summary="Save a view", responses=documented("conflict", "forbidden"))
-async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Editor, wanted: Wanted) -> Shown:
+@router.post("", status_code=201, summary="Save a view", responses=documented("conflict"))
+async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Editor, wanted: ViewRequest) -> SavedView:
     """Save an address of the dashboard with its filters."""
     shared = wanted.shared or admission.authenticator.open
     made = View(uuid4().hex, principal.name, principal.tenant, wanted.name, wanted.address, shared, now_ms())
@@ -66,14 +66,14 @@ async def save_view(gateway: TheGateway, admission: TheAdmission, principal: Edi
     return _shown(principal, made)
 
 
-@router.delete("/{view_id}", status_code=204, summary="Delete a view", responses=documented("not-found", "forbidden"))
+@router.delete("/{view_id}", status_code=204, summary="Delete a view", responses=documented("not-found"))
 async def delete_view(gateway: TheGateway, principal: Editor, view_id: Annotated[str, Path(max_length=100)]) -> None:
-    """Delete a view of one's own; with the scope `admin`, any shared one of the tenant."""
-    found = next((one for one in await _all(gateway, principal) if one.id == view_id), None)
-    if found is None:
+    """Delete a view of the caller; with the scope `admin`, any shared one of the tenant."""
+    view = next((view for view in await _all(gateway, principal) if view.id == view_id), None)
+    if view is None:
         raise Problem("not-found", f"there is no view {view_id!r:.200}: GET /v1/views lists those that there are")
-    if not _shown(principal, found).own:
-        raise Problem("forbidden", f"this view is {found.owner!r:.100}'s")
+    if not _shown(principal, view).own:
+        raise Problem("forbidden", f"this view is {view.owner!r:.100}'s")
     await drop_view(await gateway.store(), view_id)
 
 
@@ -81,6 +81,6 @@ async def _all(gateway: Gateway, principal: Principal) -> list[View]:
     return await views_of(await gateway.store(), principal.name, principal.tenant)
 
 
-def _shown(principal: Principal, view: View) -> Shown:
-    own = view.owner == column_text(principal.name) or "admin" in principal.scopes
-    return Shown(id=view.id, name=view.name, address=view.address, shared=view.shared, owner=view.owner, own=own)
+def _shown(principal: Principal, view: View) -> SavedView:
+    is_own = view.owner == column_text(principal.name) or "admin" in principal.scopes
+    return SavedView(id=view.id, name=view.name, address=view.address, shared=view.shared, owner=view.owner, own=is_own)

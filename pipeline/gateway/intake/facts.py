@@ -61,7 +61,7 @@ class FactHeaders(BaseModel):
 HEADERS: Final = tuple(name.replace("_", "-") for name in FactHeaders.model_fields if name.startswith(PREFIX))
 
 
-class Where(Facts):
+class UploadQuery(Facts):
     """The query of an upload."""
 
     dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]  # the names of a registry
@@ -84,19 +84,19 @@ class Where(Facts):
     )
 
 
-def facts_of(where: Where, headers: FactHeaders, in_body: dict[str, Any]) -> tuple[Facts, Any]:
+def facts_of(where: UploadQuery, headers: FactHeaders, in_body: dict[str, Any]) -> tuple[Facts, Any]:
     """Return each fact from the query, else the headers, else the body; and the request's JSON. Raises Problem."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in Facts.model_fields:
         value = getattr(where, name)
-        found[name] = value if value is not None else getattr(headers, PREFIX + name)
-    request = found["request"]
+        values[name] = value if value is not None else getattr(headers, PREFIX + name)
+    request = values["request"]
     if request is not None:
         try:
             request = loads(request.encode("utf-8", "surrogatepass"))
         except InvalidRecord as error:
             raise Problem("bad-request", f"request: {error.detail}; its JSON is expected") from None
-    known = {name: value if value is not None else in_body.get(name) for name, value in found.items()}
+    known = {name: value if value is not None else in_body.get(name) for name, value in values.items()}
     try:
         return Facts.model_validate(known | {"request": None}), in_body.get("request") if request is None else request
     except ValidationError as error:

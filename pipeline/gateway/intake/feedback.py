@@ -28,7 +28,7 @@ Comment = Annotated[str, StringConstraints(min_length=1, max_length=COMMENT_CHAR
 Label = Annotated[str, StringConstraints(strict=True, max_length=FEEDBACK_CHARACTERS)]
 
 
-class Given(BaseModel):
+class FeedbackRequest(BaseModel):
     """Feedback on a thread, or on one of its turns."""
 
     model_config = ConfigDict(extra="forbid")
@@ -45,7 +45,7 @@ class Given(BaseModel):
     id: Annotated[Named | None, Field(description="Feedback with the same id is replaced.")] = None
 
 
-class Taken(BaseModel):
+class TakenFeedback(BaseModel):
     """The feedback's id. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
 
     id: str
@@ -56,16 +56,16 @@ class Taken(BaseModel):
     status_code=201,
     summary="Give feedback",
     openapi_extra=alternatives("publish", "feedback"),
-    responses=documented("bad-request", "conflict", "forbidden"),
+    responses=documented("bad-request", "conflict"),
 )
 async def give_feedback(
     gateway: TheGateway,
     uploads: TheUploads,
     principal: Judge,
     thread_id: ThreadId,
-    given: Given,
+    given: FeedbackRequest,
     tenant: Whose = None,
-) -> Taken:
+) -> TakenFeedback:
     """Publish feedback on a thread, which needn't be stored yet. Workers store it; read it with `?feedback=true`."""
     bounded = principal.bounded(tenant)
     fields = given.model_dump()
@@ -83,8 +83,8 @@ async def give_feedback(
         erased = set()
     if erased:
         raise Problem("conflict", "the thread was deleted, and nothing more is stored of it")
-    publisher = await gateway.feedback_publisher()
+    publisher = await gateway.feedback.get()
     uploads.outage.take(publisher, bounded, len(value))
     await publisher.put(record["thread_id"].encode(), value)
     await publisher.kept()
-    return Taken(id=record["id"])
+    return TakenFeedback(id=record["id"])

@@ -1,4 +1,4 @@
-"""Runs over HTTP: the body of an upload is a run's own stream, published as it arrives."""
+"""Runs over HTTP: the body of an upload is the stream of a run, published as it arrives."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO, UnknownWire
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.security import Sender
-from pipeline.gateway.aside import TheAside
-from pipeline.gateway.intake.facts import End, FactHeaders, Where, facts_of, info_of
-from pipeline.gateway.intake.upload import Upload
-from pipeline.gateway.intake.uploads import TheUploads
+from pipeline.gateway.intake.facts import End, FactHeaders, UploadQuery, facts_of, info_of
+from pipeline.gateway.intake.uploads import TheUploads, Upload
 from pipeline.gateway.parameters import ThreadId
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.route_facts import facts
+from pipeline.gateway.slots import TheAside
 from pipeline.gateway.state import Gateway, TheGateway
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.threads.reading import erased_among
@@ -32,7 +31,7 @@ from turnmill.publish.run import PublishedRun
 
 UNFIT: Final = ("multipart/", "image/", "audio/", "video/")
 PROBLEMS: Final = (
-    *("bad-request", "forbidden", "too-slow", "conflict", "too-large", "unsupported-media-type"),
+    *("bad-request", "too-slow", "conflict", "too-large", "unsupported-media-type"),
     *("invalid-parameters", "unreadable-stream"),
 )
 
@@ -94,7 +93,7 @@ async def upload(
     principal: Sender,
     thread_id: ThreadId,
     run_id: Annotated[str, Path(min_length=1, max_length=NAMED_CHARACTERS, description="Unique in the thread.")],
-    where: Annotated[Where, Query()],
+    where: Annotated[UploadQuery, Query()],
     headers: Annotated[FactHeaders, Header()],
 ) -> Report:
     """Send the body while the agent speaks; the response comes once all of it is safe.

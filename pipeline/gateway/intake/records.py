@@ -19,10 +19,10 @@ from pipeline.dialects import DIALECTS
 from pipeline.gateway.access.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Sender
-from pipeline.gateway.aside import SMALL_BYTES, TheAside
 from pipeline.gateway.intake.ingest import Refusal
 from pipeline.gateway.intake.uploads import TheUploads
 from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.slots import SMALL_BYTES, TheAside
 from pipeline.gateway.state import TheGateway
 from topics.catalog import EVENTS
 from turnmill.errors import InvalidRecord, Reason
@@ -36,7 +36,7 @@ YIELD_RECORDS: Final = 100  # records between two yields to the event loop
 router = APIRouter(prefix="/v1", tags=["runs"])
 
 
-class Taken(BaseModel):
+class TakenRecords(BaseModel):
     """The result of a batch. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
 
     records: Annotated[int, Field(description="Number of records published.")]
@@ -80,7 +80,7 @@ class Batch:
 )
 async def publish(
     request: Request, gateway: TheGateway, uploads: TheUploads, aside: TheAside, principal: Sender
-) -> Taken:
+) -> TakenRecords:
     """Send records of any runs, in the order of each run; the response comes once all of them are safe.
 
     Sending them again changes nothing, since events are numbered. Use an empty body to check the token.
@@ -111,7 +111,7 @@ async def publish(
     except ClientDisconnect:
         raise Problem("bad-request", "the body broke off: nothing of it was published") from None
     uploads.count_events(batch.events, batch.reasons)
-    return Taken(records=len(batch.records), refusals=batch.refusals)
+    return TakenRecords(records=len(batch.records), refusals=batch.refusals)
 
 
 def read(body: bytes, principal: Principal) -> Batch:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import OpenStore, Service, provided
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import erased_among
 from topics.thread_key import ThreadKey
 
@@ -39,31 +38,26 @@ class Erased(Service):
     The store is queried for each every few seconds at most, together with all others that are soon due.
     """
 
-    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+    def __init__(self, store: OpenStore) -> None:
         self._store = store
         self._known: OrderedDict[ThreadKey, Erasure] = OrderedDict()  # longest since its query first
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.store)
 
     async def among(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
         """Return the deleted ones of these threads; while the store is away, those known so far."""
         now = time.monotonic()
-        for one in threads:
-            self._known.setdefault(one, Erasure()).wanted = now
-        unsure = [one for one in threads if self._is_unsure(one, now - ERASED_TTL)]
+        for wanted in threads:
+            self._known.setdefault(wanted, Erasure()).wanted = now
+        unsure = [thread for thread in threads if self._is_unsure(thread, now - ERASED_TTL)]
         if unsure:
             unsure += self._soon_unsure(now, {*unsure})
-            for one in unsure:  # set before the query: one of many readers asks, the others use what is known
-                self._known[one].asked = now
-                self._known.move_to_end(one)
+            for asked in unsure:  # set before the query: a single reader of many asks, the others use what is known
+                self._known[asked].asked = now
+                self._known.move_to_end(asked)
             with suppress(StoreError):
-                found = await erased_among(await self._store(), unsure)
-                for one in found:
-                    self._known.setdefault(one, Erasure(now, now)).erased = True
-        erased = {one for one in threads if one in self._known and self._known[one].erased}
+                deleted = await erased_among(await self._store(), unsure)
+                for gone in deleted:
+                    self._known.setdefault(gone, Erasure(now, now)).erased = True
+        erased = {thread for thread in threads if thread in self._known and self._known[thread].erased}
         while len(self._known) > ERASED_CACHE_SIZE:
             self._known.popitem(last=False)
         return erased
@@ -75,16 +69,16 @@ class Erased(Service):
     def _soon_unsure(self, now: float, but: set[ThreadKey]) -> list[ThreadKey]:
         """Return other threads whose answer soon expires and is still wanted.
 
-        Hundreds of readers, each with its own thread, would otherwise cause a hundred queries a second.
+        Hundreds of readers, each of another thread, would otherwise cause a hundred queries a second.
         """
         half = now - ERASED_TTL / 2
-        found: list[ThreadKey] = []
+        unsure: list[ThreadKey] = []
         for thread, known in self._known.items():
-            if known.asked > half or len(found) >= ERASED_BATCH:
+            if known.asked > half or len(unsure) >= ERASED_BATCH:
                 break
             if known.wanted > now - 2 * ERASED_TTL and not known.erased and thread not in but:
-                found.append(thread)
-        return found
+                unsure.append(thread)
+        return unsure
 
 
 TheErased = Annotated[Erased, provided(Erased)]

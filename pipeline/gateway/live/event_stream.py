@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from turnmill.ending import ended
 
 SEND_TIMEOUT: Final = 30.0  # seconds in which a reader must take what was sent
@@ -25,7 +24,7 @@ HEADERS: Final = {
 class EventStream(Response):
     """A response that sends `frames` until they end, the reader disconnects, or it is too slow."""
 
-    def __init__(self, frames: AsyncGenerator[bytes], metrics: Metrics, headers: Mapping[str, str] = HEADERS) -> None:
+    def __init__(self, frames: AsyncGenerator[bytes], metrics: m.Metrics, headers: Mapping[str, str] = HEADERS) -> None:
         super().__init__(headers=dict(headers))
         del self.headers["content-length"]
         self._frames = frames
@@ -35,13 +34,13 @@ class EventStream(Response):
         """Answer an ASGI request. Leaving the answer unfinished closes the connection."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send(send))
-        gone = asyncio.ensure_future(_gone(receive))
+        leaving = asyncio.ensure_future(gone(receive))
         try:
-            await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
         finally:
-            gone.cancel()
+            leaving.cancel()
             with suppress(asyncio.CancelledError):
                 await ended(sending)
 
@@ -57,7 +56,8 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Return once the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -1,6 +1,6 @@
 """One consumer, without a group, follows topics for everything that a gateway shows live.
 
-It starts with the first listener. Each listener first reads its past with a consumer of its own, and joins the follower
+It starts with the first listener. Each listener first reads its past with a separate consumer, and joins the follower
 where that ends. After a failure the follower continues at its last offset, so listeners miss nothing.
 """
 
@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.gateway.live.event_record import EventRecord
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import Service
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.portions import bytes_of, portions
@@ -40,7 +40,7 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a listener finds its past by; the consumer is its own."""
+    """The means by which a listener finds its past; no other listener uses the consumer."""
 
     settings: Settings
     consumer: AIOKafkaConsumer
@@ -54,7 +54,7 @@ class Listener(Protocol):
     """A part of the gateway that takes records.
 
     `runs`: how it uses the index of runs. "none"; "seen", to find the run of each record; "open", to know which runs
-    are open as well: then its own past, and no other listener's, opens runs in the index.
+    are open as well: then its past, and no other listener's, opens runs in the index.
     """
 
     @property
@@ -72,7 +72,7 @@ class Listener(Protocol):
     async def starts(self, past: Past) -> Offsets:
         """Reset, and return where its past begins in each partition of its topics. Raises the client's errors."""
 
-    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take the next records of a partition (of events: EventRecord); `behind`: the offset after the last one."""
 
 
@@ -116,11 +116,6 @@ class Follower(Service):
         self.lags: dict[TopicPartition, int] = {}
         self.runs = no_runs(settings)
         self.trouble: str | None = None
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings)
 
     def name_of(self, topic: Topic) -> str:
         """Return the topic's name on the broker."""
@@ -182,19 +177,19 @@ class Follower(Service):
         pauses = _Pauses()
         async with reader(self._settings, max_poll_records=YIELD_RECORDS) as consumer:
             at = await listener.starts(Past(self._settings, consumer))
-            for place, (_, end) in (await self._spans(listener.topics)).items():
-                self.positions.setdefault(place, end)  # the follower begins here
+            for partition, (_, end) in (await self._spans(listener.topics)).items():
+                self.positions.setdefault(partition, end)  # the follower begins here
             for last in (False, True):  # twice: records of the second pass are few, and kept
                 member.late = deque() if last else None
-                stops = {place: max(start, self.positions[place]) for place, start in at.items()}
-                spans = {place: (start, stops[place]) for place, start in at.items()}
-                async for place, batch in read(consumer, spans):
+                stops = {partition: max(start, self.positions[partition]) for partition, start in at.items()}
+                spans = {partition: (start, stops[partition]) for partition, start in at.items()}
+                async for partition, batch in read(consumer, spans):
                     for records in portions(batch, YIELD_RECORDS, DECODED_BYTES):
-                        self._give([listener], place, records, records[-1].offset + 1, past=listener.runs != "open")
+                        self._give([listener], partition, records, records[-1].offset + 1, past=listener.runs != "open")
                         await pauses.after(records)
                 at = stops
-        for place, stop in at.items():
-            listener.take(place, (), stop)  # its last offsets may hold no records
+        for partition, stop in at.items():
+            listener.take(partition, (), stop)  # its last offsets may hold no records
         while member.late:
             self._give([listener], *member.late.popleft(), past=listener.runs != "open")
             await asyncio.sleep(0)
@@ -209,7 +204,7 @@ class Follower(Service):
             while True:
                 topics = self._topics()
                 ends = await self._begin(topics)
-                starts = {place: self.positions[place] for place in ends}
+                starts = {end: self.positions[end] for end in ends}
                 async with aclosing(follow(self._settings, consumer, topics, starts)) as polls:
                     async for batches in polls:
                         await self._take(consumer, batches)
@@ -220,8 +215,8 @@ class Follower(Service):
                             break
 
     def _topics(self) -> list[Topic]:
-        found = {topic.name: topic for listener in self._members for topic in listener.topics}
-        return [found[name] for name in sorted(found)]
+        topics = {topic.name: topic for listener in self._members for topic in listener.topics}
+        return [topics[name] for name in sorted(topics)]
 
     async def _spans(self, topics: Sequence[Topic]) -> Mapping[TopicPartition, tuple[int, int]]:
         spans = await bounds(self._settings, topics)
@@ -232,63 +227,68 @@ class Follower(Service):
 
     async def _begin(self, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
         """Return the ends of these topics' partitions. A new partition of a known topic is read from its beginning."""
-        spans, known = await self._spans(topics), {place.topic for place in self.positions}
-        for place, (begin, end) in spans.items():
-            if place not in self.positions:
-                self.positions[place] = begin if place.topic in known else end
-                for listener in self._joined(place.topic):
-                    listener.take(place, (), self.positions[place])
-        return {place: end for place, (_, end) in spans.items()}
+        spans, known = await self._spans(topics), {position.topic for position in self.positions}
+        for partition, (begin, end) in spans.items():
+            if partition not in self.positions:
+                self.positions[partition] = begin if partition.topic in known else end
+                for listener in self._joined(partition.topic):
+                    listener.take(partition, (), self.positions[partition])
+        return {partition: end for partition, (_, end) in spans.items()}
 
     async def _take(self, consumer: AIOKafkaConsumer, batches: Mapping[TopicPartition, list[Any]]) -> None:
         pauses = _Pauses()
-        for place, batch in batches.items():
-            self.lags[place] = (consumer.highwater(place) or 0) - batch[-1].offset - 1
+        for partition, batch in batches.items():
+            self.lags[partition] = (consumer.highwater(partition) or 0) - batch[-1].offset - 1
             for records in portions(batch, YIELD_RECORDS, DECODED_BYTES):
-                behind = self.positions[place] = records[-1].offset + 1
-                listeners = self._joined(place.topic)
+                behind = self.positions[partition] = records[-1].offset + 1
+                listeners = self._joined(partition.topic)
                 for member in self._members.values():
-                    if member.late is not None and place.topic in member.topics:
-                        member.late.append((place, records, behind))
+                    if member.late is not None and partition.topic in member.topics:
+                        member.late.append((partition, records, behind))
                 past = not any(listener.runs == "open" for listener in listeners)
-                self._give(listeners, place, records, behind, past=past)
+                self._give(listeners, partition, records, behind, past=past)
                 await pauses.after(records)
 
     async def _reached(self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> bool:
         """Return True once each position has reached its end; remove reached partitions from `ends`."""
-        for place, end in list(ends.items()):
+        for partition, end in list(ends.items()):
             # If no record is at the end, as after a transaction's marker, only the consumer knows that it got there.
-            if self.positions[place] < end <= await consumer.position(place):
-                self.positions[place] = end
-                for listener in self._joined(place.topic):
-                    listener.take(place, (), end)
-            if self.positions[place] >= end:
-                del ends[place]
+            if self.positions[partition] < end <= await consumer.position(partition):
+                self.positions[partition] = end
+                for listener in self._joined(partition.topic):
+                    listener.take(partition, (), end)
+            if self.positions[partition] >= end:
+                del ends[partition]
         return not ends
 
     def _joined(self, topic: str) -> list[Listener]:
-        return [one for one, member in self._members.items() if member.joined.is_set() and topic in member.topics]
+        return [
+            listener for listener, member in self._members.items() if member.joined.is_set() and topic in member.topics
+        ]
 
     def _give(
-        self, listeners: Iterable[Listener], place: TopicPartition, records: Sequence[Any], behind: int, *, past: bool
+        self,
+        listeners: Iterable[Listener],
+        partition: TopicPartition,
+        records: Sequence[Any],
+        behind: int,
+        *,
+        past: bool,
     ) -> None:
         """Hand records to listeners; `past`: they open no run in the index."""
-        if place.topic == self.name_of(EVENTS):
-            records = [self._event_record(one) for one in records]
+        if partition.topic == self.name_of(EVENTS):
+            records = [self._event_record(record) for record in records]
             if any(listener.runs != "none" for listener in self._members):
                 for record in records:
                     if (envelope := record.envelope) is not None:
                         record.run = self.runs.take(envelope, record.offset, record.at, past=past)
         for listener in listeners:
-            listener.take(place, records, behind)
+            listener.take(partition, records, behind)
 
-    def _event_record(self, one: Any) -> EventRecord:
+    def _event_record(self, record: Any) -> EventRecord:
         """Return a record as it was read.
 
-        A too large one has no value here; the worker makes a dead letter of it.
+        If it is too large, it has no value here, and the worker makes a dead letter of it.
         """
-        value = one.value if len(one.value or b"") <= self._settings.max_record_bytes else None
-        return EventRecord(one.partition, one.offset, one.timestamp, value, one.headers)
-
-
-TheFollower = Annotated[Follower, provided(Follower)]
+        value = record.value if len(record.value or b"") <= self._settings.max_record_bytes else None
+        return EventRecord(record.partition, record.offset, record.timestamp, value, record.headers)

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.access.security import Still
@@ -16,10 +16,9 @@ from pipeline.gateway.live.follower import YIELD_RECORDS
 from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import Service, provided
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES
 
@@ -44,18 +43,12 @@ class Following:
 
 
 class Live(Service):
-    """The live streams of a gateway; `stop` ends them all, so that their readers resume at another one."""
+    """The live streams of a gateway; `stop` ends them all, so that their readers resume at another gateway."""
 
-    def __init__(self, tail: EventTail, metrics: Metrics) -> None:
+    def __init__(self, tail: EventTail, metrics: m.Metrics) -> None:
         self.tail = tail
         self.metrics = metrics
         self._stopping = False
-        self._readers = 0
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.service(EventTail), gateway.metrics)
 
     def stop(self) -> None:
         """End all streams."""
@@ -96,8 +89,7 @@ class Live(Service):
         """
         recent, partition, position = self.tail.recent, following.partition, following.start
         asked, ends = time.monotonic(), time.monotonic() + STREAM_SECONDS
-        self._count(1)
-        try:
+        with self.metrics.in_progress(m.LIVE_READERS):
             async with self.tail.heard(following.thread) as news:
                 while not self._stopping and time.monotonic() < ends:
                     if time.monotonic() - asked > RECHECK_INTERVAL:
@@ -106,36 +98,30 @@ class Live(Service):
                         asked = time.monotonic()
                     news.clear()
                     if position >= recent.floor[partition]:
-                        found = recent.since(following.thread, position)
+                        records = recent.since(following.thread, position)
                         position = recent.position[partition]
                     else:
-                        found, position = await self.tail.page(
+                        records, position = await self.tail.page(
                             following.thread, partition, position, recent.position[partition]
                         )
-                    for number, some in enumerate(portions(found, YIELD_RECORDS, DECODED_BYTES, attrgetter("size"))):
+                    for number, some in enumerate(portions(records, YIELD_RECORDS, DECODED_BYTES, attrgetter("size"))):
                         if number:  # the loop gets its turn, also where the reader is sent nothing of them
                             await asyncio.sleep(0)
                         yield some
-                    if not found and position >= recent.position[partition]:
+                    if not records and position >= recent.position[partition]:
                         if not follow:
                             return
                         if not await _within(news, silence):
                             yield []
-        finally:
-            self._count(-1)
 
-    async def at(self, following: Following, place: EventId) -> EventRecord | None:
+    async def at(self, following: Following, event_id: EventId) -> EventRecord | None:
         """Return the thread's record at a place; None if another thread's record is there. Raises BrokerError."""
-        thread, partition, offset = following.thread, following.partition, place.offset
+        thread, partition, offset = following.thread, following.partition, event_id.offset
         if offset >= self.tail.recent.floor[partition]:
-            found = self.tail.recent.since(thread, offset)
+            records = self.tail.recent.since(thread, offset)
         else:
-            found, _ = await self.tail.page(thread, partition, offset, offset + 1)
-        return found[0] if found and found[0].offset == offset else None
-
-    def _count(self, change: int) -> None:
-        self._readers += change
-        self.metrics.set(m.LIVE_READERS, self._readers)
+            records, _ = await self.tail.page(thread, partition, offset, offset + 1)
+        return records[0] if records and records[0].offset == offset else None
 
     async def _check(self, after: EventId, partition: int, tenant: str | None) -> None:
         recent = self.tail.recent

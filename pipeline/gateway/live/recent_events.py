@@ -4,6 +4,7 @@
 its tenant, so records of two tenants never mix, even with the same id.
 A reader has a position in its thread's partition; from `floor` on it reads from memory, before that from the broker.
 `Reading` turns records into events, each seq of a run once, even if a record is repeated.
+`InOrder` returns the frames of one run in the order of their seq, whatever order they arrive in.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from heapq import heappop, heappush
+from typing import Any, Final, NamedTuple, Self
 
 from pipeline.gateway.live.event_record import Envelope, EventRecord
 from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES
 
-PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
+EVENT_ID: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
 DECODED_RECORDS: Final = 1_000  # newest records that are also kept decoded, for readers at the end of the topic
+OVERHEAD: Final = 300  # bytes of memory that a frame takes in addition to its data
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,7 +37,7 @@ class EventId:
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """Return the place, None if the text is malformed."""
-        match = PLACE.fullmatch(text)
+        match = EVENT_ID.fullmatch(text)
         return cls(*map(int, match.groups())) if match else None
 
     def __str__(self) -> str:
@@ -45,7 +48,7 @@ class EventId:
 class LiveEvent:
     """One event of a run, or its end (then `event` is None)."""
 
-    place: EventId
+    event_id: EventId
     envelope: Envelope
     seq: int
     ts: int  # epoch ms, by the publisher
@@ -111,18 +114,18 @@ class Reading:
         seen = self._seen.setdefault(envelope["run_id"], Seen())
         seq, events, ts = envelope["seq"], envelope["events"], envelope["ts"]
         dt = envelope.get("dt") or [0] * len(events)
-        found = [
+        new_events = [
             LiveEvent(EventId(record.partition, record.offset, n - seq), envelope, n, ts + dt[n - seq], events[n - seq])
             for n in (seen.events.add(seq, len(events)) if events else ())
         ]
         end, over = envelope.get("end"), seq + len(events)
         if end is not None and (over, end) not in seen.ends:
             seen.ends.add((over, end))
-            place = EventId(record.partition, record.offset, len(events))
-            found.append(LiveEvent(place, envelope, over, ts + (dt[-1] if dt else 0), None, end))
+            event_id = EventId(record.partition, record.offset, len(events))
+            new_events.append(LiveEvent(event_id, envelope, over, ts + (dt[-1] if dt else 0), None, end))
         if envelope["run_id"] in self._hidden and record.offset < self._until:
             return []
-        return found if self._after is None else [event for event in found if event.place > self._after]
+        return new_events if self._after is None else [event for event in new_events if event.event_id > self._after]
 
 
 class Recent:
@@ -167,13 +170,13 @@ class Recent:
 
     def since(self, thread: ThreadKey, offset: int) -> list[EventRecord]:
         """Return the thread's records from `offset` on, which must not be before the floor of its partition."""
-        found: list[EventRecord] = []
+        records: list[EventRecord] = []
         for record in reversed(self._threads.get(thread, ())):
             if record.offset < offset:
                 break
-            found.append(record)
-        found.reverse()
-        return found
+            records.append(record)
+        records.reverse()
+        return records
 
     def _drop(self) -> None:
         thread, record = self._order.popleft()
@@ -190,3 +193,55 @@ class Recent:
             del self._threads[thread]
         self._order = deque(item for item in self._order if item[1].partition != partition)
         self.bytes = sum(record.size for _, record in self._order)
+
+
+class Frame(NamedTuple):
+    """One event as it is sent; `last`: events of its kind usually end a run."""
+
+    seq: int
+    data: bytes
+    last: bool = False
+
+
+class InOrder:
+    """Returns the frames in the order of their seq, from `seq` on.
+
+    Frames that come too early wait, in at most `most` bytes. Beyond that, missing ones are skipped: a reader can't wait
+    for ever for frames that may never come.
+    """
+
+    def __init__(self, seq: int, most: int) -> None:
+        self._next = seq
+        self._most = most
+        self._waiting: list[Frame] = []  # a heap
+        self.size = 0  # bytes in memory
+
+    def take(self, frame: Frame) -> list[Frame]:
+        """Return the frames that are due now; each seq is returned once."""
+        if frame.seq < self._next:
+            return []
+        heappush(self._waiting, frame)
+        self.size += len(frame.data) + OVERHEAD
+        due = self._ready()
+        while self.size > self._most:
+            self._next = self._waiting[0].seq
+            due += self._ready()
+        return due
+
+    def rest(self) -> list[Frame]:
+        """Return all waiting frames, since no more will come."""
+        frames: list[Frame] = []
+        while self._waiting:
+            self._next = self._waiting[0].seq
+            frames += self._ready()
+        return frames
+
+    def _ready(self) -> list[Frame]:
+        frames: list[Frame] = []
+        while self._waiting and self._waiting[0].seq <= self._next:
+            frame = heappop(self._waiting)
+            self.size -= len(frame.data) + OVERHEAD
+            if frame.seq == self._next:
+                frames.append(frame)
+                self._next += 1
+        return frames

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Response
+from pydantic import BaseModel, Field
 
 from pipeline.assembly.dialect import Dialect, Resume
 from pipeline.dialects import DIALECTS
@@ -17,8 +18,7 @@ from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following, Live, TheLive
-from pipeline.gateway.live.in_order import Frame, InOrder
-from pipeline.gateway.live.recent_events import EventId, LiveEvent, Reading
+from pipeline.gateway.live.recent_events import EventId, Frame, InOrder, LiveEvent, Reading
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.route_facts import facts
@@ -40,6 +40,27 @@ EARLY_BYTES: Final = 4_000_000  # of a resumed stream's events that wait for ear
 RESUMABLE: Final = tuple(name for name, dialect in DIALECTS.items() if dialect.resume is not None)
 
 router = APIRouter(prefix="/v1/threads", tags=["live"])
+
+
+class LiveQuery(BaseModel):
+    """The query of a live stream."""
+
+    tenant: Whose = None
+    dialect: Literal[RESUMABLE] | None = Field(  # type: ignore[valid-type]  # the names of a registry
+        None, description="The stream of the active run of this dialect, as its SDK's own client resumes it."
+    )
+    starting_after: int | None = Field(
+        None, ge=-1, description="dialect=openai-responses: events of its newest answer after this sequence_number."
+    )
+    replay: Literal["recent", "open", "none"] = Field(
+        "recent", description="What to send first: the runs of the last hour, the open runs, or nothing."
+    )
+    follow: bool = Field(True, description="Go on with new events; else end after the present ones.")
+    wait: bool = Field(False, description="Wait for a thread that doesn't exist yet.")
+    shows: bool = Field(
+        False, description="Add the visible text of each event, in any dialect: [[text|thinking|tool, …]]."
+    )
+    last_event_id: str | None = Field(None, max_length=100, description="The same; the header takes precedence.")
 
 
 @router.get(
@@ -71,51 +92,30 @@ async def live(
     principal: Reader,
     still: Standing,
     thread_id: ThreadId,
-    tenant: Whose = None,
-    dialect: Annotated[
-        Literal[RESUMABLE] | None,  # type: ignore[valid-type]  # the names of a registry
-        Query(description="The stream of the active run of this dialect, as its SDK's own client resumes it."),
-    ] = None,
-    starting_after: Annotated[
-        int | None,
-        Query(ge=-1, description="dialect=openai-responses: events of its newest answer after this sequence_number."),
-    ] = None,
-    replay: Annotated[
-        Literal["recent", "open", "none"],
-        Query(description="What to send first: the runs of the last hour, the open runs, or nothing."),
-    ] = "recent",
-    follow: Annotated[bool, Query(description="Go on with new events; else end after the present ones.")] = True,  # noqa: FBT002  # FastAPI passes it by name
-    wait: Annotated[bool, Query(description="Wait for a thread that doesn't exist yet.")] = False,  # noqa: FBT002  # FastAPI passes it by name
-    shows: Annotated[  # noqa: FBT002  # FastAPI passes it by name
-        bool,
-        Query(description="Add the visible text of each event, in any dialect: [[text|thinking|tool, …]]."),
-    ] = False,
+    query: Annotated[LiveQuery, Query()],
     last_event_id: Annotated[str | None, Header(max_length=100, description="Resume after this event.")] = None,
-    from_id: Annotated[
-        str | None, Query(alias="last_event_id", max_length=100, description="The same; the header takes precedence.")
-    ] = None,
 ) -> Response:
     """Stream events from the broker, before they are stored, each once.
 
     Their ids are the same on every gateway, so a reader that was disconnected can resume, here or elsewhere, exactly
     after the last id that it got.
     """
-    after = _place(last_event_id or from_id)
-    thread = await _thread(gateway, streams, thread_id, principal.bounded(tenant))
+    after = _event_id(last_event_id or query.last_event_id)
+    thread = await _thread(gateway, streams, thread_id, principal.bounded(query.tenant))
 
     async def goes_on() -> bool:
         return await still() and not await erased.among([thread])
 
-    following = await streams.follow(thread, after, replay, goes_on)
-    if dialect is not None:
-        return await _resumed(gateway, streams, following, DIALECTS[dialect], after, starting_after)
-    if not (following.runs or wait or await _has(streams, following, after)):
+    following = await streams.follow(thread, after, query.replay, goes_on)
+    if query.dialect is not None:
+        return await _resumed(gateway, streams, following, DIALECTS[query.dialect], after, query.starting_after)
+    if not (following.runs or query.wait or await _has(streams, following, after)):
         await _check_known(gateway, thread_id, thread)
     behind = None
-    if replay == "none" and after is None and following.stop > 0:
+    if query.replay == "none" and after is None and following.stop > 0:
         # A reader that is cut off before its first event resumes after the events that it did not ask for.
         behind = str(EventId(following.partition, following.stop - 1, LAST_INDEX))
-    return EventStream(_frames(streams, following, behind, follow=follow, shows=shows), gateway.metrics)
+    return EventStream(_frames(streams, following, behind, follow=query.follow, shows=query.shows), gateway.metrics)
 
 
 async def _frames(
@@ -143,7 +143,7 @@ async def _frames(
 
 def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
     """Return the event's frame, made once for all readers at the end of the topic."""
-    known = record.frames.get((event.place.index, shows))
+    known = record.frames.get((event.event_id.index, shows))
     if known is not None:
         return known
     envelope = event.envelope
@@ -152,9 +152,9 @@ def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
     fields |= {"event": event.event} if event.end is None else {"end": event.end}
     if shows and event.end is None:
         fields["shows"] = [list(piece) for piece in shown(fields["dialect"], event.event)]
-    made = frame(encode(fields), str(event.place), "end" if event.end is not None else None)
+    made = frame(encode(fields), str(event.event_id), "end" if event.end is not None else None)
     if record.fresh:
-        record.frames[event.place.index, shows] = made
+        record.frames[event.event_id.index, shows] = made
     return made
 
 
@@ -198,29 +198,23 @@ async def _resumed(
 
 async def _newest(streams: Live, following: Following, resume: Resume, run_id: str) -> int:
     """Return the seq with which the newest answer of a run begins, as far as the run has been published."""
-    found = 0
+    newest = 0
     async for records in streams.records(following, follow=False, silence=KEEP_ALIVE):
         for event in (event for record in records for event in following.reading.events(record)):
             if event.envelope["run_id"] == run_id and event.end is None and resume.begins(event.event):
-                found = max(found, event.seq)
-    return found
+                newest = max(newest, event.seq)
+    return newest
 
 
 async def _frames_of_run(
-    streams: Live,
-    following: Following,
-    dialect: Dialect,
-    run_id: str,
-    seq: int,
-    number: int | None,
-    grace: float,
+    streams: Live, following: Following, dialect: Dialect, run_id: str, seq: int, number: int | None, grace: float
 ) -> AsyncGenerator[bytes]:
     """Yield the run's events from `seq` on, ordered by seq: an SDK's client fails at a delta before its start.
 
     Events up to `number` are left out, and the stream ends where another answer begins.
 
     Without an `end`, the stream ends `grace` seconds after the event that is usually the last. If the run was stopped,
-    the stream ends as its SDK ends a stopped one.
+    the stream ends as its SDK ends a stopped stream.
     """
     resume = dialect.resume or Resume()
     others: set[int] = set()  # seqs with which other answers begin
@@ -238,9 +232,13 @@ async def _frames_of_run(
                 continue
             if event.end is not None:
                 rest = frames.rest()
-                is_cut = event.end == "aborted" and by is not None and not (finished or any(one.last for one in rest))
+                is_cut = event.end == "aborted" and by is not None and not (finished or any(left.last for left in rest))
                 why = f"the run was stopped by {by}"
-                last = [frame(encode(one)) for one in stopped_events(dialect.name, why)] if is_cut else []
+                last = (
+                    [frame(encode(stopped_event)) for stopped_event in stopped_events(dialect.name, why)]
+                    if is_cut
+                    else []
+                )
                 for left in [*(waiting.data for waiting in rest if waiting.data), *last, *done]:
                     yield left
                 return
@@ -265,7 +263,7 @@ def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int |
     at = resume.number(event.event) if number is not None else None
     known = number is not None and at is not None and at <= number
     sent = resume.sent(event.event) and event.event.get(dialect.wire.kind) != EVENT  # clients know no such event
-    data = frame(encode(event.event), str(event.place)) if sent and not known else b""
+    data = frame(encode(event.event), str(event.event_id)) if sent and not known else b""
     return Frame(event.seq, data, dialect.ended(event.event, None) is not None)
 
 
@@ -276,13 +274,11 @@ def _stopped_by(event: Any, dialect: Dialect) -> str | None:
     return str(event.get("by")) if event.get("state") == "acknowledged" else None
 
 
-def _place(text: str | None) -> EventId | None:
-    if not text:
-        return None
-    place = EventId.parse(text)
-    if place is None:
+def _event_id(text: str | None) -> EventId | None:
+    event_id = EventId.parse(text) if text else None
+    if text and event_id is None:
         raise Problem("bad-event-id", f"{text!r:.100} is no id of an event: PARTITION-OFFSET.INDEX is expected")
-    return place
+    return event_id
 
 
 async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant: str | None) -> ThreadKey:
@@ -290,7 +286,7 @@ async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant:
 
     A UUID is used as it is. Any other id means the stored thread that declares it, or else the thread whose UUID the
     gateway derives from it. A deleted thread is unknown, though the topic may still have records of it. Raises
-    BrokerError, and Problem, for instance if several tenants have one.
+    BrokerError, and Problem, for instance if several tenants have a thread of this id.
     """
     await streams.tail.ready()
     uuid, external_id = thread_uuid(conversation_id, tenant)
@@ -309,9 +305,9 @@ async def _thread(gateway: Gateway, streams: Live, conversation_id: str, tenant:
     return key
 
 
-async def _has(streams: Live, following: Following, place: EventId | None) -> bool:
+async def _has(streams: Live, following: Following, event_id: EventId | None) -> bool:
     """Return True if the caller's place is in the thread. One who never read it can't make us search for it."""
-    return place is not None and await streams.at(following, place) is not None
+    return event_id is not None and await streams.at(following, event_id) is not None
 
 
 async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey) -> None:
@@ -320,8 +316,8 @@ async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey
     Its runs are not among the recent ones: if they ended long ago, it is stored.
     """
     try:
-        found = await thread_summary(await gateway.store(), thread)
+        summary = await thread_summary(await gateway.store(), thread)
     except StoreError:
         return
-    if found is None:
+    if summary is None:
         raise unknown_thread(conversation_id)

@@ -6,15 +6,14 @@ It starts at the first request for open runs, or the first scrape of `/metrics`,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from aiokafka import TopicPartition
 
 from pipeline.assembly.run_list import RunList
 from pipeline.gateway.live.follower import Follower, Offsets, Past
-from pipeline.gateway.state import Gateway, Service, provided
+from pipeline.gateway.state import Service, provided
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from pipeline.worker.repair.open_run_rows import silent
 from pipeline.worker.repair.open_runs import beginnings
 from topics.catalog import EVENTS, STATE
@@ -30,15 +29,10 @@ class RunWatch(Service):
     topics = (EVENTS, STATE)
     runs: Final = "open"
 
-    def __init__(self, follower: Follower, metrics: Metrics) -> None:
+    def __init__(self, follower: Follower, metrics: m.Metrics) -> None:
         self._follower = follower
         self._metrics = metrics
         self._state = follower.name_of(STATE)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.service(Follower), gateway.metrics)
 
     async def open_runs(self) -> RunList:
         """Return the index of runs, which changes as records come. Raises BrokerError."""
@@ -57,9 +51,9 @@ class RunWatch(Service):
         """Return where the open runs begin."""
         return await beginnings(past.settings, past.consumer, self._follower.runs.usual)
 
-    def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the state topic; events are in the index already."""
-        if place.topic == self._state:
+        if partition.topic == self._state:
             for record in records:
                 self._follower.runs.take_state(record.key, record.value)
 

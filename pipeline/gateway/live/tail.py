@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -18,10 +18,9 @@ from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.recent_events import Recent
-from pipeline.gateway.state import Gateway, Service
+from pipeline.gateway.state import Service
 from pipeline.kafka.reading import ANSWER_TIMEOUT, new_consumer, partition_of, read, stop
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from pipeline.policies.pools import READERS
 from pipeline.policies.slots import Slots
 from pipeline.settings import Settings
@@ -42,7 +41,7 @@ class EventTail(Service):
     topics = (EVENTS,)
     runs: Final = "seen"
 
-    def __init__(self, settings: Settings, follower: Follower, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, follower: Follower, metrics: m.Metrics) -> None:
         self._settings = settings
         self._follower = follower
         self._metrics = metrics
@@ -52,11 +51,6 @@ class EventTail(Service):
         self._idle: list[Any] = []  # consumers
         self._slots = Slots(READERS.size)
         self.recent = Recent(settings.gateway_live_bytes)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings, gateway.service(Follower), gateway.metrics)
 
     async def ready(self) -> None:
         """Return once the tail has reached the end of the topic. Raises BrokerError."""
@@ -69,18 +63,18 @@ class EventTail(Service):
         runs = self._follower.runs
         runs.window, runs.room = max(runs.window, self._window), RUN_BYTES
         starts = await past.since(self.topics, self._settings.gateway_live_window)
-        for place, start in starts.items():
-            self.recent.begin(place.partition, start)
+        for partition, start in starts.items():
+            self.recent.begin(partition.partition, start)
         return starts
 
-    def take(self, place: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
+    def take(self, partition: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
         """Keep records, and wake the readers of their threads."""
-        if place.partition not in self.recent.floor:
-            self.recent.begin(place.partition, behind if not records else records[0].offset)
+        if partition.partition not in self.recent.floor:
+            self.recent.begin(partition.partition, behind if not records else records[0].offset)
         for thread in {self.recent.add(record) for record in records}:
             for event in self._readers.get(thread, ()) if thread is not None else ():
                 event.set()
-        self.recent.position[place.partition] = behind
+        self.recent.position[partition.partition] = behind
         self._metrics.set(m.LIVE_HELD, self.recent.bytes)
 
     def runs_of(self, thread: ThreadKey) -> dict[str, ListedRun]:
@@ -120,32 +114,29 @@ class EventTail(Service):
         A page ends after SCAN_BYTES of any threads, so that a reader of a thread with few records among many uses a
         consumer no longer than others do. For its next page it queues again: tenants get consumers in turn.
         """
-        key, place = thread.thread_id.encode(), TopicPartition(self._topic, partition)
-        found: list[EventRecord] = []
+        key, tp = thread.thread_id.encode(), TopicPartition(self._topic, partition)
+        records_of_thread: list[EventRecord] = []
         size = scanned = 0
-        async with (
-            self._consumer(thread.tenant) as consumer,
-            aclosing(read(consumer, {place: (start, stop)})) as batches,
-        ):
+        async with self._consumer(thread.tenant) as consumer, aclosing(read(consumer, {tp: (start, stop)})) as batches:
             async for _, records in batches:
                 for record in records:
                     if size >= PAGE_BYTES or scanned >= SCAN_BYTES:
-                        return found, record.offset
+                        return records_of_thread, record.offset
                     scanned += len(record.value or b"")
                     if record.key != key:
                         continue
                     held = EventRecord(partition, record.offset, record.timestamp, record.value)
                     if held.thread == thread:  # another tenant's thread may have the same id
-                        found.append(held)
+                        records_of_thread.append(held)
                         size += held.size
-        return found, stop
+        return records_of_thread, stop
 
     async def span(self, partition: int, tenant: str | None) -> tuple[int, int]:
         """Return the partition's first offset and its end. Raises BrokerError."""
-        place = TopicPartition(self._topic, partition)
+        whole = TopicPartition(self._topic, partition)
         async with self._consumer(tenant) as consumer:
-            begin, end = await asyncio.gather(consumer.beginning_offsets([place]), consumer.end_offsets([place]))
-        return int(begin[place]), int(end[place])
+            begin, end = await asyncio.gather(consumer.beginning_offsets([whole]), consumer.wholefsets([whole]))
+        return int(begin[whole]), int(end[whole])
 
     async def close(self) -> None:
         """Leave the broker."""

@@ -65,14 +65,14 @@ async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[byte
 
 async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
     """Return a body, at most PROXIED_BYTES long, and at least as fast as MIN_RATE. Raises as `chunks` does."""
-    found, began = [], monotonic()
+    parts, began = [], monotonic()
     async for chunk in chunks(receive, idle, PROXIED_BYTES):
         taken.more(len(chunk))
-        found.append(chunk)
+        parts.append(chunk)
         lasted = monotonic() - began
         if lasted > GRACE_SECONDS and taken.bytes < MIN_RATE * lasted:
             raise Problem("too-slow", f"the body came at less than {MIN_RATE:,} bytes a second")
-    return b"".join(found)
+    return b"".join(parts)
 
 
 def length(headers: list[tuple[bytes, bytes]]) -> str | None:

@@ -36,7 +36,7 @@ def session(*, trust_env: bool = False) -> aiohttp.ClientSession:
 
 
 def reason(error: BaseException) -> str:
-    """Return why an upstream gave no answer, in our own words: the library's may contain a URL with a key."""
+    """Return why an upstream gave no answer, in the gateway's words: the library's may contain a URL with a key."""
     match error:
         case aiohttp.ConnectionTimeoutError():
             return "it could not be connected to in time"

@@ -20,7 +20,6 @@ from pipeline.gateway.proxy.passed_headers import Headers, downward
 from pipeline.gateway.proxy.publishing import Followed
 from pipeline.gateway.proxy.upstreams import Upstream
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from turnmill.capture import refusal
 from turnmill.capture.stop import stopping
 from turnmill.control.stopping import RunStopped
@@ -81,7 +80,7 @@ class Exchanges:
     `first_byte`: seconds until an answer must begin; `idle`: between two of its bytes.
     """
 
-    def __init__(self, first_byte: float, idle: float, metrics: Metrics) -> None:
+    def __init__(self, first_byte: float, idle: float, metrics: m.Metrics) -> None:
         self._first_byte = first_byte
         self._idle = idle
         self._metrics = metrics

@@ -1,6 +1,6 @@
 """The headers that are passed on, in both directions. Pure.
 
-Each side has a connection of its own, so headers about the connection (RFC 9110, 7.6.1), or about the framing of a body
+Each side has another connection, so headers about the connection (RFC 9110, 7.6.1), or about the framing of a body
 on it, stop here. So do cookies and rules for browsers: they apply to the gateway's host, which several upstreams share.
 """
 
@@ -55,11 +55,11 @@ def downward(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
 
 def of_call(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return the request's headers for the capture, which reads those that name the conversation, and keeps none."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in headers:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        found[key] = f"{found[key]}, {text}" if key == "content-encoding" and key in found else text
-    return found
+        values[key] = f"{values[key]}, {text}" if key == "content-encoding" and key in values else text
+    return values
 
 
 def readable(headers: Headers) -> Headers:
@@ -68,14 +68,18 @@ def readable(headers: Headers) -> Headers:
 
 
 def _readable(accepted: str) -> str:
-    found = [one.strip() for one in accepted.split(",") if one.partition(";")[0].strip().lower() in READABLE_ENCODINGS]
-    return ", ".join(found) or "identity"
+    encodings = [
+        encoding.strip()
+        for encoding in accepted.split(",")
+        if encoding.partition(";")[0].strip().lower() in READABLE_ENCODINGS
+    ]
+    return ", ".join(encodings) or "identity"
 
 
 def _named(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
     """Return the headers that `Connection` names: they are for this hop only, too."""
     values = (value for name, value in headers if name.lower() == "connection")
-    return frozenset(one.strip().lower() for value in values for one in value.split(","))
+    return frozenset(header.strip().lower() for value in values for header in value.split(","))
 
 
 def _stops(name: str, named: frozenset[str], never: frozenset[str]) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from fastapi import APIRouter
@@ -16,7 +17,6 @@ from starlette.types import Receive, Scope, Send
 from pipeline.gateway.access.principal import Principal
 from pipeline.gateway.access.security import Admission, admitted
 from pipeline.gateway.access.token_table import PREFIX
-from pipeline.gateway.aside import SMALL_BYTES, Aside
 from pipeline.gateway.budgets.memory import Budgets
 from pipeline.gateway.live.follower import Follower
 from pipeline.gateway.problems import Problem, unavailable
@@ -25,9 +25,9 @@ from pipeline.gateway.proxy.exchanging import Exchanges, Outgoing, left
 from pipeline.gateway.proxy.holding import Holding, Leaving
 from pipeline.gateway.proxy.passed_headers import of_call, readable, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
-from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing
-from pipeline.gateway.proxy.sharing import Sharing
-from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
+from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Publishing, Sharing
+from pipeline.gateway.proxy.upstreams import Upstream, upstreams
+from pipeline.gateway.slots import SMALL_BYTES, Aside
 from pipeline.gateway.state import Gateway, Service
 from pipeline.observability import metrics as m
 from pipeline.policies.budgets import Budget
@@ -55,7 +55,7 @@ Counting = tuple[Budget, ...]  # the budgets that count a call
 class Proxy(Service):
     """The ASGI app below `/proxy`."""
 
-    def __init__(self, gateway: Gateway, commands: Commands | None = None) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         """Prepare the proxy. Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
         self._settings = gateway.settings
         self._metrics = gateway.metrics
@@ -63,44 +63,35 @@ class Proxy(Service):
         self._aside = gateway.service(Aside)
         self._budgets = gateway.service(Budgets)
         self._follower = gateway.service(Follower)
-        self._commands = commands
+        self._commands: Commands | None = None
+        control = None
+        if gateway.settings.control:
+            from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # loaded only where it is needed
+
+            self._commands = gateway.service(Commands)
+            to_brokers = gateway.settings.model_copy(update={"publish_url": None})
+            control = Control(to_brokers, values=self._commands.values)
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
         self.conversations = Conversations(CONVERSATIONS.size)
-        to_brokers = gateway.settings.model_copy(update={"publish_url": None})
-        control = None if commands is None else Control(to_brokers, values=commands.values)
         self._publishing = Publishing(gateway.publisher, self.conversations, control)
         self._sharing = Sharing(self._settings.gateway_live_window, self.conversations)
-        self._enforces = any(one.enforce != "notice" for one in gateway.settings.budget_list)
+        self._enforces = any(budget.enforce != "notice" for budget in gateway.settings.budget_list)
         self._holding = Holding(self._budgets, gateway.settings.gateway_proxy_hold)
         self._room = Room(BODIES.size)
         self._exchanges = Exchanges(
             self._settings.gateway_proxy_first_byte, self._settings.gateway_proxy_idle, gateway.metrics
         )
-        self._open = 0
         self.route = Route(PATH, self, methods=None, include_in_schema=False)
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway. Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
-        if not gateway.settings.control:
-            return cls(gateway)
-        from pipeline.gateway.control.commands import Commands  # noqa: PLC0415  # who does without it does not load it
-
-        return cls(gateway, gateway.service(Commands))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
         scope["route"] = self.route
-        self._count(1)
-        try:
-            await self._serve(scope, receive, send)
-        except Problem as problem:
-            problem.more["error"] = {"type": problem.kind, "code": problem.kind, "message": problem.detail}
-            await problem.response()(scope, receive, send)
-        except ClientDisconnect:
-            return  # the client has gone
-        finally:
-            self._count(-1)
+        with self._metrics.in_progress(m.PROXY_OPEN), suppress(ClientDisconnect):
+            try:
+                await self._serve(scope, receive, send)
+            except Problem as problem:
+                problem.more["error"] = {"type": problem.kind, "code": problem.kind, "message": problem.detail}
+                await problem.response()(scope, receive, send)
 
     def start(self) -> None:
         """Begin to read the facts and commands of other gateways."""
@@ -118,10 +109,7 @@ class Proxy(Service):
         principal = await self._admitted(scope)
         upstream, path = self._meant(scope["raw_path"])
         _check(scope["method"], headers)
-        try:
-            url = upstream.address(path, scope["query_string"])
-        except NoSuchPath as error:
-            raise Problem("bad-request", str(error)) from None
+        url = upstream.address(path, scope["query_string"])
         dialect, passed, read = upstream.dialect(scope["method"], path), upward(headers), asyncio.Event()
         leaving = partial(left, receive, read)
         counting = self._enforces and scope["method"] == "POST"
@@ -142,7 +130,9 @@ class Proxy(Service):
             asked = await bodies.whole(receive, settings.gateway_body_idle, taken)
             read.set()
             call_headers = _headers(scope, principal)
-            call = Call(upstream.name, dialect, _path(url), call_headers, asked, client=_client(scope, principal))
+            # A request that the same sender repeats is a retry; from another sender, it is not.
+            client = f"{principal.tenant}\n{principal.name}\n{(scope.get('client') or ('',))[0]}"
+            call = Call(upstream.name, dialect, unquote(urlsplit(url).path), call_headers, asked, client=client)
             reading = await self._read(call, principal)
             counted = counting and await self._check_budgets(call, reading, principal, leaving)
             followed = await self._publishing.begin(call, reading, principal.tenant)
@@ -156,7 +146,7 @@ class Proxy(Service):
             await self._exchanges.pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
 
     async def _admitted(self, scope: Scope) -> Principal:
-        """Return the caller. The gateway's token has a header of its own: `Authorization` is the provider's."""
+        """Return the caller. The gateway's token has a separate header: `Authorization` is the provider's."""
         headers = dict(scope["headers"])
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         if authorization.partition(" ")[2].startswith(PREFIX):
@@ -183,7 +173,7 @@ class Proxy(Service):
 
     def _counting(self, headers: Mapping[str, str], principal: Principal, models: Collection[str] | None) -> Counting:
         counting = self._budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
-        return tuple(one for one in counting if one.enforce != "notice")
+        return tuple(budget for budget in counting if budget.enforce != "notice")
 
     async def _check_budgets(self, call: Call, reading: Reading, principal: Principal, leaving: Leaving) -> bool:
         """Return whether a budget counts this call. Raises Problem if one is used up, or might be bypassed.
@@ -202,13 +192,13 @@ class Proxy(Service):
         """Raise Problem if one of these budgets is used up, from memory. Hold the call while a budget asks a person."""
         verdict = await self._holding.verdict(principal.tenant, budgets, leaving)
         if not verdict.allowed:
-            last = max(verdict.exhausted, key=lambda one: one.end)
-            names = ", ".join(one.budget.name for one in verdict.exhausted[:MAX_BUDGETS_SHOWN])
+            last = max(verdict.exhausted, key=lambda state: state.end)
+            names = ", ".join(state.budget.name for state in verdict.exhausted[:MAX_BUDGETS_SHOWN])
             raise Problem(
                 "budget-used-up",
                 f"used up until {iso(last.end)}: {names}; {ASKED if verdict.asks else ''}this call is not passed on",
                 headers={"x-should-retry": "false", "Retry-After": str(max(1, (last.end - now_ms()) // 1000 + 1))},
-                budgets=[one.budget.name for one in verdict.exhausted[:MAX_BUDGETS_SHOWN]],
+                budgets=[state.budget.name for state in verdict.exhausted[:MAX_BUDGETS_SHOWN]],
                 resets=iso(last.end),
             )
 
@@ -217,10 +207,6 @@ class Proxy(Service):
         async for chunk in bodies.chunks(receive, settings.gateway_body_idle, settings.gateway_body_bytes):
             yield chunk
         read.set()
-
-    def _count(self, more: int) -> None:
-        self._open += more
-        self._metrics.set(m.PROXY_OPEN, self._open)
 
 
 def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
@@ -235,26 +221,16 @@ def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
         raise Problem("method-not-allowed", "this method is not passed on", headers={"Allow": ", ".join(METHODS)})
 
 
-def _path(url: str) -> str:
-    return unquote(urlsplit(url).path)
-
-
 def _headers(scope: Scope, principal: Principal) -> dict[str, str]:
     """Return the facts that the capture gets in addition to the body: headers, by their names in lower case.
 
     It publishes none of them, and masks the secrets among them, also those of the query, in texts of the server.
     """
-    found = of_call(scope["headers"])
-    found.pop(HEADER.decode(), None)
+    facts = of_call(scope["headers"])
+    facts.pop(HEADER.decode(), None)
     if principal.name and principal.limited:
-        found.setdefault("turnmill-agent", principal.name)
-    return found | hidden(scope["query_string"].decode("latin-1"))
-
-
-def _client(scope: Scope, principal: Principal) -> str:
-    """Return the sender's name. A request that the same sender repeats is a retry; from another sender, it is not."""
-    host = (scope.get("client") or ("",))[0]
-    return f"{principal.tenant}\n{principal.name}\n{host}"
+        facts.setdefault("turnmill-agent", principal.name)
+    return facts | hidden(scope["query_string"].decode("latin-1"))
 
 
 def routes(gateway: Gateway) -> APIRouter:

@@ -29,7 +29,7 @@ class PathToken:
 
 
 def without_token(scope: Scope) -> Scope:
-    """Return the request as if its token had come in the header; the header's own value is dropped."""
+    """Return the request as if its token had come in the header; the value that the header had is dropped."""
     token, _, rest = scope["raw_path"].removeprefix(BEFORE).partition(b"/")
     path = AFTER + rest
     headers = [(name, value) for name, value in scope["headers"] if name != HEADER]

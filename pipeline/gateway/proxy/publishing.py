@@ -1,24 +1,33 @@
-"""Publishing of the calls that pass the proxy, which never delays them."""
+"""Publishing of the calls that pass the proxy, which never delays them, and the facts that other gateways publish.
+
+These facts about conversations are read from the headers of the events topic, from `TURNMILL_GATEWAY_LIVE_WINDOW` ago
+on. While the broker is away, the gateway knows only what it has seen itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from aiokafka import TopicPartition
+
+from pipeline.gateway.live.event_record import EventRecord
+from pipeline.gateway.live.follower import Offsets, Past
 from pipeline.policies.pools import CAPTURES
 from pipeline.stores.database.opened import Opened
-from turnmill.capture.capture import Call, Capture
+from topics.catalog import EVENTS
+from turnmill.capture.capture import Call, Capture, CapturedCall
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading
+from turnmill.capture.shared_facts import HEADER, fact_of
 from turnmill.publish.publisher import Publisher
 
 if TYPE_CHECKING:  # where calls can be stopped
-    from turnmill.capture.stop import Stop
     from turnmill.control.receiver import Control
 
 AGENT: Final = "proxy"  # the agent of calls that name none, if the caller has no name either
@@ -29,40 +38,8 @@ LOG_INTERVAL: Final = 60.0  # seconds between two log lines of the same content
 log = logging.getLogger(__name__)
 
 
-class Followed(Protocol):
-    """A call that is passed on; implemented by `turnmill.capture.capture.CapturedCall`.
-
-    `ended`: nothing more is captured. `dialect`: its wire. `stop`: signals that it must stop; None: not controlled.
-    """
-
-    @property
-    def ended(self) -> bool: ...
-    @property
-    def dialect(self) -> str: ...
-    @property
-    def stop(self) -> Stop | None: ...
-
-    def answered(self, status: int, headers: Mapping[str, str], /) -> None:
-        """Note the head of the answer."""
-
-    def data(self, chunk: bytes, /) -> None:
-        """Note a piece of its body."""
-
-    def finished(self) -> None:
-        """Note that the body is complete."""
-
-    def failed(self, error: str, /) -> None:
-        """Note that there is no answer, or no more of it."""
-
-    def cancelled(self) -> None:
-        """Note that the client abandoned the call."""
-
-    def stopped(self) -> None:
-        """Note that the call was stopped by a command."""
-
-
-class _NotFollowed:
-    """A request that is passed on and not published."""
+class NotFollowed:
+    """A request that is passed on and not published, with the methods of a CapturedCall."""
 
     ended: Final = True
     dialect: Final = ""
@@ -74,11 +51,12 @@ class _NotFollowed:
     data = finished = failed = cancelled = stopped = answered
 
 
-NOT_FOLLOWED: Final = _NotFollowed()
+NOT_FOLLOWED: Final = NotFollowed()
+Followed = CapturedCall | NotFollowed
 
 
 class Publishing:
-    """The gateway's one Capture, which is made when it is first needed."""
+    """The gateway's Capture, which is made when it is first needed."""
 
     def __init__(
         self,
@@ -125,3 +103,28 @@ class Publishing:
             control=self._control,
         )
         return await capture.__aenter__()
+
+
+class Sharing:
+    """Keeps the conversations of one gateway up to date with those of all others."""
+
+    name = "the conversations of other gateways"
+    topics = (EVENTS,)
+    runs: Final = "none"
+
+    def __init__(self, window: float, conversations: Conversations) -> None:
+        """Prepare; `window`: seconds of records that are read first."""
+        self._window = window
+        self._conversations = conversations
+
+    async def starts(self, past: Past) -> Offsets:
+        """Return where the window begins."""
+        return await past.since(self.topics, self._window)
+
+    def take(self, partition: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
+        """Learn the facts in records' headers. Their tenant is taken from the value, which access lists protect."""
+        for record in records:
+            if any(name == HEADER for name, _ in record.headers) and (envelope := record.envelope) is not None:
+                fact = fact_of(record.headers, envelope.get("tenant") or "")
+                if fact is not None:
+                    self._conversations.learn(fact)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
+from pipeline.gateway.problems import Problem
 from turnmill.capture.providers import APIS, BASES, PROVIDERS, dialect_of
 from turnmill.errors import CallerError
 
@@ -20,10 +21,6 @@ NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 TOKEN: Final = "t"  # noqa: S105  # in `/proxy/t/TOKEN/…` it stands where a name could
 PLAIN: Final = re.compile(rb"[!-~]*")  # characters that a path or a query may have in a request line
 MAX_DECODINGS: Final = 4  # how often a path is decoded in search of hidden segments
-
-
-class NoSuchPath(Exception):
-    """A path that is not below its upstream's address. The message says why, without the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +32,11 @@ class Upstream:
     apis: tuple[str, ...]
 
     def address(self, path: bytes, query: bytes) -> str:
-        """Return the URL of a path as it came, below the base. Raises NoSuchPath."""
+        """Return the URL of a path as it came, below the base. Raises Problem, whose text leaves out the path."""
         if not PLAIN.fullmatch(path) or not PLAIN.fullmatch(query) or b"#" in path + query:
-            raise NoSuchPath("a path holds printable characters, others percent-encoded")
+            raise Problem("bad-request", "a path holds printable characters, others percent-encoded")
         if _leaves(path):
-            raise NoSuchPath("a path has no segments `.` or `..`, however they are encoded")
+            raise Problem("bad-request", "a path has no segments `.` or `..`, however they are encoded")
         return self.base + path.decode() + (f"?{query.decode()}" if query else "")
 
     def dialect(self, method: str, path: bytes) -> str | None:
@@ -55,20 +52,20 @@ def upstreams(setting: str) -> dict[str, Upstream]:
 
     Raises CallerError that names the wrong entry, without its password.
     """
-    found: dict[str, Upstream] = {}
+    known: dict[str, Upstream] = {}
     for entry in filter(None, (piece.strip() for piece in setting.split(","))):
         name, given, url = (piece.strip() for piece in entry.partition("="))
         if not NAME.fullmatch(name) or name == TOKEN:
             raise CallerError(
                 f"{VARIABLE}: a name has small letters, digits and hyphens, and is not {TOKEN!r}: {name!r:.60}"
             )
-        if name in found:
+        if name in known:
             raise CallerError(f"{VARIABLE}: {name!r} is there twice")
         if not given and name not in BASES:
             raise CallerError(f"{VARIABLE}: say where {name!r} is, `{name}=https://host`; known are {', '.join(BASES)}")
         apis = PROVIDERS[name].apis if not given else tuple(APIS)
-        found[name] = Upstream(name, _base(name, url) if given else BASES[name], apis)
-    return found
+        known[name] = Upstream(name, _base(name, url) if given else BASES[name], apis)
+    return known
 
 
 def _base(name: str, url: str) -> str:

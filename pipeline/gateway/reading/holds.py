@@ -26,36 +26,30 @@ class Hold(BaseModel):
     changed: bool
 
 
-@router.put(
-    "/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict", "forbidden")
-)
+@router.put("/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict"))
 async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
     """Hold a thread: until it is released, it can't be deleted, and does not expire, whatever the retention.
 
     Each hold is a line in the audit log.
     """
-    found = await gateway.find(thread_id, principal.bounded(tenant))
+    key = await gateway.find(thread_id, principal.bounded(tenant))
     store = await gateway.store()
     try:
-        changed = await stored_holding.hold_thread(store, found)
+        changed = await stored_holding.hold_thread(store, key)
     except CallerError as error:
         raise Problem("conflict", str(error)) from None
-    return _held(principal, found, held=True, changed=changed)
+    return _held(principal, key, held=True, changed=changed)
 
 
-@router.delete(
-    "/{thread_id}/hold",
-    summary="Release a held thread",
-    responses=documented("unknown-thread", "conflict", "forbidden"),
-)
+@router.delete("/{thread_id}/hold", summary="Release a held thread", responses=documented("unknown-thread", "conflict"))
 async def release_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
     """Release a thread: it can be deleted again, and expires by its age."""
-    found = await gateway.find(thread_id, principal.bounded(tenant))
-    changed = await stored_holding.release_thread(await gateway.store(), found)
-    return _held(principal, found, held=False, changed=changed)
+    key = await gateway.find(thread_id, principal.bounded(tenant))
+    changed = await stored_holding.release_thread(await gateway.store(), key)
+    return _held(principal, key, held=False, changed=changed)
 
 
-def _held(principal: Principal, found: ThreadKey, *, held: bool, changed: bool) -> Hold:
+def _held(principal: Principal, key: ThreadKey, *, held: bool, changed: bool) -> Hold:
     done, action = ("held", "thread.hold") if held else ("released", "thread.release")
-    audit.info("%s thread %s, by %s", done, found.text, principal.text, extra=about(found, action))
-    return Hold(thread_id=found.thread_id, held=held, changed=changed)
+    audit.info("%s thread %s, by %s", done, key.text, principal.text, extra=about(key, action))
+    return Hold(thread_id=key.thread_id, held=held, changed=changed)

@@ -15,7 +15,7 @@ from pipeline.stores.threads.requests import request_bodies
 router = APIRouter(prefix="/v1/requests", tags=["threads"])
 
 
-@router.get("/{sha256}", summary="What a model was asked", responses=documented("unknown-request", "forbidden"))
+@router.get("/{sha256}", summary="What a model was asked", responses=documented("unknown-request"))
 async def read_request(
     gateway: TheGateway,
     principal: Reader,
@@ -24,8 +24,8 @@ async def read_request(
     tenant: Tenant = None,
 ) -> dict[str, Any]:
     """Return the body of a request in the form of the provider's API, without its messages."""
-    found = await request_bodies(await gateway.store(), [sha256], principal.bounded(tenant))
-    if sha256 not in found:
+    bodies = await request_bodies(await gateway.store(), [sha256], principal.bounded(tenant))
+    if sha256 not in bodies:
         raise Problem("unknown-request", f"no turn in the store names the request {sha256}")
     response.headers.update(PRIVATE)
-    return found[sha256]
+    return bodies[sha256]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from pipeline.gateway.access.security import Reader
@@ -13,7 +14,6 @@ from pipeline.gateway.budgets.memory import TheBudgets
 from pipeline.gateway.live.erased import TheErased
 from pipeline.gateway.live.run_watch import TheRunWatch
 from pipeline.gateway.parameters import JSON
-from pipeline.gateway.problems import documented
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.reading import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
@@ -39,11 +39,26 @@ class WaitingRuns(BaseModel):
     runs: list[Waiting]
 
 
+class RunsQuery(BaseModel):
+    """The query of the list of runs."""
+
+    status: Literal["open", "waiting"] = Field(
+        "open", description="`open`: under way. `waiting`: over, and the thread waits for an approval or a result."
+    )
+    tenant: str | None = Field(
+        None, max_length=200, description="Only this tenant; for tokens without a tenant. Empty: none."
+    )
+    agent: str | None = Field(None, max_length=500, description="Only this agent, by id.")
+    thread: str | None = Field(None, max_length=1000, description="Only of this thread or conversation.")
+    silent: bool = Field(False, description="Of open runs, those silent for longer than usual.")
+    limit: int = Field(100, ge=1, le=1000, description="Number of runs.")
+
+
 @router.get(
     "",
     summary="Open runs, and those that wait for an answer",
     response_class=Response,
-    responses={200: {"model": OpenRuns | WaitingRuns}, **documented("forbidden")},
+    responses={200: {"model": OpenRuns | WaitingRuns}},
 )
 async def list_runs(
     gateway: TheGateway,
@@ -51,33 +66,22 @@ async def list_runs(
     erased: TheErased,
     budgets: TheBudgets,
     principal: Reader,
-    status: Annotated[
-        Literal["open", "waiting"],
-        Query(description="`open`: under way. `waiting`: over, and the thread waits for an approval or a result."),
-    ] = "open",
-    tenant: Annotated[
-        str | None, Query(max_length=200, description="Only this tenant; for tokens without a tenant. Empty: none.")
-    ] = None,
-    agent: Annotated[str | None, Query(max_length=500, description="Only this agent, by id.")] = None,
-    thread: Annotated[str | None, Query(max_length=1000, description="Only of this thread or conversation.")] = None,
-    silent: Annotated[bool, Query(description="Of open runs, those silent for longer than usual.")] = False,  # noqa: FBT002  # FastAPI passes it by name
-    limit: Annotated[int, Query(ge=1, le=1000, description="Number of runs.")] = 100,
+    query: Annotated[RunsQuery, Query()],
 ) -> Response:
     """List open or waiting runs. Times are milliseconds since 1970. Runs of deleted threads are left out.
 
     Until the gateway has read the events of the open runs, it answers 503.
     """
-    bounded = principal.bounded(tenant)
-    found: list[Any]
-    if status == "open":
-        runs = await watch.open_runs()
-        now = now_ms()
-        listed = rows(runs, limits_of(gateway.settings), Wanted(bounded, agent, thread, silent), now, limit)
+    bounded = principal.bounded(query.tenant)
+    shown: Sequence[OpenRunRow | Waiting]
+    if query.status == "open":
+        wanted = Wanted(bounded, query.agent, query.thread, query.silent)
+        listed = rows(await watch.open_runs(), limits_of(gateway.settings), wanted, now_ms(), query.limit)
         gone = await erased.among([row.thread for row in listed])
-        found = [row for row in listed if row.thread not in gone]
+        shown = [row for row in listed if row.thread not in gone]
     else:
-        named = None if thread is None else (thread_uuid(thread, bounded)[0], thread)
-        asked = WaitingWanted(bounded, agent, named)
-        stored = await waiting_threads(await gateway.store(), asked, limit)
-        found = [*budgets.waiting(asked), *stored][:limit]
-    return Response(json_text.dumps({"runs": found}), headers=PRIVATE, media_type=JSON)
+        named = None if query.thread is None else (thread_uuid(query.thread, bounded)[0], query.thread)
+        asked = WaitingWanted(bounded, query.agent, named)
+        stored = await waiting_threads(await gateway.store(), asked, query.limit)
+        shown = [*budgets.waiting(asked), *stored][: query.limit]
+    return Response(json_text.dumps({"runs": shown}), headers=PRIVATE, media_type=JSON)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
 
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.parameters import PRIVATE, Moment, Tenant
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.reading.slots import TheSlots
 from pipeline.gateway.reading.threads import OFF
 from pipeline.gateway.route_facts import facts
+from pipeline.gateway.slots import TheSlots
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchPage, SearchQuery, find_turns
 from pipeline.turns.spoken_text import KINDS, Kind
-from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS
 
 ROLE_NAMES: Final = tuple(ROLES)
@@ -23,37 +23,38 @@ ROLE_NAMES: Final = tuple(ROLES)
 router = APIRouter(prefix="/v1/search", tags=["threads"])
 
 
-@router.get("", summary="Search in conversations", responses=documented("bad-request", "conflict", "forbidden"))
+class SearchParameters(BaseModel):
+    """The query of a search."""
+
+    q: str = Field(
+        min_length=1,
+        max_length=SEARCH_CHARACTERS,
+        description='`word "some words" begin* -without`: all must match; case and accents are ignored.',
+    )
+    tenant: Tenant = None
+    agent: str | None = Field(None, max_length=500, description="Only turns of this agent's runs.")
+    role: Literal[ROLE_NAMES] | None = Field(None, description="Only text of this role.")  # type: ignore[valid-type]  # the names of a registry
+    since: Moment | None = Field(None, description="Said at or after this time.")
+    until: Moment | None = Field(None, description="Said before this time.")
+    inside: list[Literal[KINDS]] = Field(  # type: ignore[valid-type]  # the names of a registry
+        [KINDS[0]],
+        alias="in",
+        max_length=len(KINDS),
+        description="What is searched: spoken text with names of tools; thoughts; results of tools. The last two only "
+        "where TURNMILL_SEARCH is `all`.",
+    )
+    limit: int = Field(20, ge=1, le=MAX_HITS, description="Hits on a page.")
+    cursor: str | None = Field(None, max_length=200, description="`next` of the previous page.")
+
+
+@router.get("", summary="Search in conversations", responses=documented("bad-request", "conflict"))
 @facts("own")
 async def search(
     gateway: TheGateway,
     slots: TheSlots,
     principal: Reader,
     response: Response,
-    q: Annotated[
-        str,
-        Query(
-            min_length=1,
-            max_length=SEARCH_CHARACTERS,
-            description='`word "some words" begin* -without`: all must match; case and accents are ignored.',
-        ),
-    ],
-    tenant: Tenant = None,
-    agent: Annotated[str | None, Query(max_length=500, description="Only turns of this agent's runs.")] = None,
-    role: Annotated[Literal[ROLE_NAMES] | None, Query(description="Only text of this role.")] = None,  # type: ignore[valid-type]  # the names of a registry
-    since: Annotated[Moment | None, Query(description="Said at or after this time.")] = None,
-    until: Annotated[Moment | None, Query(description="Said before this time.")] = None,
-    inside: Annotated[
-        list[Literal[KINDS]],  # type: ignore[valid-type]  # the names of a registry
-        Query(
-            alias="in",
-            max_length=len(KINDS),
-            description="What is searched: spoken text with names of tools; thoughts; results of tools. The last "
-            "two only where TURNMILL_SEARCH is `all`.",
-        ),
-    ] = [KINDS[0]],  # noqa: B006  # FastAPI copies it
-    limit: Annotated[int, Query(ge=1, le=MAX_HITS, description="Hits on a page.")] = 20,
-    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the previous page.")] = None,
+    asked: Annotated[SearchParameters, Query()],
 ) -> SearchPage:
     """Return the newest turns that contain the words, best match first.
 
@@ -61,15 +62,14 @@ async def search(
 
     Times are milliseconds since 1970. `snippet` is HTML: text, escaped, with hits between `<mark>` and `</mark>`.
     """
-    bounded = principal.bounded(tenant)
+    bounded = principal.bounded(asked.tenant)
     if gateway.settings.search == "off":
         raise Problem("conflict", OFF)
-    kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in inside)
-    try:
-        query = SearchQuery(q, kinds, bounded, agent, role, since, until, limit, cursor)
-        async with slots.searches.taken(bounded):
-            found = await find_turns(await gateway.store(), query)
-    except CallerError as error:
-        raise Problem("bad-request", str(error)) from None
+    kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in asked.inside)
+    query = SearchQuery(
+        asked.q, kinds, bounded, asked.agent, asked.role, asked.since, asked.until, asked.limit, asked.cursor
+    )
+    async with slots.searches.taken(bounded):
+        page = await find_turns(await gateway.store(), query)
     response.headers.update(PRIVATE)
-    return found
+    return page

@@ -37,7 +37,7 @@ router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 WebhookId = Annotated[str, Path(max_length=100)]
 
 
-class Wanted(BaseModel):
+class WebhookRequest(BaseModel):
     """The wanted webhook."""
 
     url: str = Field(max_length=MAX_URL_CHARACTERS, description="`https://…`, at a public address.")
@@ -46,7 +46,7 @@ class Wanted(BaseModel):
     )
 
 
-class Shown(BaseModel):
+class ListedWebhook(BaseModel):
     """A webhook without its secret."""
 
     id: str
@@ -57,29 +57,29 @@ class Shown(BaseModel):
     waiting: int = Field(0, description="Number of events not delivered yet.")
 
 
-class Fresh(Shown):
+class NewWebhook(ListedWebhook):
     """A webhook with its new secret, which is shown only once."""
 
     secret: str = Field(description="`whsec_…`, the key of its signatures (Standard Webhooks).")
 
 
-class Listed(BaseModel):
+class WebhookList(BaseModel):
     """The webhooks that the caller may see."""
 
-    webhooks: list[Shown]
+    webhooks: list[ListedWebhook]
 
 
-@router.post(
-    "", status_code=201, summary="Set up a webhook", responses=documented("bad-request", "forbidden", "conflict")
-)
-async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, tenant: Tenant = None) -> Fresh:
+@router.post("", status_code=201, summary="Set up a webhook", responses=documented("bad-request", "conflict"))
+async def add_webhook(
+    gateway: TheGateway, principal: Admin, wanted: WebhookRequest, tenant: Tenant = None
+) -> NewWebhook:
     """Set up a webhook: events are sent by POST as JSON, signed as in Standard Webhooks. The secret is shown once."""
     bound = principal.bounded(tenant)
     try:
         url, events = checked_url(wanted.url), checked_events(wanted.events)
     except ValueError as error:
         raise Problem("bad-request", str(error)) from None
-    if len([one for one in await _all(gateway) if one.tenant == bound]) >= WEBHOOKS:
+    if sum(webhook.tenant == bound for webhook in await _all(gateway)) >= WEBHOOKS:
         raise Problem("conflict", f"there are {WEBHOOKS} webhooks already: delete one")
     now = now_ms()
     made = Webhook(f"wh_{uuid4().hex}", url, events, bound, (secret_of(secrets.token_bytes(KEY_BYTES)),), now)
@@ -90,52 +90,45 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
     return _fresh(made)
 
 
-@router.get("", summary="Webhooks of the API", responses=documented("forbidden", "conflict"))
-async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> Listed:
+@router.get("", summary="Webhooks of the API", responses=documented("conflict"))
+async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> WebhookList:
     """List the webhooks, without their secrets, and without those of the gateway's settings."""
     bound = principal.bounded(tenant)
     waiting = await waiting_deliveries(await gateway.store())
-    mine = [one for one in await _all(gateway) if bound is None or one.tenant == bound]
-    return Listed(webhooks=[_shown(one, waiting.get(one.id, 0)) for one in mine])
+    mine = [webhook for webhook in await _all(gateway) if bound is None or webhook.tenant == bound]
+    return WebhookList(webhooks=[_shown(webhook, waiting.get(webhook.id, 0)) for webhook in mine])
 
 
-@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "forbidden", "conflict"))
-async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Shown:
+@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "conflict"))
+async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> ListedWebhook:
     """Return a webhook, without its secret."""
-    found = await _found(gateway, principal, webhook_id)
+    webhook = await _webhook(gateway, principal, webhook_id)
     waiting = await waiting_deliveries(await gateway.store())
-    return _shown(found, waiting.get(found.id, 0))
+    return _shown(webhook, waiting.get(webhook.id, 0))
 
 
-@router.post(
-    "/{webhook_id}/secret",
-    summary="Renew a webhook's secret",
-    responses=documented("not-found", "forbidden", "conflict"),
-)
-async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Fresh:
+@router.post("/{webhook_id}/secret", summary="Renew a webhook's secret", responses=documented("not-found", "conflict"))
+async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> NewWebhook:
     """Give a webhook a new secret, which is shown once. For 24 hours, deliveries are signed with both."""
-    found = await _found(gateway, principal, webhook_id)
+    webhook = await _webhook(gateway, principal, webhook_id)
     secret, now = secret_of(secrets.token_bytes(KEY_BYTES)), now_ms()
-    if not await rotate_webhook(await gateway.store(), found.id, secret, now, now + OLD_SECRET_MS):
+    if not await rotate_webhook(await gateway.store(), webhook.id, secret, now, now + OLD_SECRET_MS):
         raise _missing(webhook_id)
-    done = of("webhook.rotate", found.id, found.tenant)
-    audit.info("webhook %s has a new secret, by %s", found.id, principal.text, extra=done)
-    return _fresh(found, secret)
+    done = of("webhook.rotate", webhook.id, webhook.tenant)
+    audit.info("webhook %s has a new secret, by %s", webhook.id, principal.text, extra=done)
+    return _fresh(webhook, secret)
 
 
 @router.delete(
-    "/{webhook_id}",
-    status_code=204,
-    summary="Delete a webhook",
-    responses=documented("not-found", "forbidden", "conflict"),
+    "/{webhook_id}", status_code=204, summary="Delete a webhook", responses=documented("not-found", "conflict")
 )
 async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> None:
     """Delete a webhook; its waiting deliveries are dropped."""
-    found = await _found(gateway, principal, webhook_id)
-    if not await drop_webhook(await gateway.store(), found.id):
+    webhook = await _webhook(gateway, principal, webhook_id)
+    if not await drop_webhook(await gateway.store(), webhook.id):
         raise _missing(webhook_id)
     audit.info(
-        "webhook %s deleted, by %s", found.id, principal.text, extra=of("webhook.delete", found.id, found.tenant)
+        "webhook %s deleted, by %s", webhook.id, principal.text, extra=of("webhook.delete", webhook.id, webhook.tenant)
     )
 
 
@@ -145,11 +138,11 @@ async def _all(gateway: Gateway) -> list[Webhook]:
     return await all_webhooks(await gateway.store(), now_ms())
 
 
-async def _found(gateway: Gateway, principal: Principal, webhook_id: str) -> Webhook:
+async def _webhook(gateway: Gateway, principal: Principal, webhook_id: str) -> Webhook:
     """Return the webhook. Raises Problem if it doesn't exist, or is another tenant's."""
-    for one in await _all(gateway):
-        if one.id == webhook_id and principal.tenant in (None, one.tenant):
-            return one
+    for webhook in await _all(gateway):
+        if webhook.id == webhook_id and principal.tenant in (None, webhook.tenant):
+            return webhook
     raise _missing(webhook_id)
 
 
@@ -157,16 +150,16 @@ def _missing(webhook_id: str) -> Problem:
     return Problem("not-found", f"there is no webhook {webhook_id!r:.80}: GET /v1/webhooks lists those that are")
 
 
-def _shown(one: Webhook, waiting: int = 0) -> Shown:
-    return Shown(
-        id=one.id,
-        url=one.url,
-        events=list(one.events),
-        tenant=one.tenant,
-        created_at=one.created_at,
+def _shown(webhook: Webhook, waiting: int = 0) -> ListedWebhook:
+    return ListedWebhook(
+        id=webhook.id,
+        url=webhook.url,
+        events=list(webhook.events),
+        tenant=webhook.tenant,
+        created_at=webhook.created_at,
         waiting=waiting,
     )
 
 
-def _fresh(one: Webhook, secret: str | None = None) -> Fresh:
-    return Fresh(**_shown(one).model_dump(), secret=secret or one.secrets[0])
+def _fresh(webhook: Webhook, secret: str | None = None) -> NewWebhook:
+    return NewWebhook(**_shown(webhook).model_dump(), secret=secret or webhook.secrets[0])

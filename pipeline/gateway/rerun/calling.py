@@ -1,10 +1,13 @@
-"""Sends a request to a model, turns the answer into events of its wire, assembles them as a worker does, publishes."""
+"""Sends a request to a model, turns the answer into events of its wire, assembles them as a worker does, publishes.
+
+Two answers to the same question are compared by text, tools, tokens, cost and time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import uuid4
 
@@ -12,8 +15,13 @@ import aiohttp
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.asked_again import answered
 from pipeline.gateway.proxy.client import reason
-from pipeline.gateway.rerun.servers import Request
+from pipeline.gateway.rerun.choosing import Request
+from pipeline.policies.prices import Prices
+from pipeline.stores.threads.rows import record_rows
+from pipeline.turns.spoken_text import spoken, tools_called
+from pipeline.turns.tokens import NANO
 from topics import json_text
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
@@ -24,6 +32,7 @@ from turnmill.publish.publisher import Publisher
 from turnmill.wire.envelope import VERSION
 
 ANSWER_TIMEOUT: Final = 600.0  # seconds that one answer may take
+MESSAGE_MEMBERS: Final = ("message", "detail", "error", "reason")  # members of an interruption, the most detailed first
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ def assembled(heard: ReadAnswer, request: Request, before: TurnRecord) -> TurnRe
     if "tenant" in before:
         envelope["tenant"] = before["tenant"]
     records, _ = assemble(DIALECTS[request.dialect], [envelope])
-    return next(one for one in records if one["turn"] is not None and one["turn"]["turn_type"] == "agent")
+    return next(record for record in records if record["turn"] is not None and record["turn"]["turn_type"] == "agent")
 
 
 async def publish(
@@ -100,3 +109,57 @@ async def publish(
 def facts(request: Request, before: TurnRecord) -> Mapping[str, Any]:
     """Return the facts that the new run is published with."""
     return {"model_name": request.model, "provider_name": request.provider, "replaces": before["run_id"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: the turn's first response, even if interrupted. `cost_usd` None: unknown."""
+
+    model: str | None
+    status: str
+    text: str
+    tools: tuple[str, ...]
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    duration_ms: int | None
+    problem: str | None = None  # the provider's error
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An answer and its new version. `run_id`: of the new version, if it was published."""
+
+    thread_id: str
+    turn_id: str
+    run_id: str | None
+    before: Answer
+    after: Answer
+
+    def document(self) -> Fields:
+        """Return the pair as JSON."""
+        return asdict(self)
+
+
+def answer_of(record: TurnRecord, prices: Prices) -> Answer:
+    """Return the answer in an agent turn's record."""
+    turn = record["turn"] or {}
+    response = answered(turn)
+    first = response[0] if response else next((m for m in turn["messages"] if m.get("message_type") == "response"), {})
+    alone = {"messages": [first]}
+    usage = next((dict(row) for row in record_rows(record, None, prices).usage if row["position"] == 0), {})
+    cost = usage.get("cost_nano_usd")
+    ended = turn.get("interruption") or {}
+    timings: Sequence[Any] = record.get("timings") or ({},)
+    return Answer(
+        model=first.get("model_name") or usage.get("model"),
+        status=record["status"],
+        text="".join(text for kind, text in spoken(alone) if kind == "said"),
+        tools=tuple(tools_called(alone)),
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        cost_usd=None if cost is None else cost / NANO,
+        duration_ms=timings[0].get("duration_ms"),
+        problem=next((message for name in MESSAGE_MEMBERS if isinstance(message := ended.get(name), str)), None),
+    )

@@ -16,17 +16,15 @@ from pipeline.gateway.access.security import Again, alternatives
 from pipeline.gateway.parameters import ThreadId, Whose
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.proxy.client import session
-from pipeline.gateway.reading.slots import TheSlots
-from pipeline.gateway.rerun.answers import Pair, answer_of
-from pipeline.gateway.rerun.calling import assembled, call, publish
+from pipeline.gateway.rerun.calling import Pair, answer_of, assembled, call, publish
 from pipeline.gateway.rerun.choosing import Changes, chosen
+from pipeline.gateway.slots import TheSlots
 from pipeline.gateway.state import Service, TheGateway, provided, unknown_thread
 from pipeline.observability.audit import about, audit
 from pipeline.policies.pools import RERUNS
 from pipeline.policies.slots import Slots
 from pipeline.stores.threads.reading import read_thread
 from turnmill.capture.providers import BASES, PROVIDERS
-from turnmill.errors import CallerError
 from turnmill.limits import NAMED_CHARACTERS
 
 ACTION: Final = "thread.rerun"
@@ -37,7 +35,7 @@ router = APIRouter(prefix="/v1/threads", tags=["threads"])
 Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 
 
-class Wanted(BaseModel):
+class RerunRequest(BaseModel):
     """Which answer to ask for again, and the changes to its request."""
 
     model_config = ConfigDict(extra="forbid")
@@ -57,23 +55,20 @@ class Reruns(Service):
         self.slots = Slots(RERUNS.size)
 
 
-TheReruns = Annotated[Reruns, provided(Reruns)]
-
-
 @router.post(
     "/{thread_id}/rerun",
     summary="Ask its model again",
     openapi_extra=alternatives("publish", "control"),
-    responses=documented("bad-request", "unknown-thread", "conflict", "forbidden"),
+    responses=documented("bad-request", "unknown-thread", "conflict"),
 )
 async def rerun(
     gateway: TheGateway,
     slots: TheSlots,
-    reruns: TheReruns,
+    reruns: Annotated[Reruns, provided(Reruns)],
     principal: Again,
     thread_id: ThreadId,
-    wanted: Wanted,
-    key: Annotated[
+    wanted: RerunRequest,
+    secret: Annotated[
         SecretStr, Header(alias="Turnmill-Provider-Key", max_length=2_000, description="Your key of the provider.")
     ],
     tenant: Whose = None,
@@ -82,28 +77,25 @@ async def rerun(
     if "read" not in principal.scopes:
         raise Problem("forbidden", "the token lacks the scope 'read': the answer that was there is shown, too")
     bounded = principal.bounded(tenant)
-    found = await gateway.find(thread_id, bounded)
+    key = await gateway.find(thread_id, bounded)
     store = await gateway.store()
     changes = Changes(wanted.model, wanted.system, wanted.tools, wanted.values, None)
     servers = [PROVIDERS[name] for name in BASES]
-    keys = {name: key.get_secret_value() for server in servers for name in server.keys}
+    keys = {name: secret.get_secret_value() for server in servers for name in server.keys}
     addresses = {server.variable: os.environ.get(server.variable, "") for server in servers}
     async with slots.reads.taken(bounded):
-        document = await read_thread(store, found)
+        document = await read_thread(store, key)
         if document is None:
             raise unknown_thread(thread_id)
-        try:
-            one = await chosen(store, gateway.contents, found, document, wanted.turn, changes, keys | addresses)
-        except CallerError as error:
-            raise Problem("bad-request", str(error)) from None
-    if one is None:
+        answer = await chosen(store, gateway.contents, key, document, wanted.turn, changes, keys | addresses)
+    if answer is None:
         raise Problem("bad-request", "no such answer says what its model was asked (docs/requests.md)")
-    audit.info("asking %s again, by %r", found.text, principal.name, extra=about(found, ACTION))
+    audit.info("asking %s again, by %r", key.text, principal.name, extra=about(key, ACTION))
     async with reruns.slots.taken(bounded), session(trust_env=True) as http:
-        heard = await call(http, one.request)
-    record = assembled(heard, one.request, one.record)
+        heard = await call(http, answer.request)
+    record = assembled(heard, answer.request, answer.record)
     is_stored = wanted.publish and record["status"] == "complete"
     if is_stored:
-        await publish(await gateway.publisher(), heard, one.request, found, one.record)
-    before, after = (answer_of(each, gateway.settings.price_list) for each in (one.record, record))
-    return Pair(found.thread_id, one.record["turn_id"], heard.run_id if is_stored else None, before, after)
+        await publish(await gateway.publisher(), heard, answer.request, key, answer.record)
+    before, after = (answer_of(each, gateway.settings.price_list) for each in (answer.record, record))
+    return Pair(key.thread_id, answer.record["turn_id"], heard.run_id if is_stored else None, before, after)

@@ -25,13 +25,12 @@ from pipeline.gateway.problems import Problem
 from pipeline.gateway.serving.parts import PARTS, named
 from pipeline.gateway.state import Gateway
 from pipeline.observability import metrics as m
-from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 
 log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# Defaults; routes that serve pages set their own Content-Security-Policy.
+# Defaults; routes that serve pages set another Content-Security-Policy.
 STRICT: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -48,7 +47,7 @@ class Guard:
     """The outermost layer of the app."""
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, header_bytes: int, guard: Callable[[Mapping[str, str]], None]
+        self, app: ASGIApp, metrics: m.Metrics, header_bytes: int, guard: Callable[[Mapping[str, str]], None]
     ) -> None:
         """`guard` takes a request's headers, and raises Problem for one that is refused on every path."""
         self._app = app

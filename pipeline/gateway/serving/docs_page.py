@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -16,21 +17,7 @@ PAGE: Final = {
     "base-uri 'none'; form-action 'none'",
     "Cache-Control": "no-cache",
 }
-STYLE: Final = """
-main { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h2 { margin: 2.5rem 0 0.5rem; text-transform: capitalize; }
-details { border-bottom: 1px solid var(--line); }
-summary { display: flex; flex-wrap: wrap; gap: 0.25rem 0.75rem; padding: 0.6rem 0; cursor: pointer; }
-summary span { color: var(--muted); }
-details > div { padding: 0 0 1rem 1rem; }
-main p a { text-decoration: underline; }
-code, pre { font: 0.85rem/1.45 var(--mono); }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: 0.75rem; background: var(--sunken); }
-table { width: 100%; }
-th, td { text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere; }
-th, td { padding: 0.3rem 0.75rem 0.3rem 0; border-bottom: 1px solid var(--line); }
-.method { display: inline-block; min-width: 4.5rem; color: var(--accent); }
-"""
+STYLE: Final = Path(__file__).with_name("docs.css").read_text("utf-8")
 
 router = APIRouter(include_in_schema=False)
 
@@ -67,7 +54,7 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
     ]
     for tag in dict.fromkeys(tag for tag, *_ in operations):
         yield f"<h2>{escape(tag)}</h2>"
-        for _, method, path, operation in (one for one in operations if one[0] == tag):
+        for _, method, path, operation in (operation for operation in operations if operation[0] == tag):
             yield (
                 f'<details><summary><code><b class="method">{method.upper()}</b>{escape(path)}</code>'
                 f"<span>{escape(operation.get('summary', ''))}</span></summary>"
@@ -113,7 +100,7 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
 def _takes(schema: dict[str, Any]) -> str:
     """Return the values that a JSON schema allows, in words."""
     if "anyOf" in schema:
-        return _takes(next(one for one in schema["anyOf"] if one.get("type") != "null"))
+        return _takes(next(branch for branch in schema["anyOf"] if branch.get("type") != "null"))
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     if "const" in schema:

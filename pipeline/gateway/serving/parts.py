@@ -58,9 +58,9 @@ PARTS: Final = (
     Part(
         "admission",
         services=("access.security:Admission",),
-        unshared={"access.limits": "one entry a token; whose is forgotten may do more, not less"},
+        unshared={"access.limits": "an entry for each token; a token whose entry is forgotten may do more, not less"},
     ),
-    Part("threads aside", services=("aside:Aside",), pools=(pools.ASIDE,)),
+    Part("threads aside", services=("slots:Aside",), pools=(pools.ASIDE,)),
     Part(
         "uploads",
         services=("intake.uploads:Uploads",),
@@ -69,7 +69,7 @@ PARTS: Final = (
     ),
     Part(
         "stored threads",
-        services=("reading.slots:StoreSlots",),
+        services=("slots:StoreSlots",),
         routers=(
             "reading.threads",
             "reading.runs",
@@ -96,7 +96,7 @@ PARTS: Final = (
         listeners=("live.tail:EventTail", "live.run_watch:RunWatch"),
         pools=(pools.READERS,),
         unshared={
-            "live.erased": "the answers of the store: it is asked again for one that was forgotten",
+            "live.erased": "the answers of the store, which is asked again after an answer was forgotten",
             "live.follower": "what a new listener, which is ours, has yet to hear",
             "live.recent_events": "the end of the topic; what lies further back is read by READERS",
         },
@@ -105,7 +105,7 @@ PARTS: Final = (
     Part("saved views", routers=("dashboard.views",)),
     Part(
         "status",
-        services=("serving.loop_watch:LoopWatch", "serving.status:BrokerStatus", "serving.status:StoreCounts"),
+        services=("serving.status:LoopWatch", "serving.status:BrokerStatus", "serving.status:StoreCounts"),
         routers=("serving.status", "serving.docs_page"),
         unshared={
             "serving.server": "no tenant is known yet: `gateway_caller_requests` bounds each token",
@@ -114,15 +114,15 @@ PARTS: Final = (
     ),
     Part(
         "live figures",
-        services=("dashboard.tail:FiguresTail",),
+        services=("dashboard.live_figures:FiguresTail",),
         routers=("dashboard.live_figures",),
-        listeners=("dashboard.tail:FiguresTail",),
+        listeners=("dashboard.live_figures:FiguresTail",),
         unshared={
-            "dashboard.intake": "a forgotten turn that comes again is counted twice in figures",
-            "dashboard.figures": "a tenth of the series, a tenant has in any case",
+            "dashboard.figures": "a tenant has a tenth of the series in any case; a forgotten turn that comes again is "
+            "counted twice in figures"
         },
     ),
-    Part("the dashboard", routers=("dashboard.ledger", "dashboard.dead_letters", "dashboard.page")),
+    Part("the dashboard", routers=("dashboard.dead_letters", "dashboard.page")),
     Part("feedback", exists=lambda gateway: gateway.settings.feedback, routers=("intake.feedback",)),
     Part(
         "rerun",
@@ -139,11 +139,7 @@ PARTS: Final = (
         listeners=("control.commands:Commands",),
         pools=(pools.COMMANDS, pools.COMMAND_STREAMS),
     ),
-    Part(
-        "signing in",
-        exists=lambda gateway: gateway.settings.gateway_oidc is not None,
-        routers=("access.sign_in",),
-    ),
+    Part("signing in", exists=lambda gateway: gateway.settings.gateway_oidc is not None, routers=("access.sign_in",)),
     Part(
         "turnmill dev",
         exists=lambda gateway: gateway.dev is not None,
@@ -155,7 +151,7 @@ PARTS: Final = (
         exists=lambda gateway: gateway.settings.gateway_proxy,
         services=("proxy.passing:Proxy",),
         routers=("proxy.passing",),
-        listeners=("proxy.sharing:Sharing",),
+        listeners=("proxy.publishing:Sharing",),
         pools=(pools.BODIES, pools.CAPTURES, pools.CONVERSATIONS, pools.HELD),
         layer="proxy.path_token:PathToken",
     ),

@@ -41,7 +41,7 @@ class Protocol(H11Protocol):
     _overdue: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         super().connection_made(transport)
         if len(self.connections) > self.most:
             self._refuse_connection(
@@ -154,7 +154,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at SIGTERM and Ctrl-C. uvicorn's own handler would raise them again afterwards."""
+        """Stop at SIGTERM and Ctrl-C. uvicorn's handler would raise them again afterwards."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)

@@ -1,11 +1,10 @@
-"""The state of the gateway and of the pipeline behind it, probes, and metrics."""
+"""The state of the gateway and of the pipeline behind it, probes, metrics, and how long the event loop is blocked."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Response
 from prometheus_client.exposition import choose_encoder
@@ -15,12 +14,11 @@ from starlette.responses import JSONResponse
 
 from pipeline.gateway.access.security import Reader
 from pipeline.gateway.live.run_watch import TheRunWatch
-from pipeline.gateway.problems import documented
-from pipeline.gateway.state import Gateway, Service, TheGateway, provided
+from pipeline.gateway.state import OpenStore, Service, TheGateway, provided
 from pipeline.kafka.offsets import group_lag, record_count
+from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
-from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.threads.summaries import Counts
 from pipeline.worker.host.roles import default_roles
@@ -28,15 +26,40 @@ from topics.catalog import DEAD_LETTERS
 from turnmill.clock import now_ms
 from turnmill.errors import TurnmillError
 
+CHECK_INTERVAL: Final = 0.05  # seconds between two checks
+MIN_BLOCK: Final = 0.01  # seconds; shorter blocks are not counted
 FRESH_SECONDS: Final = 2.0  # seconds for which the broker's answer is reused: many dashboards ask at the same time
 PATIENCE: Final = 1.0  # seconds that a caller waits for a count
 REST: Final = 50  # a count that took n seconds is the newest for 50 n: counting takes 2 % of the time at most
-
 router = APIRouter(tags=["status"])
 
 
+class LoopWatch(Service):
+    """Observes each block of the event loop of more than MIN_BLOCK seconds."""
+
+    def __init__(self, metrics: m.Metrics) -> None:
+        self._metrics = metrics
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Start to check every CHECK_INTERVAL seconds, in the running loop."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(loop.time() + CHECK_INTERVAL, self._look, loop.time() + CHECK_INTERVAL, loop)
+
+    async def close(self) -> None:
+        """Stop checking."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self, due: float, loop: asyncio.AbstractEventLoop) -> None:
+        late = loop.time() - due
+        if late > MIN_BLOCK:
+            self._metrics.observe(m.LOOP_HELD, late)
+        self.start()
+
+
 class PartitionPlace(BaseModel):
-    """A consumer group's place in one partition; `committed` null where it never committed."""
+    """A consumer group's offsets in a partition; `committed` is null if it never committed."""
 
     partition: int
     committed: int | None
@@ -62,18 +85,12 @@ class BrokerStatus(Service):
         self._lock = asyncio.Lock()
         self._found: tuple[float, tuple[list[RoleLag], int]] | None = None
 
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.settings)
-
     async def get(self) -> tuple[list[RoleLag], int]:
         """Return the lag of each role, and the number of dead letters. Raises BrokerError."""
         async with self._lock:
             if self._found is None or time.monotonic() - self._found[0] > FRESH_SECONDS:
                 self._found = (time.monotonic(), await _broker(self._settings))
-            roles, letters = self._found[1]
-            return roles, letters
+            return self._found[1]
 
 
 async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
@@ -98,18 +115,13 @@ async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
 class StoreCounts(Service):
     """The newest count of a store's rows, which all callers share. It is rare, since a count reads all turns."""
 
-    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+    def __init__(self, store: OpenStore) -> None:
         """Prepare counting; `store` opens the store."""
         self._store = store
         self._counting: asyncio.Task[None] | None = None
         self._found: Counts | None = None
         self._failed: StoreError | None = None
         self._rested = 0.0
-
-    @classmethod
-    def of(cls, gateway: Gateway) -> Self:
-        """Make it for a gateway."""
-        return cls(gateway.store)
 
     async def get(self) -> Counts | None:
         """Return the newest numbers; None if the first count takes longer than PATIENCE. Raises StoreError.
@@ -163,7 +175,7 @@ class Health(BaseModel):
     reasons: list[str]
 
 
-@router.get("/v1/status", summary="Lag, dead letters, and counts of the store", responses=documented())
+@router.get("/v1/status", summary="Lag, dead letters, and counts of the store")
 async def status(
     gateway: TheGateway,
     broker: Annotated[BrokerStatus, provided(BrokerStatus)],
@@ -208,7 +220,7 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
     return JSONResponse(health.model_dump(), 503 if reasons else 200)
 
 
-@router.get("/metrics", summary="Metrics", response_class=Response)
+@router.get("/metrics", summary="m.Metrics", response_class=Response)
 async def metrics(gateway: TheGateway, runs: TheRunWatch, request: Request) -> Response:
     """Return metrics in Prometheus or OpenMetrics text. They name routes and statuses, no tenants or threads."""
     runs.count()

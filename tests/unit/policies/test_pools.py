@@ -25,7 +25,7 @@ OF_ONE: Final = {
     "pipeline/stores/content/store.py": "fetches of one response",
     "pipeline/stores/content/offload.py": "uploads of one batch",
     "pipeline/stores/archive/parquet.py": "objects of one command",
-    "pipeline/gateway/dashboard/ledger.py": "an operator's page",
+    "pipeline/gateway/dashboard/dead_letters.py": "an operator's page",
     "pipeline/worker/webhooks/sender.py": "threads as many as LOOKUPS has slots, taken before",
     "turnmill/loop_thread.py": "one call of a program",
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -22,6 +24,11 @@ BUDGETS = """[{"name": "acme-day", "tenant": "acme", "tokens": 10, "per": "day"}
 
 def settings_of(tmp_path: Path, tokens: Tokens) -> Settings:
     return Settings(home=tmp_path, gateway_port=0, gateway_tokens=SecretStr(tokens.setting), budgets=BUDGETS)
+
+
+def memory_of(settings: Settings, store: Any) -> Budgets:
+    gateway: Any = SimpleNamespace(settings=settings, store=store)
+    return Budgets(gateway)
 
 
 def use(gateway: Running, **used: int) -> None:
@@ -100,7 +107,7 @@ async def test_who_asks_while_an_answer_is_on_its_way_waits_for_it(tmp_path: Pat
         await asked[-1]
         raise StoreError("the store is away", transient=True)
 
-    memory = Budgets(Settings(home=tmp_path, budgets=BUDGETS).budget_list, slow)  # type: ignore[arg-type]
+    memory = memory_of(Settings(home=tmp_path, budgets=BUDGETS), slow)
     several = [asyncio.create_task(memory.known()) for _ in range(3)]
     await asyncio.sleep(0.05)
     [answer] = asked
@@ -118,12 +125,12 @@ async def test_what_was_never_known_refuses_nothing_and_says_so(tmp_path: Path) 
     async def away() -> None:
         raise StoreError("the store is away", transient=True)
 
-    memory = Budgets(Settings(home=tmp_path, budgets=BUDGETS).budget_list, away)  # type: ignore[arg-type]
+    memory = memory_of(Settings(home=tmp_path, budgets=BUDGETS), away)
     with pytest.raises(StoreError):
         await memory.known()
     assert memory.allowed("acme").allowed
     await memory.close()
-    nothing = Budgets((), away)  # type: ignore[arg-type]
+    nothing = memory_of(Settings(home=tmp_path), away)
     await nothing.known()
     assert nothing.allowed("acme").allowed
     await nothing.close()

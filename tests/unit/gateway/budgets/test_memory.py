@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,8 @@ async def no_store() -> Any:
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> Budgets:
     """Budgets of which each look at the store finds what `used` says."""
-    memory, used = Budgets((ASKS, REFUSES), no_store), Counter[str]()
+    gateway: Any = SimpleNamespace(settings=SimpleNamespace(budget_list=(ASKS, REFUSES)), store=no_store)
+    memory, used = Budgets(gateway), Counter[str]()
 
     async def states(*_: Any) -> list[State]:
         return [State(one, used[one.name], *one.window(now_ms())) for one in memory.budgets]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.gateway.dashboard.figures import ANY, FIELDS, INDEX, Figures, Reading, Series
+from pipeline.gateway.dashboard.figures import ANY, FIELDS, INDEX, Figures, FiguresReading, Series
 from pipeline.observability.metrics import OTHER
 
 ACME, GLOBEX = Series("gpt-5", "support", "acme"), Series("gpt-5", "travel", "globex")
@@ -18,7 +18,7 @@ def test_a_second_sums_what_comes_in_it() -> None:
     figures.add(100, ACME, {"events": 2, "turns": 1})
     figures.add(100, GLOBEX, {"events": 3})
     figures.add(101, ACME, {"events": 5})
-    rows = Reading(figures, "total").rows(100, 101)
+    rows = FiguresReading(figures, "total").rows(100, 101)
     assert totals(rows, "events") == {(100, 0): 5, (101, 0): 5}
     assert totals(rows, "turns") == {(100, 0): 1, (101, 0): 0}
 
@@ -28,8 +28,8 @@ def test_the_ring_forgets_and_takes_nothing_older_than_itself() -> None:
     figures.add(100, ACME, {"events": 1})
     figures.add(110, ACME, {"events": 7})
     figures.add(100, ACME, {"events": 100})
-    assert totals(Reading(figures, "total").rows(0, 120), "events") == {}
-    assert totals(Reading(figures, "total").rows(0, 110), "events") == {(110, 0): 7}
+    assert totals(FiguresReading(figures, "total").rows(0, 120), "events") == {}
+    assert totals(FiguresReading(figures, "total").rows(0, 110), "events") == {(110, 0): 7}
 
 
 def test_a_tenant_sees_its_own_and_nothing_of_others() -> None:
@@ -37,12 +37,12 @@ def test_a_tenant_sees_its_own_and_nothing_of_others() -> None:
     figures.add(100, ACME, {"events": 2})
     figures.add(100, GLOBEX, {"events": 3})
     figures.add(100, Series(None, None, None), {"dead_letters": 9})
-    reading = Reading(figures, "agent", Series(None, None, "acme"))
+    reading = FiguresReading(figures, "agent", Series(None, None, "acme"))
     rows = reading.rows(100, 100)
     assert totals(rows, "events") == {(100, 0): 2}
     assert totals(rows, "dead_letters") == {(100, 0): 0}
     assert reading.groups == ["support"]
-    rows = Reading(figures, "total", Series(None, None, "")).rows(100, 100)
+    rows = FiguresReading(figures, "total", Series(None, None, "")).rows(100, 100)
     assert (totals(rows, "events"), totals(rows, "dead_letters")) == ({(100, 0): 0}, {(100, 0): 9})
 
 
@@ -53,7 +53,7 @@ def test_a_reader_asks_for_one_model_of_one_agent() -> None:
             figures.add(100, Series(model, agent, "acme"), {"events": 1 if agent == "travel" else 10})
     for only, events in ((Series("gpt-5", None, None), 11), (Series(None, "travel", None), 3),
                          (Series("gpt-5", "travel", "acme"), 1), (Series("gpt-5", "travel", "globex"), 0)):  # fmt: skip
-        rows = Reading(figures, "total", only).rows(100, 100)
+        rows = FiguresReading(figures, "total", only).rows(100, 100)
         assert sum(totals(rows, "events").values()) == events, only
 
 
@@ -61,7 +61,7 @@ def test_groups_keep_their_numbers_and_the_rest_is_other() -> None:
     figures = Figures()
     for number, tokens in enumerate((10, 30, 20)):
         figures.add(100, Series(f"m{number}", "a", None), {"output_tokens": tokens})
-    reading = Reading(figures, "model", ANY, groups=2)
+    reading = FiguresReading(figures, "model", ANY, groups=2)
     assert totals(reading.rows(100, 100), "output_tokens") == {(100, -1): 10, (100, 0): 30, (100, 1): 20}
     figures.add(101, Series("m9", "a", None), {"output_tokens": 1000})
     assert totals(reading.rows(101, 101), "output_tokens") == {(101, -1): 1000}
@@ -72,10 +72,12 @@ def test_too_many_series_lose_their_names() -> None:
     figures = Figures(series=2)
     for number in range(5):
         figures.add(100, Series(f"m{number}", "a", "acme"), {"events": 1})
-    reading = Reading(figures, "model")
+    reading = FiguresReading(figures, "model")
     assert sorted(map(str, reading.rows(100, 100) and reading.groups)) == ["m0", "m1", OTHER]
     assert sum(totals(reading.rows(100, 100), "events").values()) == 5
-    assert sum(totals(Reading(figures, "model", Series(None, None, "acme")).rows(100, 100), "events").values()) == 5
+    assert (
+        sum(totals(FiguresReading(figures, "model", Series(None, None, "acme")).rows(100, 100), "events").values()) == 5
+    )
 
 
 def test_many_names_of_one_tenant_take_no_figure_from_another() -> None:
@@ -85,7 +87,7 @@ def test_many_names_of_one_tenant_take_no_figure_from_another() -> None:
         figures.add(100, Series(f"m{number}", "a", "evil"), {"events": 1})
     for model in ("m1", "m2", "m3", "m3"):
         figures.add(100, Series(model, "support", "acme"), {"events": 1})
-    reading = Reading(figures, "model", acme)
+    reading = FiguresReading(figures, "model", acme)
     found = totals(reading.rows(100, 100), "events")
     named = {reading.groups[group]: count for (_, group), count in found.items()}
     assert named == {"m1": 1, "m2": 1, OTHER: 2}, "two names of its own, and one sum of the rest"
@@ -118,6 +120,6 @@ def test_however_it_is_grouped_the_sum_is_the_same(
     figures = Figures(window=60)
     for at, tenant, model, events in added:
         figures.add(at, Series(model, "agent", tenant), {"events": events})
-    rows = Reading(figures, by, ANY, groups).rows(1000, 1030)  # type: ignore[arg-type]
+    rows = FiguresReading(figures, by, ANY, groups).rows(1000, 1030)  # type: ignore[arg-type]
     assert sum(totals(rows, "events").values()) == sum(events for *_, events in added)
     assert all(len(row) == 2 + len(FIELDS) for row in rows)

@@ -10,8 +10,7 @@ import pytest
 
 from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import UsualSilence
-from pipeline.gateway.dashboard.figures import FIELDS, Reading, Series
-from pipeline.gateway.dashboard.intake import TAIL_CHARACTERS, Intake
+from pipeline.gateway.dashboard.figures import FIELDS, TAIL_CHARACTERS, FiguresReading, Intake, Series
 from pipeline.gateway.live.event_record import EventRecord
 from tests.support.assembled import THREAD_ID, assembled
 from tests.support.gateways import talk
@@ -21,7 +20,7 @@ AT = 1_768_928_342_002
 
 
 def sums(intake: Intake) -> dict[str, int]:
-    rows = Reading(intake.figures, "total").rows(AT // 1000, AT // 1000)
+    rows = FiguresReading(intake.figures, "total").rows(AT // 1000, AT // 1000)
     return dict(zip(FIELDS, rows[0][2:], strict=True)) if rows else {}
 
 
@@ -83,7 +82,7 @@ def test_tokens_count_once() -> None:
 
 
 def of_tenant(intake: Intake, tenant: str) -> dict[str, int]:
-    rows = Reading(intake.figures, "total", Series(None, None, tenant)).rows(AT // 1000, AT // 1000)
+    rows = FiguresReading(intake.figures, "total", Series(None, None, tenant)).rows(AT // 1000, AT // 1000)
     return dict(zip(FIELDS, rows[0][2:], strict=True)) if rows else {}
 
 
@@ -111,7 +110,7 @@ def test_events_count_for_the_model_of_their_run() -> None:
     intake, runs = Intake(), RunList(1000, UsualSilence())
     intake.event(event(runs, 0, talk(2), run={"model_name": "gpt-5"}))
     intake.event(event(runs, len(talk(2)), talk(1)))
-    rows = Reading(intake.figures, "total", Series("gpt-5", "a", "")).rows(AT // 1000, AT // 1000)
+    rows = FiguresReading(intake.figures, "total", Series("gpt-5", "a", "")).rows(AT // 1000, AT // 1000)
     assert dict(zip(FIELDS, rows[0][2:], strict=True))["events"] == len(talk(2)) + len(talk(1))
 
 
@@ -144,4 +143,4 @@ def test_rubbish_stops_nothing(topic: str, value: bytes | None) -> None:
     intake.take(topic, value, AT)
     intake.take("telemetry", usage(99), AT)
     assert sums(intake)["input_tokens"] >= 7
-    orjson.dumps(Reading(intake.figures, "tenant").groups)
+    orjson.dumps(FiguresReading(intake.figures, "tenant").groups)

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import UnknownWire
-from pipeline.gateway.intake.upload import Upload
+from pipeline.gateway.intake.uploads import Upload
 from turnmill.errors import InvalidRecord
 from turnmill.publish.micro_batch import MicroBatch
 

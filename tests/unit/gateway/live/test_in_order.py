@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.gateway.live.in_order import OVERHEAD, Frame, InOrder
+from pipeline.gateway.live.recent_events import OVERHEAD, Frame, InOrder
 
 MUCH = 10**9
 

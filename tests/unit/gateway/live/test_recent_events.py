@@ -57,8 +57,8 @@ def test_what_comes_twice_is_given_once() -> None:
     events = [event for record in records for event in reading.events(record)]
     assert [event.seq for event in events] == [0, 1, 2, 3, 4, 5]
     assert [event.event["n"] for event in events[:-1]] == [0, 1, 2, 3, 4]
-    assert (events[-1].end, str(events[-1].place)) == ("complete", "0-2.5")
-    assert [str(event.place) for event in events[:4]] == ["0-0.0", "0-0.1", "0-1.1", "0-1.2"]
+    assert (events[-1].end, str(events[-1].event_id)) == ("complete", "0-2.5")
+    assert [str(event.event_id) for event in events[:4]] == ["0-0.0", "0-0.1", "0-1.1", "0-1.2"]
 
 
 def test_a_later_end_is_told() -> None:
@@ -136,10 +136,10 @@ def test_a_reader_that_breaks_off_goes_on_exactly(rng: random.Random, records: i
     """Whatever comes twice or out of order: the ids after any id are those that a reader without a break gets."""
     log = [held(n, rng.randrange(12), rng.randint(1, 4), run=rng.choice("ab")) for n in range(records)]
     reading = Reading()
-    whole = [event.place for record in log for event in reading.events(record)]
+    whole = [event.event_id for record in log for event in reading.events(record)]
     after = rng.choice(whole)
     again = Reading(after)
-    assert [event.place for record in log for event in again.events(record)] == whole[whole.index(after) + 1 :]
+    assert [event.event_id for record in log for event in again.events(record)] == whole[whole.index(after) + 1 :]
 
 
 def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pipeline.gateway.serving.loop_watch import MIN_BLOCK, LoopWatch
+from pipeline.gateway.serving.status import MIN_BLOCK, LoopWatch
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from tests.support.waiting import until

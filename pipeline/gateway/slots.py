@@ -1,4 +1,4 @@
-"""Worker threads for calls that would block the event loop, and so all callers, for more than a few milliseconds."""
+"""The slots in which the store is searched, threads are read, and calls run in worker threads; tenants have shares."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from collections.abc import Callable
 from typing import Annotated, Final, ParamSpec, TypeVar
 
 from pipeline.gateway.state import Service, provided
-from pipeline.policies.pools import ASIDE
+from pipeline.policies.pools import ASIDE, READS, SEARCHES
 from pipeline.policies.slots import Slots
 
 SMALL_BYTES: Final = 16_384  # bodies up to this size are parsed in the event loop
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class StoreSlots(Service):
+    """`searches`: for searches, and lists that search or sift; `reads`: for whole threads in memory."""
+
+    def __init__(self) -> None:
+        self.searches = Slots(SEARCHES.size)
+        self.reads = Slots(READS.size)
+
+
+TheSlots = Annotated[StoreSlots, provided(StoreSlots)]
 
 
 class Aside(Service):
