@@ -45,8 +45,8 @@ async def call(settings: ClientSettings, method: str, path: str, *names: str, js
     except httpx.HTTPError as error:
         raise BrokerError(f"{settings.publish_url} does not answer: {error!r}") from None
     if answer.is_success:
-        found: dict[str, Any] = answer.json()
-        return found
+        body: dict[str, Any] = answer.json()
+        return body
     wrong = BrokerError if answer.is_server_error else CallerError
     raise wrong(f"{answer.status_code} {_detail(answer)}")
 

@@ -37,10 +37,10 @@ class Shares:
 
     def copy(self) -> Shares:
         """Return a copy, to try out what would fit."""
-        found = Shares()
+        shares = Shares()
         for tenant, amount in self._held.items():
-            found.add(tenant, amount)
-        return found
+            shares.add(tenant, amount)
+        return shares
 
     def held(self, tenant: str | None) -> int:
         """Return how much a tenant holds."""

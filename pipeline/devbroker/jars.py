@@ -57,9 +57,9 @@ def _installed(home: Path) -> Path:
     versions = [kafka_version(jar.name) for jar in libs.glob("kafka_2.*.jar")]
     newest = max((version for version in versions if version), default=None)
     if newest is None or newest < MIN_KAFKA:
-        found = f"holds Kafka {newest}" if newest else "has no libs/kafka_2.*.jar"
+        problem = f"holds Kafka {newest}" if newest else "has no libs/kafka_2.*.jar"
         raise CallerError(
-            f"KAFKA_HOME={home} {found}: point it at an unpacked Apache Kafka {MIN_KAFKA} or newer, "
+            f"KAFKA_HOME={home} {problem}: point it at an unpacked Apache Kafka {MIN_KAFKA} or newer, "
             "or unset it to have the jars downloaded"
         )
     return libs.absolute()

@@ -194,11 +194,11 @@ def _folder(settings: Settings) -> Path:
 
 def _read(folder: Path) -> tuple[str, tuple[Node, ...]] | None:
     try:
-        found = json.loads((folder / "cluster.json").read_text())
+        saved = json.loads((folder / "cluster.json").read_text())
     except FileNotFoundError:
         return None
-    nodes = (Node(n["id"], n["address"], n["controller"], folder / f"node-{n['id']}") for n in found["nodes"])
-    return found["cluster_id"], tuple(nodes)
+    nodes = (Node(n["id"], n["address"], n["controller"], folder / f"node-{n['id']}") for n in saved["nodes"])
+    return saved["cluster_id"], tuple(nodes)
 
 
 def _write(folder: Path, cluster_id: str, nodes: tuple[Node, ...]) -> None:

@@ -52,13 +52,13 @@ def repository(named: str | None) -> Repository:
     if named is not None:
         return Repository(named, None, VARIABLE)
     file = Path.home() / ".m2" / "settings.xml"
-    found = None
+    mirror = None
     if file.is_file():
         try:
-            found = mirror_of_central(file.read_text(encoding="utf-8"), os.environ, str(file))
+            mirror = mirror_of_central(file.read_text(encoding="utf-8"), os.environ, str(file))
         except (ET.ParseError, ValueError, OSError) as error:
             raise CallerError(f"{file} can't be read ({error}): mend it, or set {VARIABLE}") from None
-    return found or Repository(CENTRAL, None, "nothing, so it is Maven Central")
+    return mirror or Repository(CENTRAL, None, "nothing, so it is Maven Central")
 
 
 def mirror_of_central(text: str, environ: Mapping[str, str], file: str) -> Repository | None:
@@ -93,4 +93,4 @@ def _login(root: ET.Element, server_id: str, environ: Mapping[str, str]) -> tupl
 def _text(element: ET.Element, name: str, environ: Mapping[str, str]) -> str:
     """Return the text of an inner element, with variables replaced as Maven does; empty if there is none."""
     text = (element.findtext(name) or "").strip()
-    return re.sub(r"\$\{env\.([^}]+)\}", lambda found: environ.get(found[1], found[0]), text)
+    return re.sub(r"\$\{env\.([^}]+)\}", lambda match: environ.get(match[1], match[0]), text)

@@ -19,8 +19,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         libs = Path(folder) / "libs"
         copy_jars(load().cache_folder, POM, libs, LAYOUT)
-        found = {str(jar.relative_to(libs)): jar for jar in libs.rglob("*.jar")}
-        pinned = [Pinned(name, jar.stat().st_size, digest(jar)) for name, jar in sorted(found.items())]
+        jars = {str(jar.relative_to(libs)): jar for jar in libs.rglob("*.jar")}
+        pinned = [Pinned(name, jar.stat().st_size, digest(jar)) for name, jar in sorted(jars.items())]
     PINS.write_text(render(pinned), encoding="utf-8")
 
 

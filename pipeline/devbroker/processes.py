@@ -123,8 +123,8 @@ def command_line(process: Path) -> str:
     """
     for _ in range(MAX_ATTEMPTS):
         try:
-            if found := (process / "cmdline").read_text(errors="surrogateescape"):
-                return found
+            if arguments := (process / "cmdline").read_text(errors="surrogateescape"):
+                return arguments
             if (process / "stat").read_text().rpartition(") ")[2][:1] in {"Z", "X"}:
                 return ""
         except OSError:

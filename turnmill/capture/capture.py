@@ -65,7 +65,7 @@ class _State:
     exchange: Exchange
     asked: Asked
     same: object
-    place: CallPlace
+    position: CallPlace
     run: PublishedRun
 
 
@@ -228,15 +228,15 @@ class Capture:
         if command is not None and at < until and call.stop is not None:  # sent before we knew of the stop
             call.stop.tell_now(command)
             return
-        place = self._conversations.place(asked, str(uuid4()))
-        held = self._held.pop((scope, place.thread, place.run), None) if place.again else None
+        position = self._conversations.place(asked, str(uuid4()))
+        held = self._held.pop((scope, position.thread, position.run), None) if position.again else None
         if held is not None:
             held.timer.cancel()
             run = held.state.run
         else:
-            run = self._run(request, tenant, place, reading, span)
-        call.thread_id, call.run_id = run.thread_id, place.run
-        self._open[call] = _State(exchange, asked, same, place, run)
+            run = self._run(request, tenant, position, reading, span)
+        call.thread_id, call.run_id = run.thread_id, position.run
+        self._open[call] = _State(exchange, asked, same, position, run)
         if call.stop is not None:
             run.stopped.then(call.stop.tell_now)
         if self._control is not None:
@@ -245,22 +245,22 @@ class Capture:
             await self._send(run, event, at)
 
     def _run(
-        self, request: Call, tenant: str | None, place: CallPlace, reading: Reading, span: str | None
+        self, request: Call, tenant: str | None, position: CallPlace, reading: Reading, span: str | None
     ) -> PublishedRun:
         names = reading.names
         facts = {
             "model_name": next(iter(reading.models), None),
             "provider_name": request.provider,
-            "continues": place.continues,
-            "replaces": place.replaces,
+            "continues": position.continues,
+            "replaces": position.replaces,
             "parent_run_id": names.parent_run,
             "parent_thread_id": names.parent_thread,
         }
         return self._publisher.run(
-            thread_id=place.thread,
+            thread_id=position.thread,
             agent_id=names.agent or self._agent_id,
             dialect=request.dialect,
-            run_id=place.run,
+            run_id=position.run,
             tenant=tenant,
             info={name: value for name, value in facts.items() if value is not None},
             traceparent=span,
@@ -270,7 +270,7 @@ class Capture:
         """End a call that was told to stop. Acknowledge the command, unless the model had ended its answer before."""
         verdict, command = state.exchange.verdict("cancelled"), state.run.stopped.command
         if verdict.end == "aborted" and command is not None:
-            self._stopped = {one: known for one, known in list(self._stopped.items()) if known[1] > note.at}
+            self._stopped = {key: known for key, known in list(self._stopped.items()) if known[1] > note.at}
             self._stopped[state.same] = command, note.at + RETRY_WINDOW_MS
             await state.run.acknowledge()
         self._remember(state)
@@ -283,8 +283,8 @@ class Capture:
             await self._over(call, verdict)
             return
         del self._open[call]
-        key = (state.asked.scope, state.place.thread, state.place.run)
-        self._conversations.failed(state.place, state.asked)
+        key = (state.asked.scope, state.position.thread, state.position.run)
+        self._conversations.failed(state.position, state.asked)
         timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", (key,), 0)
         self._held[key] = _Held(state, verdict, timer)
 
@@ -292,7 +292,7 @@ class Capture:
         """End the run of a failed call that was not retried; do nothing if it was."""
         held = self._held.pop(key, None)
         if held is not None:
-            self._conversations.given_up(held.state.place, held.state.asked)
+            self._conversations.given_up(held.state.position, held.state.asked)
             await self._end(held.state.run, held.verdict.end)
 
     async def _over(self, call: CapturedCall, verdict: Verdict) -> None:
@@ -317,6 +317,6 @@ class Capture:
     def _remember(self, state: _State) -> None:
         answer = state.exchange.answer
         if answer.message is not None or answer.response_id is not None:
-            fact = self._conversations.answered(state.place, state.asked, answer.message, answer.response_id)
+            fact = self._conversations.answered(state.position, state.asked, answer.message, answer.response_id)
             if self._shared:
                 state.run.tell(headers(fact))

@@ -140,10 +140,10 @@ class Conversations:
         """Return the place of a call; `run_id` is a new id, for a run that the request doesn't name."""
         failed = self._failed.get(asked.scope, asked.attempt)
         if failed:
-            place = failed.popleft()
+            call = failed.popleft()
             if not failed:
                 self._failed.pop(asked.scope, asked.attempt)
-            return CallPlace(place.thread, place.run, place.continues, place.replaces, again=True)
+            return CallPlace(call.thread, call.run, call.continues, call.replaces, again=True)
         before = self._before(asked)
         thread = asked.names.thread or (before.thread if before else run_id)
         run, first = self._run(asked, thread, run_id)
@@ -153,7 +153,7 @@ class Conversations:
         return CallPlace(thread, run, before.run, replaces)
 
     def answered(
-        self, place: CallPlace, asked: Asked, answer: NormalMessage | None, response_id: str | None = None
+        self, position: CallPlace, asked: Asked, answer: NormalMessage | None, response_id: str | None = None
     ) -> Fact:
         """Remember the answer to a call. Return it as a fact for other processes."""
         keys: list[bytes | str] = []
@@ -162,7 +162,7 @@ class Conversations:
             keys.append(last)
         if response_id is not None:
             keys.append(response_id)
-        fact = Fact(asked.scope, place.thread, place.run, tuple(keys), place.continues)
+        fact = Fact(asked.scope, position.thread, position.run, tuple(keys), position.continues)
         self.learn(fact)
         return fact
 
@@ -170,23 +170,23 @@ class Conversations:
         """Remember a fact of this process or another one; a repeated fact changes nothing."""
         for key in fact.keys:
             alike = self._known.pop(fact.scope, key) or []
-            if not any(one.run == fact.run and one.thread == fact.thread for one in alike):
+            if not any(answered.run == fact.run and answered.thread == fact.thread for answered in alike):
                 alike.append(_Answered(fact.thread, fact.run))
                 del alike[:-MAX_ALIKE]
             self._known.put(fact.scope, key, alike, self.most)
         if fact.after is not None and self._followers.get(fact.scope, (fact.thread, fact.after)) is None:
             self._follow(fact.scope, fact.thread, fact.after, fact.run)
 
-    def failed(self, place: CallPlace, asked: Asked) -> None:
+    def failed(self, position: CallPlace, asked: Asked) -> None:
         """Note a call that failed and may be retried: the next equal request belongs to its run."""
         failed = self._failed.pop(asked.scope, asked.attempt) or deque()
-        failed.append(place)
+        failed.append(position)
         self._failed.put(asked.scope, asked.attempt, failed, MAX_FAILED)
 
-    def given_up(self, place: CallPlace, asked: Asked) -> None:
+    def given_up(self, position: CallPlace, asked: Asked) -> None:
         """Forget a failed call that was not retried."""
         failed = self._failed.pop(asked.scope, asked.attempt) or ()
-        left = deque(one for one in failed if one.run != place.run or one.thread != place.thread)
+        left = deque(call for call in failed if call.run != position.run or call.thread != position.thread)
         if left:
             self._failed.put(asked.scope, asked.attempt, left, MAX_FAILED)
 
@@ -195,16 +195,18 @@ class Conversations:
         if asked.names.response is not None:
             return self._one_of(asked, asked.names.response)
         hashes = list(zip(asked.messages, chain(asked.messages), strict=True))
-        ends = (key for one, key in reversed(hashes) if one.role == ASSISTANT)
-        return next((found for key in ends if (found := self._one_of(asked, key)) is not None), None)
+        ends = (key for message, key in reversed(hashes) if message.role == ASSISTANT)
+        return next((answered for key in ends if (answered := self._one_of(asked, key)) is not None), None)
 
     def _one_of(self, asked: Asked, key: bytes | str) -> _Answered | None:
         alike = self._known.get(asked.scope, key) or ()
-        fit = [one for one in alike if asked.names.thread in (None, one.thread)]
+        fit = [answered for answered in alike if asked.names.thread in (None, answered.thread)]
         if not fit:
             return None
         self._known.touch(asked.scope, key)
-        free = (one for one in fit if self._followers.get(asked.scope, (one.thread, one.run)) is None)
+        free = (
+            answered for answered in fit if self._followers.get(asked.scope, (answered.thread, answered.run)) is None
+        )
         return next(free, fit[-1])
 
     def _follow(self, scope: str, thread: str, before: str, run: str) -> str | None:

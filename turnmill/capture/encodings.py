@@ -57,10 +57,10 @@ def decoded(encodings: str, data: bytes, most: int) -> bytes:
 def _names(encodings: str) -> list[str]:
     """Return the names of the encodings, the outermost first."""
     names = [name.strip().lower() for name in encodings.split(",", 2 * ENCODINGS)]
-    found = [name for name in reversed(names) if name not in ("", "identity")]
-    if len(found) > ENCODINGS:
+    known = [name for name in reversed(names) if name not in ("", "identity")]
+    if len(known) > ENCODINGS:
         raise Unreadable(f"it is encoded more than {ENCODINGS} times")
-    return found
+    return known
 
 
 def _whole(name: str, data: bytes, most: int) -> bytes:
@@ -79,12 +79,12 @@ def _whole(name: str, data: bytes, most: int) -> bytes:
                 room.truncate(made)
                 return room.getvalue()
         raise Unreadable(f"the {name} can't be read, or has more than {most:,} bytes: {problem}") from problem
-    found = BytesIO()
+    output = BytesIO()
     for piece in _step(name)(data):
-        found.write(piece)
-        if found.tell() > most:
+        output.write(piece)
+        if output.tell() > most:
             raise Unreadable(f"it has more than {most:,} bytes")
-    return found.getvalue()
+    return output.getvalue()
 
 
 def _room(size: int) -> BytesIO:
@@ -122,17 +122,17 @@ def _step(name: str) -> Decode:
 
 def _deflate() -> Decode:
     """Return a decoder for both forms that servers send under this name: with zlib's header, and without."""
-    found: list[Decode] = []
+    decoders: list[Decode] = []
 
     def decode(chunk: bytes) -> Iterator[bytes]:
         if not chunk:
             return iter(())
-        if not found:
+        if not decoders:
             wrapped = chunk[0] & 0x0F == zlib.DEFLATED
-            found.append(
+            decoders.append(
                 _inflating("deflate", zlib.decompressobj(wbits=zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS))
             )
-        return found[0](chunk)
+        return decoders[0](chunk)
 
     return decode
 

@@ -79,8 +79,8 @@ def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
 def _models(path: str, body: Any) -> tuple[str, ...]:
     """Return the names of models, that of the path first. Some servers ignore the case of keys."""
     in_body = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
-    found = [model_in(path), *in_body]
-    return tuple(dict.fromkeys(name for name in found if isinstance(name, str)))
+    names = [model_in(path), *in_body]
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def too_many_values(data: bytes) -> bool:
@@ -97,11 +97,11 @@ def too_many_values(data: bytes) -> bool:
 
 
 def _more(data: bytes) -> bool:
-    found = quotes = 0
+    values = quotes = 0
     for at in range(0, len(data), CHUNK_BYTES):
         part = data[at : at + CHUNK_BYTES]
-        found += part.count(b",") + part.count(b"[") + part.count(b"{")
+        values += part.count(b",") + part.count(b"[") + part.count(b"{")
         quotes += part.count(b'"')
-        if found > JSON_VALUES or quotes > 4 * JSON_VALUES:
+        if values > JSON_VALUES or quotes > 4 * JSON_VALUES:
             return True
     return False

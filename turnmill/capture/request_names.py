@@ -62,25 +62,25 @@ def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
 
 def _threads(headers: Mapping[str, str], body: Mapping[str, Any]) -> Iterator[str]:
     conversation = body.get("conversation")
-    found = [
+    candidates = [
         headers.get("turnmill-thread"),
         conversation.get("id") if isinstance(conversation, dict) else conversation,
     ]
     metadata = body.get("metadata")
     if isinstance(metadata, dict):
-        found += [metadata.get(name) for name in IN_METADATA]
-        found.append(_session(metadata.get("user_id")))
-    found += [headers.get(name) for name in HEADERS]
-    return (name for name in map(_id, found) if name is not None)
+        candidates += [metadata.get(name) for name in IN_METADATA]
+        candidates.append(_session(metadata.get("user_id")))
+    candidates += [headers.get(name) for name in HEADERS]
+    return (name for name in map(_id, candidates) if name is not None)
 
 
 def _session(user_id: Any) -> str | None:
     """Return Claude Code's session: from the end of the user's id, or from the JSON that newer versions write there."""
     if not isinstance(user_id, str):
         return None
-    found = CLAUDE_CODE.search(user_id)
-    if found:
-        return found[1]
+    match = CLAUDE_CODE.search(user_id)
+    if match:
+        return match[1]
     if user_id.startswith("{"):
         try:
             value = loads(user_id.encode("utf-8", "replace"))

@@ -28,9 +28,9 @@ def headers(fact: Fact) -> list[tuple[str, bytes]]:
     return [(HEADER, value)] if len(value) <= MAX_HEADER_BYTES else []
 
 
-def fact_of(found: Sequence[tuple[str, bytes | None]], scope: str) -> Fact | None:
+def fact_of(record_headers: Sequence[tuple[str, bytes | None]], scope: str) -> Fact | None:
     """Return the fact in a record's headers; None if there is none. `scope`: the tenant that the record names."""
-    value = next((value for name, value in found if name == HEADER), None)
+    value = next((value for name, value in record_headers if name == HEADER), None)
     if value is None or len(value) > MAX_HEADER_BYTES:
         return None
     try:

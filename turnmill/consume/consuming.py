@@ -125,8 +125,8 @@ class Consumed(Generic[Item]):
         except InvalidRecord as error:
             if self._unreadable == "raise":
                 raise
-            place = f"{heard.place.topic}/{heard.place.partition}@{heard.record.offset}"
-            log.warning("a record that can't be read is left out: %s: %s", place, error.detail)
+            position = f"{heard.partition.topic}/{heard.partition.partition}@{heard.record.offset}"
+            log.warning("a record that can't be read is left out: %s: %s", position, error.detail)
             return None
 
     def _done(self) -> None:

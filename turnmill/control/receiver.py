@@ -141,7 +141,7 @@ class Control:
             seen.add(parent[1])
             thread = parent[0] or thread
             yield thread, parent[1]
-            at = next((one for one in self._runs.get(parent[1], ()) if one.thread_id == thread), None)
+            at = next((other for other in self._runs.get(parent[1], ()) if other.thread_id == thread), None)
 
     async def _hear(self) -> None:
         try:

@@ -137,10 +137,10 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             return
         if command.mode != AFTER_TURN:
             self._stop(invocation_context, command)
-        found = self._open[invocation_context.invocation_id]
-        if not found.stopped:
-            found.stopped = True
-            found.run.heard()
+        invocation = self._open[invocation_context.invocation_id]
+        if not invocation.stopped:
+            invocation.stopped = True
+            invocation.run.heard()
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Raise RunStopped where the run is told to stop, now or after the turn: ADK is about to begin the next one."""
@@ -149,8 +149,8 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             self._stop(callback_context, command)
 
     def _command(self, context: Any) -> Command | None:
-        found = self._open.get(context.invocation_id)
-        return None if found is None or found.run.stop is None else found.run.stop.command
+        invocation = self._open.get(context.invocation_id)
+        return None if invocation is None or invocation.run.stop is None else invocation.run.stop.command
 
     def _stop(self, context: Any, command: Command) -> NoReturn:
         self._open.pop(context.invocation_id).run.stopped()
@@ -158,11 +158,11 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
 
     @_quiet
     async def _publish(self, *, invocation_context: Any, event: Any) -> None:
-        found = self._open.get(invocation_context.invocation_id)
-        if found is not None:
-            found.run.send(event)
-            found.answered = bool(event.is_final_response()) and not event.partial
-            found.failed = None
+        invocation = self._open.get(invocation_context.invocation_id)
+        if invocation is not None:
+            invocation.run.send(event)
+            invocation.answered = bool(event.is_final_response()) and not event.partial
+            invocation.failed = None
 
     @_quiet
     async def after_run_callback(self, *, invocation_context: Any) -> None:
@@ -171,11 +171,11 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
         If the reader stops after an answer, the run is complete; after anything else it was abandoned. Only the
         exception that is being handled shows whether the reader has stopped.
         """
-        found = self._open.pop(invocation_context.invocation_id, None)
-        if found is not None:
+        invocation = self._open.pop(invocation_context.invocation_id, None)
+        if invocation is not None:
             stopped = sys.exc_info()[0] is not None or getattr(invocation_context, "is_aborted", False)
-            given_up = found.stopped or (stopped and not found.answered)
-            found.run.end("aborted" if given_up else "complete")
+            given_up = invocation.stopped or (stopped and not invocation.answered)
+            invocation.run.end("aborted" if given_up else "complete")
 
     async def close(self) -> None:
         """Publish the rest when the runner is closed, as by a server that is ending by a signal."""
@@ -184,9 +184,9 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
     @_quiet
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
         """End a run that failed; the program gets the exception."""
-        found = self._open.pop(invocation_context.invocation_id, None)
-        if found is not None:
-            _fail(found.run, str(error) or type(error).__name__)
+        invocation = self._open.pop(invocation_context.invocation_id, None)
+        if invocation is not None:
+            _fail(invocation.run, str(error) or type(error).__name__)
 
     @_quiet
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
@@ -196,8 +196,8 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
     @_quiet
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
         """Note that a tool's call begins, in which an agent may run."""
-        found = self._open.get(tool_context.invocation_id)
-        calling.set(None if found is None else (found.run.thread_id, str(found.run.run_id)))
+        invocation = self._open.get(tool_context.invocation_id)
+        calling.set(None if invocation is None else (invocation.run.thread_id, str(invocation.run.run_id)))
 
     @_quiet
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
@@ -211,9 +211,9 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
         self._note(tool_context, error)
 
     def _note(self, context: Any, error: BaseException) -> None:
-        found = self._open.get(context.invocation_id)
-        if found is not None:
-            found.failed = str(error) or type(error).__name__
+        invocation = self._open.get(context.invocation_id)
+        if invocation is not None:
+            invocation.failed = str(error) or type(error).__name__
 
     def _parent(self) -> Mapping[str, Any]:
         """Return the run whose tool call started this invocation, if there is one."""
@@ -222,11 +222,11 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
 
     def _gone(self, key: str, run: PassingRun) -> None:
         """Forget an invocation that was dropped without an end; any thread may collect it."""
-        found = self._open.get(key)
-        if found is not None and found.run is run:
+        invocation = self._open.get(key)
+        if invocation is not None and invocation.run is run:
             del self._open[key]
-            if found.failed is not None and not self._has_run_errors:
-                _fail(run, found.failed)
+            if invocation.failed is not None and not self._has_run_errors:
+                _fail(run, invocation.failed)
             else:
                 run.end("aborted")
 

@@ -55,7 +55,7 @@ class Received:
     """A record, and the generation in which it was received."""
 
     generation: int
-    place: TopicPartition
+    partition: TopicPartition
     record: Any  # aiokafka's ConsumerRecord
 
 
@@ -147,7 +147,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 raise self._refused
             if not self._flowing.is_set():  # records that aiokafka returns now may be from another position
                 return []
-            found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=POLL_RECORDS)
+            batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=POLL_RECORDS)
         except KafkaError as error:
             if not error.retriable:
                 wrong = BrokerError(f"Kafka at {self.settings.brokers}: {error}")
@@ -159,7 +159,9 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         # positions are set are dropped, since they are read again from there; all others are of this generation.
         if not self._flowing.is_set():
             return []
-        return [Received(self.generation, place, record) for place, records in found.items() for record in records]
+        return [
+            Received(self.generation, partition, record) for partition, records in batches.items() for record in records
+        ]
 
     def current(self, heard: Received) -> bool:
         """Return True if the record's partition is still ours and no rebalance is under way."""
@@ -178,7 +180,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     def done(self, heard: Received) -> None:
         """Note that the partition is processed up to this record, unless it was reassigned meanwhile."""
         if heard.generation == self.generation:
-            self._done[heard.place] = heard.record.offset + 1
+            self._done[heard.partition] = heard.record.offset + 1
 
     async def commit_if_due(self) -> None:
         """Commit the processed offsets, at most every COMMIT_INTERVAL seconds."""
@@ -191,7 +193,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if self.group is None or self._consumer is None:
             return
         async with self._committing:
-            offsets = {place: end for place, end in self._done.items() if self._committed.get(place) != end}
+            offsets = {partition: end for partition, end in self._done.items() if self._committed.get(partition) != end}
             if not offsets:
                 return
             try:
@@ -257,32 +259,37 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             else:
                 return
 
-    async def _seek(self, places: list[TopicPartition], generation: int) -> None:
+    async def _seek(self, partitions: list[TopicPartition], generation: int) -> None:
         assert self._consumer is not None  # the consumer has called us
-        known = {place: await self._consumer.committed(place) for place in places} if self.group else {}
-        fresh = [place for place in places if known.get(place) is None]
+        known = {partition: await self._consumer.committed(partition) for partition in partitions} if self.group else {}
+        fresh = [partition for partition in partitions if known.get(partition) is None]
         starts = await self._starts(fresh) if fresh else {}
         self._done |= starts  # committed, so that a restart does not apply `start` again
         await self.commit()
         if generation != self.generation:  # aiokafka may swallow a cancellation
             return
-        for place in places:
-            self._consumer.seek(place, starts[place] if place in starts else known[place])
+        for partition in partitions:
+            self._consumer.seek(partition, starts[partition] if partition in starts else known[partition])
         self._flowing.set()  # without an await after `seek`: else records of other positions could be taken, and lost
 
-    async def _starts(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         consumer, start = self._consumer, self.start
         assert consumer is not None  # as above
-        begins: dict[TopicPartition, int] = await consumer.beginning_offsets(places)
+        begins: dict[TopicPartition, int] = await consumer.beginning_offsets(partitions)
         if start == "earliest":
             return begins
-        ends: dict[TopicPartition, int] = await consumer.end_offsets(places)
+        ends: dict[TopicPartition, int] = await consumer.end_offsets(partitions)
         if isinstance(start, datetime):
-            times = await consumer.offsets_for_times(dict.fromkeys(places, int(start.timestamp() * 1000)))
-            return {place: ends[place] if times.get(place) is None else times[place].offset for place in places}
+            times = await consumer.offsets_for_times(dict.fromkeys(partitions, int(start.timestamp() * 1000)))
+            return {
+                partition: ends[partition] if times.get(partition) is None else times[partition].offset
+                for partition in partitions
+            }
         if isinstance(start, Mapping):
-            given = {place: start.get(place.partition, begins[place]) for place in places}
-            return {place: min(max(given[place], begins[place]), ends[place]) for place in places}
+            given = {partition: start.get(partition.partition, begins[partition]) for partition in partitions}
+            return {
+                partition: min(max(given[partition], begins[partition]), ends[partition]) for partition in partitions
+            }
         return ends
 
 

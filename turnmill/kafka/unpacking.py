@@ -98,7 +98,7 @@ class Batch(NamedTuple):
     time: int
 
 
-def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTES) -> bytes:
+def screened(data: bytes, partition: str, left: Allowance, most: int = UNPACKED_BYTES) -> bytes:
     """Return the batches of one partition that fit, with too large ones replaced; the same object if all fit."""
     kept: list[bytes] = []
     done = 0  # bytes of data that are in `kept`
@@ -124,7 +124,7 @@ def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTE
         left.bytes -= size
         left.records -= records or 0
         if why is not None:
-            why = f"the batch {place}@{batch.first}-{batch.last} of {size:,} bytes is not unpacked: {why}"
+            why = f"the batch {partition}@{batch.first}-{batch.last} of {size:,} bytes is not unpacked: {why}"
             instead = _replacement(batch, data[batch.start : batch.end], why)
             if batch.records is None:  # aiokafka reads all batches of a response in the first one's format
                 return data[: batch.start] or instead

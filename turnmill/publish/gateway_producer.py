@@ -93,7 +93,7 @@ class GatewayProducer:
             began = loop.time()
             batch = self._batch()
             try:
-                refusals = await post(self._http, self._url, [one.value for one in batch])
+                refusals = await post(self._http, self._url, [record.value for record in batch])
             except RecordRefused as error:  # the batch as a whole
                 refusals = dict.fromkeys(range(len(batch)), str(error))
             except BrokerError as error:
@@ -102,13 +102,13 @@ class GatewayProducer:
             except asyncio.CancelledError:
                 self._fail(BrokerError(f"a request to {self._url} was given up"), batch)
                 raise
-            for number, one in enumerate(batch):
-                if one.future.done():
+            for number, record in enumerate(batch):
+                if record.future.done():
                     continue
                 if number in refusals:
-                    one.future.set_exception(RecordRefused(refusals[number]))
+                    record.future.set_exception(RecordRefused(refusals[number]))
                 else:
-                    one.future.set_result(None)
+                    record.future.set_result(None)
             await asyncio.sleep(max(0.0, began + BATCH_INTERVAL - loop.time()))
 
     def _batch(self) -> list[Waiting]:
@@ -126,10 +126,10 @@ class GatewayProducer:
 
     def _fail(self, error: BrokerError, batch: list[Waiting]) -> None:
         self._failure = self._failure or error
-        for one in (*batch, *self._waiting):
-            if not one.future.done():
-                one.future.set_exception(error)
-                one.future.exception()  # mark as retrieved: maybe nobody awaits it, and asyncio would warn
+        for record in (*batch, *self._waiting):
+            if not record.future.done():
+                record.future.set_exception(error)
+                record.future.exception()  # mark as retrieved: maybe nobody awaits it, and asyncio would warn
         self._waiting.clear()
         self._less.set()
 
@@ -179,7 +179,9 @@ async def post(http: httpx.AsyncClient, url: str, records: list[bytes]) -> dict[
     if answer.status_code != 200:
         raise BrokerError(f"{url} answers {answer.status_code}: {_detail(answer)}")
     try:
-        return {one["line"] - 1: f"{one['reason']}: {one['detail']}" for one in answer.json()["refusals"]}
+        return {
+            refusal["line"] - 1: f"{refusal['reason']}: {refusal['detail']}" for refusal in answer.json()["refusals"]
+        }
     except (ValueError, KeyError, TypeError) as error:
         raise BrokerError(f"{url} gives no report on what it took: is it a gateway of Turnmill?") from error
 

@@ -98,8 +98,8 @@ class PublishedRun:
     @property
     def tenant(self) -> str | None:
         """The tenant."""
-        found: str | None = self._batch.identity.get("tenant")
-        return found
+        tenant: str | None = self._batch.identity.get("tenant")
+        return tenant
 
     def tell(self, headers: Headers) -> None:
         """Add headers to the run's records from now on, each name once. Records that were in the spool lose them."""
@@ -171,9 +171,9 @@ class PublishedRun:
         made with `steers`.
         """
         taken = self._inbox.messages()
-        for one in taken:
-            self._say(one.id, one.by, "acknowledged", kind=STEER, text=one.payload["text"])
-        return [Steer(one.payload["text"], one.by, one.id) for one in taken]
+        for message in taken:
+            self._say(message.id, message.by, "acknowledged", kind=STEER, text=message.payload["text"])
+        return [Steer(message.payload["text"], message.by, message.id) for message in taken]
 
     async def answered(self, own_id: str) -> Answer:
         """Wait for a person's answer to a question of this run, and publish that it is taken up.

@@ -99,14 +99,14 @@ class Spool:
     def read(self) -> list[Spooled]:
         """Return the next records of one segment, in order; empty if all are read. Damaged bytes go to a file."""
         for segment in list(self._segments):
-            if segment.read < segment.size and (found := self._rest_of(segment)):
-                return found
+            if segment.read < segment.size and (records := self._rest_of(segment)):
+                return records
         return []
 
-    def ack(self, places: Iterable[RecordEnd]) -> None:
+    def ack(self, record_ends: Iterable[RecordEnd]) -> None:
         """Note that these records, given in order, and all before them are confirmed: no process reads them again."""
-        for place in places:
-            place.segment.acked = place.end
+        for record_end in record_ends:
+            record_end.segment.acked = record_end.end
         while self._segments and self._segments[0].acked >= self._segments[0].size:
             self._remove(self._segments.popleft())
         if self._segments and self._segments[0].acked:
@@ -117,10 +117,10 @@ class Spool:
         if not self._dirty:
             return []
         self._dirty = False
-        found, self._old = self._old, []
+        descriptors, self._old = self._old, []
         if self._live is not None:
-            found.append(os.dup(self._live))
-        return [*found, os.open(self._own, os.O_RDONLY)]
+            descriptors.append(os.dup(self._live))
+        return [*descriptors, os.open(self._own, os.O_RDONLY)]
 
     def refuse(self, key: bytes, value: bytes, reason: str) -> Path:
         """Write a record that the broker refuses for good to a file. Return its path; raises OSError."""
@@ -178,7 +178,7 @@ class Spool:
         for path in sorted(self._own.glob("*.log")):
             segment = opened(path)
             self._segments.append(segment)
-            self.adopted += sum(isinstance(found, Frame) for found in scan(segment.bytes_from(segment.read)))
+            self.adopted += sum(isinstance(part, Frame) for part in scan(segment.bytes_from(segment.read)))
         self.ack([])
         if self._segments:
             self._named = int(self._segments[-1].path.name.partition("-")[0])
@@ -194,12 +194,12 @@ class Spool:
         begin = last = segment.read
         data = segment.bytes_from(begin)
         records = []
-        for found in scan(data):
-            if isinstance(found, Frame):
-                last = begin + found.end
-                records.append(Spooled(found.key, found.value, RecordEnd(segment, last)))
+        for part in scan(data):
+            if isinstance(part, Frame):
+                last = begin + part.end
+                records.append(Spooled(part.key, part.value, RecordEnd(segment, last)))
             else:
-                self._put_aside(segment, begin + found.start, data[found.start : found.end], torn=found.torn)
+                self._put_aside(segment, begin + part.start, data[part.start : part.end], torn=part.torn)
         segment.size = segment.read = last
         self.ack([])
         return records

@@ -39,7 +39,7 @@ def leave(folder: Path) -> None:
     folder.rmdir()
 
 
-def adopt(folder: Path, own: Path) -> None:
+def adopt(folder: Path, target: Path) -> None:
     """Move the segments from `folder` to `own`, unless the owner is alive. Raises OSError."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR)
@@ -48,7 +48,7 @@ def adopt(folder: Path, own: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_there(lock, folder):  # else another process has just adopted it
-            _move(folder, own)
+            _move(folder, target)
     except BlockingIOError:
         return  # its owner is alive
     finally:
@@ -63,10 +63,10 @@ def _is_there(lock: int, folder: Path) -> bool:
         return False
 
 
-def _move(folder: Path, own: Path) -> None:
+def _move(folder: Path, target: Path) -> None:
     for pattern in ("*.ack", "*.log"):  # in this order: a segment moved without its .ack would be sent again
         for path in folder.glob(pattern):
-            path.rename(own / path.name)
+            path.rename(target / path.name)
     (folder / LOCK).unlink(missing_ok=True)
     try:
         folder.rmdir()

@@ -61,11 +61,11 @@ class Spooling:
             *(self._address, transit.counts.unconfirmed, transit.trouble, self._spool.folder),
         )
         latest: deque[Parcel] = deque()
-        while transit.waiting and transit.waiting[-1].place is None:
+        while transit.waiting and transit.waiting[-1].record_end is None:
             latest.appendleft(transit.waiting.pop())
         for parcel in (*transit.flying, *transit.waiting):
-            if parcel.place is None and (place := self._write(parcel.key, parcel.value)) is not None:
-                parcel.place = place
+            if parcel.record_end is None and (record_end := self._write(parcel.key, parcel.value)) is not None:
+                parcel.record_end = record_end
                 transit.on_disk.append(parcel)
         self._spool.skip()
         transit.overflow = latest
@@ -75,7 +75,7 @@ class Spooling:
         """Put the next records into `waiting`: from disk, or if none is left there, from the overflow."""
         transit = self._transit
         for record in self._spool.read():
-            parcel = transit.parcel(record.key, record.value, None, record.place)
+            parcel = transit.parcel(record.key, record.value, None, record.record_end)
             transit.waiting.append(parcel)
             transit.on_disk.append(parcel)
         if not transit.waiting:
@@ -121,7 +121,7 @@ class Spooling:
     def _write(self, key: bytes, value: bytes) -> RecordEnd | None:
         """Append a record. Return its place; None if the spool is full (then `_unclog` is scheduled)."""
         try:
-            place = self._spool.append(key, value)
+            record_end = self._spool.append(key, value)
         except SpoolFull as error:
             if self._unclog not in self._timers:
                 then = "new records are dropped" if self._drop else "the agent waits"
@@ -129,7 +129,7 @@ class Spooling:
             self._arm(self._unclog, FULL_RETRY)
             return None
         self._arm(self._sync, SYNC_AFTER)
-        return place
+        return record_end
 
     def _unclog(self) -> None:
         """Write records of the overflow to disk as far as there is room now."""

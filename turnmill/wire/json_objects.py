@@ -13,7 +13,7 @@ STRUCTURE: Final = re.compile(rb'["{}\\]')
 IN_TEXT: Final = re.compile(rb'["\\]')
 
 
-class Found(NamedTuple):
+class JsonPiece(NamedTuple):
     """An object, or bytes between objects.
 
     `line` is where it starts, from 1. `cut`: it is too long, and `raw` is only its beginning.
@@ -36,31 +36,31 @@ class Cutter:
         self._line = self._started = 1
         self._text = self._escaped = self._cut = False
 
-    def feed(self, chunk: bytes) -> list[Found]:
+    def feed(self, chunk: bytes) -> list[JsonPiece]:
         """Return the objects that the chunk completes."""
-        found: list[Found] = []
+        pieces: list[JsonPiece] = []
         start = at = 0
         while at < len(chunk):
             if not self._depth:
-                start = at = self._begin(chunk, at, found)
+                start = at = self._begin(chunk, at, pieces)
                 continue
             at = self._read(chunk, at)
             if not self._depth:
                 self._hold(chunk[start:at])
-                found.append(self._take())
+                pieces.append(self._take())
         if self._depth:
             self._hold(chunk[start:])
         self._line += chunk.count(b"\n")
-        return found
+        return pieces
 
-    def _begin(self, chunk: bytes, at: int, found: list[Found]) -> int:
+    def _begin(self, chunk: bytes, at: int, pieces: list[JsonPiece]) -> int:
         """Return the index where the next object begins, or the end of the chunk."""
         brace = chunk.find(b"{", at)
         end = len(chunk) if brace < 0 else brace
         between = chunk[at:end].strip(BETWEEN)
         self._started = self._line + chunk.count(b"\n", 0, end)
         if between:
-            found.append(Found(self._started, between[: self._kept], len(between) > self._kept))
+            pieces.append(JsonPiece(self._started, between[: self._kept], len(between) > self._kept))
         if brace >= 0:
             self._depth = 1
             self._hold(b"{")
@@ -91,8 +91,8 @@ class Cutter:
         self._pieces.append(piece)
         self._held += len(piece)
 
-    def _take(self) -> Found:
-        found = Found(self._started, b"".join(self._pieces), self._cut)
+    def _take(self) -> JsonPiece:
+        piece = JsonPiece(self._started, b"".join(self._pieces), self._cut)
         self._pieces.clear()
         self._held, self._cut = 0, False
-        return found
+        return piece

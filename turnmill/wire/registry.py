@@ -48,8 +48,8 @@ class Wire:
 
     def event_of(self, event: Any) -> Any:
         """Return an event in its published form, or LEFT_OUT. Raises InvalidRecord."""
-        found = event if type(event) is dict and not self.holds_objects else self.as_event(event)
-        return box(found) if self.boxed and found is not LEFT_OUT and not isinstance(found, dict) else found
+        fields = event if type(event) is dict and not self.holds_objects else self.as_event(event)
+        return box(fields) if self.boxed and fields is not LEFT_OUT and not isinstance(fields, dict) else fields
 
     def takes(self, kind: Any) -> bool:
         """Return True if an event of this wire may hold `kind` as its type; None: it has no type."""

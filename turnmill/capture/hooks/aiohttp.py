@@ -72,10 +72,10 @@ def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str
     cookies = (*session.cookie_jar.filter_cookies(url).values(), *dict(kwargs.get("cookies") or {}).values())
     texts = (str(getattr(cookie, "value", cookie)) for cookie in cookies)
     query = url.update_query(kwargs.get("params") or "").raw_query_string
-    found = hidden(query, url.password, getattr(auth, "password", None), *texts)
+    fields = hidden(query, url.password, getattr(auth, "password", None), *texts)
     for headers in (session.headers, kwargs.get("headers")):
-        found |= {str(name).lower(): str(value) for name, value in dict(headers or {}).items()}
-    return found
+        fields |= {str(name).lower(): str(value) for name, value in dict(headers or {}).items()}
+    return fields
 
 
 def _body(kwargs: Mapping[str, Any]) -> bytes:

@@ -73,8 +73,8 @@ def reported(call: CapturedCall) -> Iterator[None]:
         raise
 
 
-def shut(found: Any) -> None:
+def shut(connection: Any) -> None:
     """Shut down a socket, if there is one, without TLS's closing message: the thread that waits in it sees the end."""
-    if isinstance(found, socket.socket):
+    if isinstance(connection, socket.socket):
         with suppress(OSError):
-            socket.socket.shutdown(found, socket.SHUT_RDWR)
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)

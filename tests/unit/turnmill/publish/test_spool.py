@@ -60,13 +60,13 @@ def test_what_is_confirmed_does_not_come_again_and_leaves_nothing(tmp_path: Path
     fill(spool, *(b"%d" % n * 10 for n in range(10)))
     assert len(list(tmp_path.glob("*/*.log"))) > 3
     first = spool.read()
-    spool.ack([record.place for record in first[:1]])
+    spool.ack([record.record_end for record in first[:1]])
     die(spool)
     spool = Spool(tmp_path, PLENTY)
     assert spool.adopted == 9
     places = []
     while records := spool.read():
-        places += [record.place for record in records]
+        places += [record.record_end for record in records]
     spool.ack(places)
     assert (spool.size, spool.unread, list(tmp_path.glob("*/*.log"))) == (0, False, [])
     fill(spool, b"and on")
@@ -94,7 +94,7 @@ def test_damage_is_put_aside_and_costs_its_record_only(tmp_path: Path, caplog: p
     assert [b"Two" in aside[0] or b"Two" in aside[1], b"fo" in aside[0] or b"fo" in aside[1]] == [True, True]
     assert "are damaged; they are kept in" in caplog.text
     assert "are a record that a crash cut off" in caplog.text
-    spool.ack([record.place for record in records])
+    spool.ack([record.record_end for record in records])
     assert list(tmp_path.glob("*/*.log")) == []
     spool.close()
 
@@ -116,7 +116,7 @@ def test_a_spool_that_is_full_says_so_and_takes_more_when_there_is_room(tmp_path
     fill(spool, b"x" * 50)
     with pytest.raises(SpoolFull, match="it holds 69 of TURNMILL_SPOOL_BYTES=100 bytes"):
         spool.append(b"key", b"y" * 50)
-    spool.ack([record.place for record in spool.read()])
+    spool.ack([record.record_end for record in spool.read()])
     fill(spool, b"y" * 50)
     assert values(spool) == [b"y" * 50]
 
@@ -167,9 +167,9 @@ def test_syncing_goes_on_while_segments_come_and_go(tmp_path: Path, monkeypatch)
         fill(spool, b"%d" % number * 20)
         if number % 7 == 0:
             descriptors = spool.unsynced()
-            spool.ack([record.place for record in spool.read()])
+            spool.ack([record.record_end for record in spool.read()])
             fsync_all(descriptors)
-    spool.ack([record.place for record in spool.read()])
+    spool.ack([record.record_end for record in spool.read()])
     values(spool)
     spool.close()
     assert len(list(Path("/dev/fd").iterdir())) == before
