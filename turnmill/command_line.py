@@ -1,7 +1,7 @@
 """The `turnmill` command: the table of all commands, and `run`, which needs only the client.
 
 All other commands belong to turnmill-server, and work if that is installed. No other module of this package refers to
-the server's modules, so a program without the server may have a module of its own named `pipeline`.
+the server's modules, so a program without the server may have another module named `pipeline`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The options of the client, which runs in an agent's process, in one frozen class.
+"""The options of the client, which runs in an agent's process, in a frozen class.
 
-Each field is the variable TURNMILL_<NAME>, which `turnmill.environment` reads. The pipeline's own options
+Each field is the variable TURNMILL_<NAME>, which `turnmill.environment` reads. The pipeline's options
 (`pipeline.settings`) extend this class.
 """
 
@@ -108,7 +108,7 @@ class BrokerSettings(BaseModel):
 
     @property
     def broker_list(self) -> list[str]:
-        """The bootstrap addresses, one string each."""
+        """The bootstrap addresses, a string each."""
         return self.brokers.split(",")
 
     @property

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.devbroker.file_lock import locked
-from pipeline.devbroker.maven_repository import repository
-from pipeline.devbroker.pinned_files import Received, are_whole, fetch, keep_whole, parse
+from pipeline.devbroker.pinned_files import Received, are_whole, fetch, keep_whole, parse, repository
 from pipeline.settings import tool_home
 from turnmill.errors import CallerError
 
@@ -28,7 +27,7 @@ Progress = Callable[[str], None]
 def jars(cache: Path, mirror: str | None, progress: Progress, received: Received = lambda _more, _total: None) -> Path:
     """Return the folder of Kafka's jars. The first call without KAFKA_HOME downloads them into the cache.
 
-    `mirror`: see `maven_repository.repository`.
+    `mirror`: see `pinned_files.repository`.
 
     Raises CallerError if KAFKA_HOME is not a Kafka 4, or if the download fails.
     """

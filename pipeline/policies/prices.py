@@ -1,4 +1,4 @@
-"""Own prices of tokens by model, provider, tenant and time, and factors (discounts) for other prices. Pure."""
+"""Configured prices of tokens by model, provider, tenant and time, and factors (discounts) for other prices. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Price:
 
 @dataclass(eq=False, slots=True)
 class Prices:
-    """All own prices, with a cache of those that apply to a model, provider and tenant."""
+    """All configured prices, with a cache of those that apply to a model, provider and tenant."""
 
     all: tuple[Price, ...] = ()
     _found: dict[tuple[str, str | None, str], tuple[Price, ...]] = field(default_factory=dict)

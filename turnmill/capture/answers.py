@@ -8,7 +8,7 @@ from typing import Any, Final
 from turnmill.capture.normal import ASSISTANT, NormalMessage, assistant_blocks, merged, model_parts, response_item
 
 Fields = dict[str, Any]
-MAX_CHARACTERS: Final = 4_194_304  # most characters of one answer that are kept
+MAX_CHARACTERS: Final = 4_194_304  # most characters of an answer that are kept
 
 
 @dataclass(slots=True, eq=False)

@@ -17,16 +17,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
-from turnmill.capture.conversations import Asked, CallPlace, Conversations
+from turnmill.capture.conversations import Asked, CallPlace, Conversations, headers_of_fact
 from turnmill.capture.exchange import Exchange, Verdict
-from turnmill.capture.passing import Call, CapturedCall, Note, Passing
-from turnmill.capture.queue_reader import OwnFailures, QueueReader
+from turnmill.capture.passing import Call, CapturedCall, Note, OwnFailures, QueueReader
 from turnmill.capture.reading import Reading, read
-from turnmill.capture.shared_facts import headers
 from turnmill.capture.stop import Stop
 from turnmill.clock import now_ms
 from turnmill.control.record import Command
@@ -42,7 +39,7 @@ if TYPE_CHECKING:  # only loaded if calls can be stopped
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 
-CALL_SECONDS: Final = 0.005  # seconds for which one call may block the publisher's loop
+CALL_SECONDS: Final = 0.005  # seconds for which a call may block the publisher's loop
 RETRY_WINDOW_MS: Final = 2_000  # within it, an equal request after a stop is another attempt, and stopped, too
 
 EVENTS: Final[dict[str, Callable[..., Iterable[dict[str, Any]]]]] = {  # what happened to a call -> the events of it
@@ -60,7 +57,7 @@ log = logging.getLogger("turnmill.capture")
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state of one call; only the capture's loop reads it. `same`: the result of `_same`."""
+    """The state of a call; only the capture's loop reads it. `same`: the result of `_same`."""
 
     exchange: Exchange
     asked: Asked
@@ -86,11 +83,11 @@ def _same(call: Call, reading: Reading) -> object:
     return call.client, call.dialect, tuple(reading.messages) or reading.digest
 
 
-class Capture:
+class Capture(QueueReader[CapturedCall]):
     """The capture of a process, or of a gateway. It publishes inside of `async with`; calls that begin earlier wait.
 
     `tenant`: the default for calls. `queue_bytes`: most bytes that wait to be read. `shared`: publish in headers how
-    other processes can recognize the conversation (`turnmill.capture.shared_facts`). `control`: receives the commands
+    other processes can recognize the conversation (`headers_of_fact`). `control`: receives the commands
     to captured calls, for a publisher that also has runs which this process must not stop.
     """
 
@@ -105,14 +102,13 @@ class Capture:
         shared: bool = False,
         control: Control | None = None,
     ) -> None:
+        super().__init__(queue_bytes)
         self._publisher = publisher
         self._conversations = conversations or Conversations()
         self._agent_id = agent_id
         self._tenant = tenant
         self._shared = shared
         self._control = control
-        self._passing: Passing[CapturedCall] = Passing(queue_bytes)
-        self._reader = QueueReader(self._passing, self._happened)
         self._is_full = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[CapturedCall, _State] = {}
@@ -123,23 +119,21 @@ class Capture:
     async def __aenter__(self) -> Self:
         """Start capturing; the publisher is open."""
         self._loop = asyncio.get_running_loop()
-        self._reader.start("capture")
+        self.start("capture")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self, within: float = 2.0) -> None:
         """Publish queued data, for at most `within` seconds, and end all open runs: calls in progress as aborted."""
-        if not await self._reader.read_last(within):
+        if not await self.read_last(within):
             log.warning(
                 "%d pieces of model calls were not read within %.0f s, and are lost", len(self._passing), within
             )
         if self._control is not None:
             await self._control.close()
-        await self._reader.stop()
+        await self.stop()
         for held in self._held.values():
             held.timer.cancel()
             await self._end(held.state.run, held.verdict.end)
@@ -147,14 +141,6 @@ class Capture:
         for call in list(self._open):
             await self._over(call, Verdict("aborted"))
         self._loop = None
-
-    async def read(self) -> None:
-        """Wait until the publisher has all queued data."""
-        await self._reader.read()
-
-    def shut(self) -> None:
-        """Accept nothing more, since there is no event loop and will be none."""
-        self._passing.shut()
 
     def begin(self, call: Call, reading: Reading | None = None, *, tenant: str | None = None) -> CapturedCall:
         """Begin the capture of an outgoing request. Never raises.
@@ -319,4 +305,4 @@ class Capture:
         if answer.message is not None or answer.response_id is not None:
             fact = self._conversations.answered(state.position, state.asked, answer.message, answer.response_id)
             if self._shared:
-                state.run.tell(headers(fact))
+                state.run.tell(headers_of_fact(fact))

@@ -21,7 +21,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, merged
 from turnmill.capture.request_names import RequestNames
+from turnmill.errors import InvalidRecord
 from turnmill.shares import Shares
+from turnmill.wire.envelope import encode, loads
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -29,13 +31,16 @@ Value = TypeVar("Value")
 MAX_ANSWERS: Final = 20_000  # answers that are remembered: about 10 MB
 MAX_ALIKE: Final = 8  # answers with the same history that are remembered
 MAX_FAILED: Final = 1_000  # failed calls that may be retried
+ANSWERED_HEADER: Final = "turnmill-answered"
+MAX_HEADER_BYTES: Final = 4_000  # of the header
+MAX_KEYS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The facts about a request that determine its place.
+    """The facts about a request that determine its position in a conversation.
 
-    `scope`: the tenant, to whose conversations it must belong. `attempt`: equal for equal requests of one client.
+    `scope`: the tenant, to whose conversations it must belong. `attempt`: equal for equal requests of the same client.
     """
 
     scope: str
@@ -225,3 +230,35 @@ class Conversations:
         return (
             (named, None) if number == 1 else (f"{named}.{number}", named if number == 2 else f"{named}.{number - 1}")
         )
+
+
+def headers_of_fact(fact: Fact) -> list[tuple[str, bytes]]:
+    """Return the headers that tell other processes of a call; none without keys by which to recognize a request.
+
+        turnmill-answered    {"thread": …, "run": …, "keys": [hash or id of the response, …], "after": …}
+
+    A hash is made of the conversation so far, and reveals nothing of it. Only the record itself determines the tenant.
+    """
+    keys = [{"hash": key.hex()} if isinstance(key, bytes) else {"response": key} for key in fact.keys]
+    if not keys:
+        return []
+    value = encode({"thread": fact.thread, "run": fact.run, "keys": keys, "after": fact.after})
+    return [(ANSWERED_HEADER, value)] if len(value) <= MAX_HEADER_BYTES else []
+
+
+def fact_of(record_headers: Sequence[tuple[str, bytes | None]], scope: str) -> Fact | None:
+    """Return the fact in a record's headers; None if there is none. `scope`: the tenant that the record names."""
+    value = next((value for name, value in record_headers if name == ANSWERED_HEADER), None)
+    if value is None or len(value) > MAX_HEADER_BYTES:
+        return None
+    try:
+        fields = loads(value)
+        keys = tuple(
+            bytes.fromhex(key["hash"]) if "hash" in key else str(key["response"]) for key in fields["keys"][:MAX_KEYS]
+        )
+        thread, run, after = fields["thread"], fields["run"], fields.get("after")
+    except (InvalidRecord, KeyError, TypeError, ValueError, AttributeError):
+        return None
+    if not isinstance(thread, str) or not isinstance(run, str) or not isinstance(after, str | None):
+        return None
+    return Fact(scope, thread, run, keys, after)

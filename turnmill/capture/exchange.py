@@ -5,7 +5,7 @@
     finished(), failed()    the remaining events; `turnmill.error` if the server, or the connection, failed
 
 An event `turnmill.left_out` stands for data that can't be read, or is too large to be published. An exchange holds at
-most one event of a stream, or 8 MB of a whole answer.
+most an event of a stream, or 8 MB of a whole answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Fields = dict[str, Any]
 SMALL_BYTES: Final = 100_000  # an event of this size as received always fits into a record
 ERROR_BYTES: Final = 65_536  # most bytes of a server's refusal that are kept
 ERROR_CHARACTERS: Final = 1_000
-MAX_NOTES: Final = 20  # most `left_out` events of one exchange
+MAX_NOTES: Final = 20  # most `left_out` events of an exchange
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429})  # statuses after which clients retry, besides all from 500
 RETRY_WINDOW: Final = 30.0  # seconds within which a client retries, plus the time that the server asks it to wait
 MAX_RETRY_AFTER: Final = 120.0
@@ -72,7 +72,7 @@ class Exchange:
         self._status = status
         self._wait = RETRY_WINDOW + _retry_after(headers)
         wire = WIRES[self._dialect]
-        reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of one event
+        reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of an event
         if self._is_good and (reads_objects or _is_stream(headers.get("content-type", ""), asked=self._streams)):
             self._stream = decoder_for(wire, CAPTURED_ANSWER_BYTES)
         try:

@@ -9,7 +9,7 @@ from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import encode, loads
 
 Fields = dict[str, Any]
-EVENT_BYTES: Final = 800_000  # of one event: a record holds 900,000
+EVENT_BYTES: Final = 800_000  # of an event: a record holds 900,000
 BODY_BYTES: Final = 262_144  # of a request that is published whole
 CONFIGURING: Final = ("system", "developer")
 STEPS: Final = (65_536, 8_192, 1_024, 128)  # characters to which long texts are cut, one step after the other

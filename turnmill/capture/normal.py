@@ -1,8 +1,8 @@
-"""Messages of any provider in one normal form, by which conversations are compared. Pure.
+"""Messages of any provider in a normal form, by which conversations are compared. Pure.
 
 The form lacks everything that clients change or drop when they send a history again: system prompts, thoughts, the
-server's own tools, marks for caches, white space around texts, and the splitting of a text into blocks. Consecutive
-messages of one role are merged, since APIs differ in how they split calls and results into messages.
+server's tools, marks for caches, white space around texts, and the splitting of a text into blocks. Consecutive
+messages of the same role are merged, since APIs differ in how they split calls and results into messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def messages(dialect: str, body: Any) -> list[NormalMessage]:
 
 
 def merged(messages: Iterable[NormalMessage]) -> list[NormalMessage]:
-    """Return messages with consecutive ones of one role merged, texts stripped, and empty ones left out."""
+    """Return messages with consecutive ones of the same role merged, texts stripped, and empty ones left out."""
     joined: list[NormalMessage] = []
     for message in messages:
         before = joined.pop() if joined and joined[-1].role == message.role else NormalMessage(message.role, "")

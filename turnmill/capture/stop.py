@@ -14,7 +14,7 @@ log = logging.getLogger("turnmill.capture")
 
 
 class Stop:
-    """The command to stop that one call or run has received, and the action that follows it."""
+    """The command to stop that a call or run has received, and the action that follows it."""
 
     __slots__ = ("_lock", "_then", "command")
 

@@ -137,7 +137,7 @@ class Consumed(Generic[Item]):
             self._reader.rested()
 
     async def _leave(self) -> None:
-        """Close the reader, in a task of its own: a cancellation of the loop must not interrupt the last commit."""
+        """Close the reader, in a separate task: a cancellation of the loop must not interrupt the last commit."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await asyncio.shield(asyncio.ensure_future(reader.close()))

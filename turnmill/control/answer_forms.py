@@ -30,13 +30,15 @@ DENIED: Final = "denied"  # the reason that is sent if the person gave none
 
 
 def resumption(answers: Sequence[Answer]) -> Any:
-    """Return the answers to one run's questions in the form that its SDK expects.
+    """Return the answers to a run's questions in the form that its SDK expects.
 
     Raises CallerError for no answers, for answers of several wires, and for a wire whose runs can't be resumed.
     """
     wires = {answer.dialect for answer in answers}
     if len(wires) != 1 or (form := FORMS.get(str(*wires))) is None:
-        raise CallerError(f"answers of one wire are expected, of {', '.join(FORMS)}: got {sorted(map(str, wires))}")
+        raise CallerError(
+            f"answers of the same wire are expected, of {', '.join(FORMS)}: got {sorted(map(str, wires))}"
+        )
     return form(answers)
 
 
@@ -122,7 +124,7 @@ def _google(answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def _langgraph(answers: Sequence[Answer]) -> Any:
-    """Return the value or the decisions for one interrupt; for several interrupts, a dict by interrupt id."""
+    """Return the value or the decisions for a single interrupt; for several interrupts, a dict by interrupt id."""
     by_interrupt: dict[str, list[Answer]] = {}
     for answer in answers:
         by_interrupt.setdefault(str(answer.asked.get("id") or "").partition("#")[0], []).append(answer)

@@ -1,4 +1,4 @@
-"""Receive the commands to the runs of a process: from Kafka without a group, or from a gateway by one stream.
+"""Receive the commands to the runs of a process: from Kafka without a group, or from a gateway by a stream.
 
 Reading starts with the first run, and ten minutes back, so that a command may come before its run. If commands can't be
 received, that is logged once, and runs are published as before.
@@ -49,7 +49,7 @@ class ControlledRun(Protocol):
 
 
 class Control:
-    """Receives the commands for one publisher's runs.
+    """Receives the commands for a publisher's runs.
 
     `connected`: returns once the broker, or the gateway, has answered. `values`: yields the values of records, for a
     process that reads the topic anyway.

@@ -24,7 +24,7 @@ class Steer:
 
 
 class Inbox:
-    """The messages and answers that have come for one run."""
+    """The messages and answers that have come for a run."""
 
     __slots__ = ("_answers", "_changed", "_known", "_messages", "takes_messages")
 

@@ -4,7 +4,7 @@
     adk web --extra_plugins turnmill.AdkPlugin
 
 One invocation of a runner is a run, of the dialect `google-adk`. Its events are passed to a thread with the publisher,
-so that nothing here waits or raises in the runner's own thread. ADK 1.7 and newer.
+so that nothing here waits or raises in the runner's thread. ADK 1.7 and newer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any, Final, NoReturn
 from uuid import UUID, uuid4
 
-from turnmill.capture.queue_reader import OwnFailures
+from turnmill.capture.passing import OwnFailures
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
 from turnmill.control.record import AFTER_TURN, Command
@@ -42,7 +42,7 @@ Callback = Callable[..., Awaitable[None]]
 
 log = logging.getLogger("turnmill.publish.publisher")
 
-# (thread, run) of the current tool call, in which an agent may run in its own session; each call has its own context.
+# (thread, run) of the current tool call, in which an agent may run in another session; each call has a separate context.
 calling: ContextVar[tuple[str, str] | None] = ContextVar("turnmill_calling", default=None)
 
 
@@ -216,7 +216,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             invocation.failed = str(error) or type(error).__name__
 
     def _parent(self) -> Mapping[str, Any]:
-        """Return the run whose tool call started this invocation, if there is one."""
+        """Return the run whose tool call started this invocation, if any."""
         parent = calling.get()
         return {} if parent is None else {"parent_thread_id": parent[0], "parent_run_id": parent[1]}
 
@@ -232,7 +232,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
 
 
 def _fail(run: PassingRun, why: str) -> None:
-    """End a run as ADK's own server reports a failure."""
+    """End a run as ADK's server reports a failure."""
     run.send({"error": why})
     run.end("error")
 

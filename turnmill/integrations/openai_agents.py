@@ -4,7 +4,7 @@
 
 A trace contains, for each run, the requests to its models, their answers, and the results of its tools. They become the
 events that the SDK streams (wire `openai-agents`), with whole answers. Of agents in tools and in guardrails, only the
-result is published, as in the SDK's own items.
+result is published, as in the SDK's items.
 
 Source: openai-agents, src/agents/tracing. The SDK is not imported here.
 """
@@ -228,7 +228,7 @@ class _Processor:
 
 
 def _cancel(state: _RunState, result: Any, command: Command) -> None:
-    """Cancel a run by the SDK's own method; its output so far can still be read."""
+    """Cancel a run by the SDK's method; its output so far can still be read."""
     if state.run is None:
         return
     state.stopped = True

@@ -44,7 +44,7 @@ Identify = Callable[[StreamRequest], RunIdentity | None]
 def from_request(request: StreamRequest) -> RunIdentity:
     """Return the thread named by the header X-Thread-Id or the body (`id`, as `useChat` sends it), or a new one.
 
-    Both come from the client: an application with several users must pass a function of its own that checks them.
+    Both come from the client: an application with several users must pass a function that checks them.
     """
     body = request.body if isinstance(request.body, dict) else {}
     named = (request.headers.get("x-thread-id"), body.get("thread_id"), body.get("threadId"), body.get("id"))
@@ -67,7 +67,7 @@ class RunInputs:
         return self.named(from_request(request), request.body)
 
     def named(self, identity: RunIdentity, run_input: Any) -> RunIdentity:
-        """Return the same thread, with the run that the input names, if it names one."""
+        """Return the same thread, with the run that the input names, if any."""
         body = run_input if isinstance(run_input, dict) else {}
         named = next((name for name in (body.get("runId"), body.get("run_id")) if isinstance(name, str) and name), None)
         return identity if named is None else replace(identity, run_id=self._fresh(identity, named))

@@ -1,4 +1,4 @@
-"""Filters for log lines that repeat while a broker or a store is away: of client libraries, and our own."""
+"""Filters for log lines that repeat while a broker or a store is away: of client libraries, and ours."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _passes: ContextVar[Passes | None] = ContextVar("passes", default=None)
 def client_log(passes: Passes) -> Iterator[None]:
     """Write only log lines that pass, within the block and in tasks that are started in it.
 
-    The filter depends on the context and not on the logger, since the program may have Kafka clients of its own.
+    The filter depends on the context and not on the logger, since the program may have other Kafka clients.
     """
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_passing)

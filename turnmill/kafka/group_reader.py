@@ -40,7 +40,7 @@ ANSWER_TIMEOUT: Final = 10.0  # seconds
 FIRST_RETRY_DELAY: Final = 1.0  # seconds before the first further try to connect; doubled up to
 MAX_RETRY_DELAY: Final = 15.0
 POLL_MS: Final = 250  # the longest time until a `close` is noticed
-POLL_RECORDS: Final = 100  # most records of one poll
+POLL_RECORDS: Final = 100  # most records of a poll
 SESSION_MS: Final = 10_000  # without a heartbeat, until other members get the partitions
 HANDOVER_TIMEOUT: Final = 10.0  # seconds that a rebalance waits for the current record
 COMMIT_TIMEOUT: Final = 5.0  # seconds for the commit before partitions are revoked, and at the end
@@ -60,7 +60,7 @@ class Received:
 
 
 class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """A reader of one topic. Without a group it reads all partitions from `start`, and commits nothing."""
+    """A reader of a topic. Without a group it reads all partitions from `start`, and commits nothing."""
 
     def __init__(
         self, settings: ClientSettings, topic: str, group: str | None, start: Start, body_within: float
@@ -236,7 +236,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._done, self._committed = {}, {}
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Find the start positions in a task of its own: while aiokafka waits for us, it does not answer the broker."""
+        """Find the start positions in a separate task: while aiokafka waits for us, it does not answer the broker."""
         self.generation += 1
         self._placing = asyncio.create_task(self._place(list(assigned)))
 

@@ -28,7 +28,7 @@ from aiokafka.record.util import calc_crc32c, encode_varint
 from turnmill.limits import BATCH_BYTES, BATCH_RECORDS, FETCHED_BYTES, UNPACKED_BYTES
 from turnmill.wire.envelope import REFUSED_BATCH
 
-START: Final = Struct(">qiibbh")  # offset, length, leader epoch or checksum, format, and two of the format's own
+START: Final = Struct(">qiibbh")  # offset, length, leader epoch or checksum, format, and two of the format's
 HEADER: Final = Struct(">qiibIhiqqqhii")  # of a batch of format 2
 BEHIND_CHECKSUM: Final = 21  # offset in a batch of format 2
 OVERHEAD: Final = 12  # bytes of a batch that its length field does not count
@@ -63,7 +63,7 @@ async def _send(send: Callable[..., Any], fitting: dict[Any, int], node: Any, re
     if not isinstance(request, FetchRequest):
         return await send(node, request, **options)
     most = request._max_bytes  # noqa: SLF001  # aiokafka has one size for all requests
-    asked = request._max_bytes = min(most, fitting.get(node, most))  # noqa: SLF001  # this request's own
+    asked = request._max_bytes = min(most, fitting.get(node, most))  # noqa: SLF001  # this request's
     response = await send(node, request, **options)
     left = Allowance(FETCHED_BYTES, BATCH_RECORDS)
     response.topics = [
@@ -99,7 +99,7 @@ class Batch(NamedTuple):
 
 
 def screened(data: bytes, partition: str, left: Allowance, most: int = UNPACKED_BYTES) -> bytes:
-    """Return the batches of one partition that fit, with too large ones replaced; the same object if all fit."""
+    """Return the batches of a partition that fit, with too large ones replaced; the same object if all fit."""
     kept: list[bytes] = []
     done = 0  # bytes of data that are in `kept`
     for batch in _batches(data):
@@ -114,7 +114,7 @@ def screened(data: bytes, partition: str, left: Allowance, most: int = UNPACKED_
                 why = f"it holds up to {records:,} records, and may hold {BATCH_RECORDS:,}"
         except TooLarge:
             why = f"it unpacks to more than {most:,} bytes"
-        except Exception as error:  # each codec has errors of its own
+        except Exception as error:  # each codec has other errors
             why = f"it can't be unpacked: {error}"
         if why is not None:
             size, records = batch.end - batch.start, 1
@@ -161,7 +161,7 @@ def _batches(data: bytes) -> Iterator[Batch]:
 def unpacked_size(codec: int, packed: bytes, most: int) -> int:
     """Return how many bytes `packed` unpacks to.
 
-    Raises TooLarge, before more than `most` bytes are in memory, and the codec's own error for damaged bytes.
+    Raises TooLarge, before more than `most` bytes are in memory, and the codec's error for damaged bytes.
     """
     if codec == 2:  # Kafka's numbers: gzip, snappy, lz4, zstd
         return _snappy_size(packed, most)

@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
     raise CallerError(f"{PREFIX}PUBLISH_URL needs httpx: {install(HTTP)}") from error
 
 PATH: Final = "/v1/records"
-BATCH_BYTES: Final = 1_000_000  # of one request; a larger record is sent by itself
+BATCH_BYTES: Final = 1_000_000  # of a request; a larger record is sent by itself
 QUEUED_BYTES: Final = 4_000_000  # records that wait for a request
 BATCH_INTERVAL: Final = 0.1  # seconds between the starts of two requests: records that come meanwhile form one batch
 CONNECT_TIMEOUT: Final = 10.0  # seconds

@@ -1,4 +1,4 @@
-"""Publishing runs from an agent worker: one object for the process, one context for each run.
+"""Publishing runs from an agent worker: an object for the process, a context for each run.
 
     async with Publisher() as publisher:
         async with publisher.run(thread_id="chat-17", agent_id="weather", dialect="vercel-ai") as run:
@@ -288,7 +288,7 @@ def _over_kafka(settings: ClientSettings, topic: str) -> tuple[Connect, str]:
 
 
 def _over_http(settings: ClientSettings) -> tuple[Connect, str]:
-    """Return the same for a gateway. It has a spool of its own, whose records have the caller's names of threads."""
+    """Return the same for a gateway. It has a separate spool, whose records have the caller's names of threads."""
     from turnmill.credentials import secret  # noqa: PLC0415  # as above
     from turnmill.publish.gateway_producer import connected  # noqa: PLC0415
 

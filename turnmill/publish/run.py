@@ -125,7 +125,7 @@ class PublishedRun:
             await self.end("error")
 
     async def send(self, event: Any, *, at: int | None = None) -> None:
-        """Publish one event, a dict or an object of the SDK; `at` is epoch ms, by default now.
+        """Publish an event, a dict or an object of the SDK; `at` is epoch ms, by default now.
 
         Waits only if there is room neither in memory nor on disk. Raises InvalidRecord for an event that can't be sent
         (not JSON, over 900 KB): it is left out, and the run goes on. Raises BrokerError if the broker refuses records
@@ -136,7 +136,7 @@ class PublishedRun:
             await self._add(event, at)
 
     async def _add(self, event: Any, at: int | None = None) -> None:
-        """Publish one event that is in its published form."""
+        """Publish an event that is in its published form."""
         await self._publisher.delivery.room()
         if self._over:  # it may have ended during the wait
             raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
@@ -199,7 +199,7 @@ class PublishedRun:
             self.flush()
 
     async def offer(self, event: Any) -> None:
-        """Publish one event like `send`, but log an event that can't be sent instead of raising."""
+        """Publish an event like `send`, but log an event that can't be sent instead of raising."""
         try:
             await self.send(event)
         except InvalidRecord as error:

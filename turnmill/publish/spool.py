@@ -15,6 +15,7 @@ later. Segments of dead processes are adopted at the start, in the order of thei
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
@@ -27,12 +28,12 @@ from uuid import uuid4
 
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
-from turnmill.publish import spool_owners
 from turnmill.publish.spool_segment import Frame, RecordEnd, Segment, Spooled, encode, opened, scan
 
 SEGMENT_BYTES: Final = 4 * 1024 * 1024
 DAMAGED: Final = "damaged"
 REFUSED: Final = "refused.jsonl"
+LOCK: Final = "lock"  # the system releases it when the process that owns the folder dies
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Spool:
         self._named = 0
         self._own = folder / f"{os.getpid()}-{uuid4().hex[:8]}"
         try:
-            self._lock = spool_owners.take(self._own)
+            self._lock = own_folder(self._own)
             self._adopt()
         except OSError as error:
             raise CallerError(
@@ -97,7 +98,7 @@ class Spool:
             segment.read = segment.size
 
     def read(self) -> list[Spooled]:
-        """Return the next records of one segment, in order; empty if all are read. Damaged bytes go to a file."""
+        """Return the next records of a segment, in order; empty if all are read. Damaged bytes go to a file."""
         for segment in list(self._segments):
             if segment.read < segment.size and (records := self._rest_of(segment)):
                 return records
@@ -138,7 +139,7 @@ class Spool:
             os.close(self._live)
             self._live = None
         if not self._segments:
-            spool_owners.leave(self._own)
+            _leave(self._own)
         os.close(self._lock)
 
     def _open_segment(self) -> Segment:
@@ -174,7 +175,7 @@ class Spool:
         """Move the segments of folders whose owner is dead to our folder, and count their records."""
         for folder in sorted(self.folder.iterdir()):
             if folder != self._own and folder.name != DAMAGED and folder.is_dir():
-                spool_owners.adopt(folder, self._own)
+                adopt(folder, self._own)
         for path in sorted(self._own.glob("*.log")):
             segment = opened(path)
             self._segments.append(segment)
@@ -226,3 +227,64 @@ def fsync_all(descriptors: Sequence[int]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def own_folder(folder: Path) -> int:
+    """Make a folder and lock it. Return the lock's descriptor; closing it releases the lock. Raises OSError.
+
+    Before the folder is locked, another process may think that its owner is dead, and remove it: then it is made again.
+    """
+    # Independent of the umask: anybody who can write here could add records for a publisher to adopt.
+    for above in (folder.parent.parent, folder.parent):
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_there(lock, folder):
+            return lock
+        os.close(lock)
+
+
+def _leave(folder: Path) -> None:
+    """Remove our folder, which contains only its lock."""
+    (folder / LOCK).unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def adopt(folder: Path, target: Path) -> None:
+    """Move the segments from `folder` to `own`, unless the owner is alive. Raises OSError."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return  # the folder is just being made or removed
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_there(lock, folder):  # else another process has just adopted it
+            _move(folder, target)
+    except BlockingIOError:
+        return  # its owner is alive
+    finally:
+        os.close(lock)
+
+
+def _is_there(lock: int, folder: Path) -> bool:
+    """Return True if the locked file is still the lock in the folder."""
+    try:
+        return os.path.samestat(os.fstat(lock), (folder / LOCK).stat())
+    except FileNotFoundError:
+        return False
+
+
+def _move(folder: Path, target: Path) -> None:
+    for pattern in ("*.ack", "*.log"):  # in this order: a segment moved without its .ack would be sent again
+        for path in folder.glob(pattern):
+            path.rename(target / path.name)
+    (folder / LOCK).unlink(missing_ok=True)
+    try:
+        folder.rmdir()
+    except OSError as error:
+        log.warning("%s holds something else than segments, and stays: %s", folder, error.strerror)

@@ -1,10 +1,10 @@
-"""The publisher for programs without an event loop: it runs a loop of its own in a thread.
+"""The publisher for programs without an event loop: it runs a separate loop in a thread.
 
     with SyncPublisher() as publisher, publisher.run(thread_id=…, agent_id=…, dialect="vercel-ai") as run:
         for event in run.tee(events):
             ...
 
-All methods may be called from any thread, but the methods of one run only from one thread at a time.
+All methods may be called from any thread, but the methods of a run only from one thread at a time.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SyncPublisher:
         return self._publisher.report()
 
     def wait_for(self, call: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of a coroutine that runs in the publisher's own loop.
+        """Return the result of a coroutine that runs in the publisher's loop.
 
         Raises CallerError outside of `with`.
         """
@@ -105,7 +105,7 @@ class SyncRun:
         self._publisher.wait_for(self._run.__aexit__(kind, error, None))
 
     def send(self, event: Any, *, at: int | None = None) -> None:
-        """Publish one event."""
+        """Publish an event."""
         self._publisher.wait_for(self._run.send(event, at=at))
 
     def send_bytes(self, chunk: bytes | str) -> None:

@@ -46,7 +46,7 @@ def model(event: Any, *, without: frozenset[str] = frozenset()) -> Any:
         return event
     try:
         return event.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=without, warnings=False)
-    except (ValueError, TypeError) as error:  # pydantic's own errors are ValueErrors
+    except (ValueError, TypeError) as error:  # pydantic's errors are ValueErrors
         raise _unwritable(event, error) from error
 
 

@@ -1,4 +1,4 @@
-"""The span that a run is a part of, in the publisher's own trace: the `traceparent` of W3C Trace Context.
+"""The span that a run is a part of, in the publisher's trace: the `traceparent` of W3C Trace Context.
 
     00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01     version, trace id, span id, flags
 

@@ -14,8 +14,7 @@ from aiokafka import TopicPartition
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.live.follower import Offsets, Past
 from topics.catalog import EVENTS
-from turnmill.capture.conversations import Conversations
-from turnmill.capture.shared_facts import HEADER, fact_of
+from turnmill.capture.conversations import ANSWERED_HEADER, Conversations, fact_of
 
 
 class Sharing:
@@ -37,7 +36,7 @@ class Sharing:
     def take(self, place: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
         """Learn the facts in records' headers. Their tenant is taken from the value, which access lists protect."""
         for record in records:
-            if any(name == HEADER for name, _ in record.headers) and (envelope := record.envelope) is not None:
+            if any(name == ANSWERED_HEADER for name, _ in record.headers) and (envelope := record.envelope) is not None:
                 fact = fact_of(record.headers, envelope.get("tenant") or "")
                 if fact is not None:
                     self._conversations.learn(fact)

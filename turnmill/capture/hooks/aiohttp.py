@@ -109,7 +109,7 @@ def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
 def _reader(module: ModuleType) -> type[Any]:
     """Return a class of readers that report what is fed to them.
 
-    It has no fields of its own, so that an existing reader can become one.
+    It adds no fields, so that an existing reader can become one.
     """
 
     class ReportingReader(module.StreamReader):  # type: ignore[misc, name-defined]  # a class of the module that the program has

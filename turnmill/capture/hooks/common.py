@@ -74,7 +74,7 @@ def reported(call: CapturedCall) -> Iterator[None]:
 
 
 def shut(connection: Any) -> None:
-    """Shut down a socket, if there is one, without TLS's closing message: the thread that waits in it sees the end."""
+    """Shut down a socket, if any, without TLS's closing message: the thread that waits in it sees the end."""
     if isinstance(connection, socket.socket):
         with suppress(OSError):
             socket.socket.shutdown(connection, socket.SHUT_RDWR)

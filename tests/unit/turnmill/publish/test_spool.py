@@ -12,7 +12,6 @@ import pytest
 
 from turnmill.errors import CallerError
 from turnmill.publish import spool as spool_module
-from turnmill.publish import spool_owners
 from turnmill.publish.spool import Spool, SpoolFull, fsync_all
 
 PLENTY = 2**30
@@ -186,18 +185,18 @@ def test_what_is_refused_is_kept_with_its_reason(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_taken_for_a_dead_ones_is_made_again(tmp_path: Path, monkeypatch) -> None:
     """Found by the review: a second process between the making of the lock and the locking removed the folder."""
-    other, locked = Spool(tmp_path, PLENTY), spool_owners.fcntl.flock
+    other, locked = Spool(tmp_path, PLENTY), spool_module.fcntl.flock
 
     def late(descriptor: int, how: int) -> None:
-        monkeypatch.setattr(spool_owners.fcntl, "flock", locked)
+        monkeypatch.setattr(spool_module.fcntl, "flock", locked)
         [newborn] = [folder for folder in tmp_path.iterdir() if folder != other._own]
-        spool_owners.adopt(newborn, other._own)
+        spool_module.adopt(newborn, other._own)
         assert not newborn.exists()
         locked(descriptor, how)
 
-    monkeypatch.setattr(spool_owners.fcntl, "flock", late)
+    monkeypatch.setattr(spool_module.fcntl, "flock", late)
     spool = Spool(tmp_path, PLENTY)
-    spool_owners.adopt(spool._own, other._own)
+    spool_module.adopt(spool._own, other._own)
     fill(spool, b"1")
     assert values(spool) == [b"1"]
 
@@ -206,17 +205,17 @@ def test_two_that_adopt_the_same_folder(tmp_path: Path, monkeypatch, caplog: pyt
     dead, other = Spool(tmp_path, PLENTY), Spool(tmp_path, PLENTY)
     fill(dead, b"1")
     die(dead)
-    locked = spool_owners.fcntl.flock
+    locked = spool_module.fcntl.flock
 
     def late(descriptor: int, how: int) -> None:
-        monkeypatch.setattr(spool_owners.fcntl, "flock", locked)
-        spool_owners.adopt(dead._own, other._own)
+        monkeypatch.setattr(spool_module.fcntl, "flock", locked)
+        spool_module.adopt(dead._own, other._own)
         locked(descriptor, how)
 
     third = tmp_path / "third"
     third.mkdir()
-    monkeypatch.setattr(spool_owners.fcntl, "flock", late)
-    spool_owners.adopt(dead._own, third)
+    monkeypatch.setattr(spool_module.fcntl, "flock", late)
+    spool_module.adopt(dead._own, third)
     assert [path.name for path in third.iterdir()] == []
     assert len(list(other._own.glob("*.log"))) == 1
     assert caplog.records == []
