@@ -46,10 +46,7 @@ def _hosts(value: str) -> str:
 
 
 def more_hosts(setting: str) -> dict[str, str]:
-    """Parse `host[:port][=provider],…` to {host[:port]: provider}; without a name, the provider is the host itself.
-
-    Raises ValueError.
-    """
+    """Parse `host[:port][=provider],…` to {host[:port]: provider}; the host is the default. Raises ValueError."""
     hosts = {}
     for entry in filter(None, (piece.strip() for piece in setting.split(","))):
         address, _, provider = (piece.strip() for piece in entry.partition("="))

@@ -82,7 +82,7 @@ class Pinned:
 
 
 class _Broken(Exception):
-    """A failed attempt; the next one may succeed."""
+    """A failed attempt; the next may succeed."""
 
 
 def parse(text: str) -> list[Pinned]:
@@ -138,7 +138,7 @@ def fetch(files: Sequence[Pinned], repository: Repository, folder: Path, receive
                 wait(tasks, PROGRESS_INTERVAL, FIRST_EXCEPTION)
                 received(sum(download.size(file) for file in files), total)
         finally:
-            download.stop.set()  # one has failed, or Ctrl-C: the others stop and keep their parts
+            download.stop.set()  # a download has failed, or Ctrl-C: the others stop and keep their parts
             threads.shutdown(cancel_futures=True)
     for task in filter(_has_failed, tasks):
         task.result()
@@ -228,10 +228,7 @@ class _Download:
 
 
 def repository(named: str | None) -> Repository:
-    """Return the repository to download from. `named`: by TURNMILL_MAVEN_REPOSITORY.
-
-    Raises CallerError if settings.xml can't be read.
-    """
+    """Return the repository that is `named`, else that of settings.xml. Raises CallerError if that can't be read."""
     if named is not None:
         return Repository(named, None, VARIABLE)
     file = Path.home() / ".m2" / "settings.xml"
@@ -245,10 +242,7 @@ def repository(named: str | None) -> Repository:
 
 
 def mirror_of_central(text: str, environ: Mapping[str, str], file: str) -> Repository | None:
-    """Return the mirror of Maven Central that a settings.xml names, if any.
-
-    Raises ParseError, and ValueError if a password is encrypted.
-    """
+    """Return the mirror of Maven Central in a settings.xml. Raises ParseError; ValueError for an encrypted password."""
     root = ET.fromstring(re.sub(r'\sxmlns="[^"]*"', "", text, count=1))  # noqa: S314  # the user's own file
     mirrors = root.findall("./mirrors/mirror")
     named = [mirror for mirror in mirrors if _text(mirror, "mirrorOf", environ) == "central"]

@@ -16,10 +16,7 @@ RANGE = range(20_000, 30_000)
 
 
 def bindable(host: str, port: int) -> bool:
-    """Return True if a server could listen there now.
-
-    Raises OSError if it never could (no address of this machine).
-    """
+    """Return True if a server could listen there now. Raises OSError if it never could (no address of this machine)."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does

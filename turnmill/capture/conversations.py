@@ -3,10 +3,10 @@
 The first of these rules that applies counts:
 
 1. A request that failed, and is sent again with the same body by the same client, is the same run.
-2. The thread that the request names (`turnmill.capture.request_names`); within it, 3 and 4 say which call it follows.
+2. The thread that the request names (`turnmill.capture.reading`); within it, 3 and 4 say which call it follows.
 3. `previous_response_id`: it follows the call that returned that response.
 4. Its history. A request that begins with the messages of a known call and its answer follows that call; the longest
-   such beginning counts. If several calls have it, the first one counts that no other call has followed yet.
+   such beginning counts. If several calls have it, the first counts that no other call has followed yet.
 5. Any other request begins a conversation, whose thread has the id of its first run.
 
 If other calls already follow the same call, the new call replaces the newest of them: it is another version, a branch.
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from turnmill.capture.normal import ASSISTANT, NormalMessage, chain, merged
-from turnmill.capture.request_names import RequestNames
+from turnmill.capture.reading import RequestNames
 from turnmill.errors import InvalidRecord
 from turnmill.shares import Shares
 from turnmill.wire.envelope import encode, loads
@@ -51,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class CallPlace:
-    """The place of a call: its thread, run, and predecessor. `again`: it is another attempt of a run that failed."""
+    """The position of a call: its thread, run, and predecessor. `again`: it is another attempt of a run that failed."""
 
     thread: str
     run: str
@@ -62,10 +62,7 @@ class CallPlace:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A call and its answer in the form that other processes receive.
-
-    `keys`: by which requests find it. `after`: the run that it follows.
-    """
+    """A call and its answer, as other processes receive it. `keys`: how requests find it. `after`: its predecessor."""
 
     scope: str
     thread: str
@@ -80,10 +77,7 @@ class _Answered(NamedTuple):
 
 
 class Remembered(Generic[Key, Value]):
-    """A bounded memory of values by scope and key, in which each scope has its share.
-
-    Values are in the order of their last use. No value is None.
-    """
+    """A bounded memory by scope and key, in the order of last use. Each scope has its share. No value is None."""
 
     def __init__(self) -> None:
         self._of: dict[str, OrderedDict[Key, Value]] = {}
@@ -98,7 +92,7 @@ class Remembered(Generic[Key, Value]):
         return None if mine is None else mine.get(key)
 
     def touch(self, scope: str, key: Key) -> None:
-        """Mark a known value as the last used one."""
+        """Mark a known value as last used."""
         self._of[scope].move_to_end(key)
 
     def pop(self, scope: str, key: Key) -> Value | None:
@@ -127,10 +121,7 @@ class Remembered(Generic[Key, Value]):
 
 @dataclass(slots=True, eq=False)
 class Conversations:
-    """The calls that a process remembers, at most `most`.
-
-    The oldest of the scope that has most of them is forgotten.
-    """
+    """The calls that a process remembers, at most `most`: the oldest of the scope that has most is forgotten."""
 
     most: int = MAX_ANSWERS
     _known: Remembered[bytes | str, list[_Answered]] = field(default_factory=Remembered)
@@ -142,7 +133,7 @@ class Conversations:
         return len(self._known)
 
     def place(self, asked: Asked, run_id: str) -> CallPlace:
-        """Return the place of a call; `run_id` is a new id, for a run that the request doesn't name."""
+        """Return the position of a call; `run_id` is a new id, for a run that the request doesn't name."""
         failed = self._failed.get(asked.scope, asked.attempt)
         if failed:
             call = failed.popleft()
@@ -172,7 +163,7 @@ class Conversations:
         return fact
 
     def learn(self, fact: Fact) -> None:
-        """Remember a fact of this process or another one; a repeated fact changes nothing."""
+        """Remember a fact of any process; a repeated fact changes nothing."""
         for key in fact.keys:
             alike = self._known.pop(fact.scope, key) or []
             if not any(answered.run == fact.run and answered.thread == fact.thread for answered in alike):
@@ -196,14 +187,14 @@ class Conversations:
             self._failed.put(asked.scope, asked.attempt, left, MAX_FAILED)
 
     def _before(self, asked: Asked) -> _Answered | None:
-        """Return the call that this one follows."""
+        """Return the call that this call follows."""
         if asked.names.response is not None:
-            return self._one_of(asked, asked.names.response)
+            return self._known_answer(asked, asked.names.response)
         hashes = list(zip(asked.messages, chain(asked.messages), strict=True))
         ends = (key for message, key in reversed(hashes) if message.role == ASSISTANT)
-        return next((answered for key in ends if (answered := self._one_of(asked, key)) is not None), None)
+        return next((answered for key in ends if (answered := self._known_answer(asked, key)) is not None), None)
 
-    def _one_of(self, asked: Asked, key: bytes | str) -> _Answered | None:
+    def _known_answer(self, asked: Asked, key: bytes | str) -> _Answered | None:
         alike = self._known.get(asked.scope, key) or ()
         fit = [answered for answered in alike if asked.names.thread in (None, answered.thread)]
         if not fit:
@@ -215,7 +206,7 @@ class Conversations:
         return next(free, fit[-1])
 
     def _follow(self, scope: str, thread: str, before: str, run: str) -> str | None:
-        """Note that a run follows another one; return the run that was the newest follower until now."""
+        """Note that a run follows another; return the run that was the newest follower until now."""
         newest = self._followers.pop(scope, (thread, before))
         self._followers.put(scope, (thread, before), run, self.most)
         return newest

@@ -1,7 +1,7 @@
 """Decode content encodings of HTTP. Pure.
 
 Answers are decoded piece by piece: gzip and deflate by Python itself, br and zstd by the package that the program has
-for them, since without one it would not have requested them. Requests are complete, and decoded by cramjam, a
+for them, since without it it would not have requested them. Requests are complete, and decoded by cramjam, a
 dependency of ours, which needs the whole body; Codex sends them as zstd.
 
 A few bytes may unpack to gigabytes. So no step makes more than CHUNK_BYTES at a time if its library has such a limit;
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib import import_module
 from io import BytesIO
 from itertools import chain
@@ -36,9 +35,14 @@ def decoding(encodings: str) -> Decode:
     `encodings` is the value of `content-encoding`. Raises Unreadable for an encoding that is unknown, and for more than
     ENCODINGS of them; the pieces raise it for damaged bytes.
     """
-    decode: Decode = _unchanged
-    for name in _names(encodings):
-        decode = partial(_one_by_one, _step(name), decode)
+    steps = [_step(name) for name in _names(encodings)]
+
+    def decode(chunk: bytes) -> Iterator[bytes]:
+        pieces = iter((chunk,))
+        for step in steps:
+            pieces = chain.from_iterable(map(step, pieces))
+        return pieces
+
     return decode
 
 
@@ -93,14 +97,6 @@ def _room(size: int) -> BytesIO:
     room.seek(max(0, size - 1))
     room.write(b"\0"[:size])
     return room
-
-
-def _unchanged(chunk: bytes) -> Iterator[bytes]:
-    return iter((chunk,))
-
-
-def _one_by_one(inner: Decode, outer: Decode, chunk: bytes) -> Iterator[bytes]:
-    return chain.from_iterable(map(inner, outer(chunk)))
 
 
 def _step(name: str) -> Decode:

@@ -200,7 +200,7 @@ class Runtime:
 
 
 class _Here(ThreadPoolExecutor):
-    """An executor for our loop that runs calls at once in the same thread: while a program ends, no thread can start."""
+    """Runs our loop's calls at once, in the same thread: while a program ends, no thread can start."""
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         done: Future[Result] = Future()

@@ -80,7 +80,8 @@ def _pieces(value: str) -> Iterator[str]:
     """Yield the possible secrets in `Bearer KEY`, `Basic` with base64, cookies, and signatures of several parts."""
     scheme, _, rest = value.partition(" ")
     if scheme.lower() == "basic":
-        decoded = base64.b64decode(rest + "==").decode("utf-8", "replace") if _is_base64(rest) else ""
+        is_base64 = re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", rest) is not None and len(rest.rstrip("=")) % 4 != 1
+        decoded = base64.b64decode(rest + "==").decode("utf-8", "replace") if is_base64 else ""
         yield decoded.partition(":")[2]
     yield value
     for piece in BETWEEN.split(value):
@@ -94,10 +95,6 @@ def _of_address(text: str) -> Iterable[str]:
         return hidden(parts.query, unquote(parts.password or "")).values()
     except ValueError:
         return ()
-
-
-def _is_base64(text: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", text) is not None and len(text.rstrip("=")) % 4 != 1
 
 
 def _masked(name: str, value: Any, secrets: set[str], *, is_tool: bool) -> Any:

@@ -1,6 +1,6 @@
 """Consuming a topic in an `async for` loop, at least once: an unfinished record is delivered again.
 
-A record counts as done when the loop asks for the next one, or when the `async with` around it is left without an
+A record counts as done when the loop asks for the next record, or when the `async with` around it is left without an
 exception. So the record of a body that raises, or is cancelled, is delivered again.
 """
 
@@ -43,10 +43,7 @@ class Consumed(Generic[Item]):
         body_within: float = 300.0,
         settings: ClientSettings | None = None,
     ) -> None:
-        """Check the options.
-
-        Raises CallerError for a group that the worker uses itself, a time without zone, and settings that can't work.
-        """
+        """Check the options. Raises CallerError for a worker's group, a time without zone, settings that can't work."""
         if settings is None:
             from turnmill.environment import load_settings  # noqa: PLC0415  # as above
 

@@ -36,9 +36,7 @@ def resumption(answers: Sequence[Answer]) -> Any:
     """
     wires = {answer.dialect for answer in answers}
     if len(wires) != 1 or (form := FORMS.get(str(*wires))) is None:
-        raise CallerError(
-            f"answers of the same wire are expected, of {', '.join(FORMS)}: got {sorted(map(str, wires))}"
-        )
+        raise CallerError(f"answers of one wire are expected, of {', '.join(FORMS)}: got {sorted(map(str, wires))}")
     return form(answers)
 
 
@@ -128,12 +126,11 @@ def _langgraph(answers: Sequence[Answer]) -> Any:
     by_interrupt: dict[str, list[Answer]] = {}
     for answer in answers:
         by_interrupt.setdefault(str(answer.asked.get("id") or "").partition("#")[0], []).append(answer)
-    values = {name: _resumed(some) for name, some in by_interrupt.items()}
+    values = {
+        name: {"decisions": [_decision(answer) for answer in some]} if _is_approval(some[0]) else some[0].value
+        for name, some in by_interrupt.items()
+    }
     return values if len(values) > 1 else next(iter(values.values()))
-
-
-def _resumed(answers: Sequence[Answer]) -> Any:
-    return {"decisions": [_decision(answer) for answer in answers]} if _is_approval(answers[0]) else answers[0].value
 
 
 def _decision(answer: Answer) -> dict[str, Any]:

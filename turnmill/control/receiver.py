@@ -37,7 +37,7 @@ class ControlledRun(Protocol):
     """The interface of a run to which commands are delivered."""
 
     stopped: Stopping
-    parent: tuple[str | None, str] | None  # (thread, run) of the run that started this one; None: the same thread
+    parent: tuple[str | None, str] | None  # (thread, run) of the run that started this run; None: the same thread
 
     @property
     def thread_id(self) -> str: ...
@@ -64,8 +64,8 @@ class Control:
     ) -> None:
         self._settings = settings
         self._connected = connected
-        self._given = values
         self._over_http = settings.publish_url is not None
+        self._values = values or (self._of_gateway if self._over_http else self._of_kafka)
         self._runs: dict[str, list[ControlledRun]] = {}  # by run id; runs of several threads may have the same id
         self._recent: OrderedDict[str, Command] = OrderedDict()  # by command id
         self._done: set[str] = set()  # ids of recent commands that were delivered to the run that they name
@@ -145,7 +145,7 @@ class Control:
 
     async def _hear(self) -> None:
         try:
-            if self._connected is not None:  # the publisher reports that no broker answers; we only wait for one
+            if self._connected is not None:  # the publisher reports that no broker answers; we only wait
                 await self._connected()
             await asyncio.sleep(CONNECT_DELAY)
             with client_log(RARELY):
@@ -155,11 +155,6 @@ class Control:
             log.warning("runs are published, but receive no commands (stop, steer, answer): %s", error)
         except Exception:
             log.exception("runs are published, but receive no commands (stop, steer, answer)")
-
-    def _values(self) -> AsyncIterator[bytes]:
-        if self._given is not None:
-            return self._given()
-        return self._of_gateway() if self._over_http else self._of_kafka()
 
     async def _of_kafka(self) -> AsyncIterator[bytes]:
         from turnmill.kafka.group_reader import GroupReader  # noqa: PLC0415  # it loads aiokafka

@@ -41,7 +41,7 @@ class PublishStreams:
 
     `identify` returns the run of a stream from its request, or None if it is not to be published. It is called when the
     response starts, in the server's event loop. The default is `from_request`; for `ag-ui` it is a RunInputs. Without a
-    `publisher`, the middleware opens its publisher, open for the application's lifespan. Pass one if the server runs no
+    `publisher`, the middleware opens one for the application's lifespan. Pass a publisher if the server runs no
     lifespan, as for an application that is mounted in another.
     """
 

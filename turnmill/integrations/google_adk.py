@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NoReturn
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from turnmill.capture.passing import OwnFailures
 from turnmill.capture.runs import PassingRun
@@ -27,6 +27,7 @@ from turnmill.capture.runtime import runtime
 from turnmill.control.record import AFTER_TURN, Command
 from turnmill.control.stopping import RunStopped
 from turnmill.errors import CallerError
+from turnmill.identity import is_uuid
 from turnmill.integrations.stream_request import RunIdentity
 
 try:
@@ -42,12 +43,12 @@ Callback = Callable[..., Awaitable[None]]
 
 log = logging.getLogger("turnmill.publish.publisher")
 
-# (thread, run) of the current tool call, in which an agent may run in another session; each call has a separate context.
+# (thread, run) of the current tool call, in which an agent may run in another session; each call has its context.
 calling: ContextVar[tuple[str, str] | None] = ContextVar("turnmill_calling", default=None)
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenInvocation:
     """An open invocation.
 
     `answered`: its newest event was an answer that may be the last; `failed`: a model or a tool has raised, which ends
@@ -69,15 +70,8 @@ def from_session(invocation_context: Any) -> RunIdentity:
     session = invocation_context.session
     agent = invocation_context.agent
     root = getattr(agent, "root_agent", None) or agent
-    thread = session.id if _is_uuid(session.id) else f"{session.app_name}:{session.user_id}:{session.id}"
+    thread = session.id if is_uuid(session.id) else f"{session.app_name}:{session.user_id}:{session.id}"
     return RunIdentity(thread, agent_id=getattr(root, "name", None) or session.app_name)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text.lower()
-    except ValueError:
-        return False
 
 
 def _quiet(callback: Callback) -> Callback:
@@ -105,7 +99,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             raise CallerError("AdkPlugin needs google-adk 1.7 or newer")
         super().__init__(name=name)
         self._identify = identify
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenInvocation] = {}
         self._log = OwnFailures(log)
         self._has_run_errors = hasattr(_Base, "on_run_error_callback")
         runtime().prepare()
@@ -125,7 +119,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             tenant=identity.tenant,
             info={**self._parent(), **_asked(invocation_context), **identity.info},
         )
-        self._open[key] = _Open(run)
+        self._open[key] = _OpenInvocation(run)
         # No callback comes if a task is cancelled, or, before ADK 2, fails. Then the context is garbage-collected.
         weakref.finalize(invocation_context, self._gone, key, run).atexit = False
 
@@ -190,7 +184,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
 
     @_quiet
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
-        """Note that a model raised; another plugin may answer for it."""
+        """Note that a model raised; another plugin may handle the error."""
         self._note(callback_context, error)
 
     @_quiet
@@ -206,7 +200,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
 
     @_quiet
     async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Exception) -> None:
-        """Note that a tool raised; another plugin may answer for it."""
+        """Note that a tool raised; another plugin may handle the error."""
         calling.set(None)
         self._note(tool_context, error)
 

@@ -66,7 +66,7 @@ class Chatter(logging.Filter):
 
     A client library's line passes once in `REPEAT_AFTER`, with the number of similar lines dropped since. While the
     broker is away, aiokafka writes 250 lines a second, of eight kinds, which count as one here. Identical warnings of
-    any other logger also pass once in that time: while the store is away, each part logs one at each attempt. Lines by
+    any other logger also pass once in that time: while the store is away, each part warns at each attempt. Lines by
     which Faust's services announce starts and stops under the names of our modules are dropped, and NEEDLESS ones.
     """
 

@@ -85,10 +85,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     # ---- reading
 
     async def open(self) -> None:
-        """Connect; retry while no broker answers.
-
-        Raises CallerError for settings that can't work, and BrokerError where the topic is missing.
-        """
+        """Connect; retry while no broker answers. Raises CallerError for wrong settings, BrokerError without topic."""
         pause, numbers = FIRST_RETRY_DELAY, set[int]()
         while self._consumer is None:
             consumer = self._new_consumer()
@@ -115,9 +112,9 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             else:
                 self._consumer = consumer
         if self.group is None:
-            places = [TopicPartition(self.topic, number) for number in numbers]
-            self._consumer.assign(places)
-            await self.on_partitions_assigned(places)
+            partitions = [TopicPartition(self.topic, number) for number in numbers]
+            self._consumer.assign(partitions)
+            await self.on_partitions_assigned(partitions)
         else:
             self._consumer.subscribe([self.topic], listener=self)
 
@@ -127,7 +124,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             client_id=self.group or "turnmill",
             group_id=self.group,
             enable_auto_commit=False,
-            # If retention has removed the next record, reading continues at the first remaining one.
+            # If retention has removed the next record, reading continues at the first remaining record.
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 5,
@@ -238,15 +235,15 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Find the start positions in a separate task: while aiokafka waits for us, it does not answer the broker."""
         self.generation += 1
-        self._placing = asyncio.create_task(self._place(list(assigned)))
+        self._placing = asyncio.create_task(self._find_starts(list(assigned)))
 
-    async def _place(self, places: list[TopicPartition]) -> None:
-        """Seek to the group's committed offset in each partition; without one, to `start`, which is then committed."""
+    async def _find_starts(self, partitions: list[TopicPartition]) -> None:
+        """Seek to the group's committed offset in each partition; without it, to `start`, which is then committed."""
         generation, pause = self.generation, FIRST_RETRY_DELAY
         while self._consumer is not None:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT):
-                    await self._seek(places, generation)
+                    await self._seek(partitions, generation)
             except IllegalStateError:  # the partitions were revoked meanwhile
                 return
             except NOT_ALLOWED as error:  # a retry would change nothing

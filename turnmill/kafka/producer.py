@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class KafkaProducer:
-    """An idempotent producer for a topic; see `turnmill.publish.sending`."""
+    """An idempotent producer for a topic; see `turnmill.publish.delivery`."""
 
     def __init__(self, producer: AIOKafkaProducer, topic: str) -> None:
         self._producer = producer

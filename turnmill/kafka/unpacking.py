@@ -1,7 +1,7 @@
 """Bounds on the unpacked size of a fetched batch, checked before aiokafka unpacks it.
 
 aiokafka unpacks whole batches, and 40 KB may unpack to a gigabyte. So each fetch response is examined first, in Kafka's
-own format (https://kafka.apache.org/documentation/#messageformat). A batch beyond the bounds, or one that can't be
+own format (https://kafka.apache.org/documentation/#messageformat). A batch beyond the bounds, or that can't be
 unpacked, is replaced by a batch of one record, at its last offset: the value is the original batch, and a header says
 why. No reader mistakes such a value for one of its records; the worker makes a dead letter of it. A response that
 unpacks to too much in all is cut; the rest is fetched again, and fewer bytes are asked for from then on.
@@ -119,7 +119,7 @@ def screened(data: bytes, partition: str, left: Allowance, most: int = UNPACKED_
         if why is not None:
             size, records = batch.end - batch.start, 1
         if size > left.bytes or (records or 0) > left.records:
-            left.bytes = left.records = 0  # for other partitions, too, so that this one is first next time
+            left.bytes = left.records = 0  # for other partitions, too, so that this is first next time
             return b"".join((*kept, data[done : batch.start]))
         left.bytes -= size
         left.records -= records or 0
@@ -134,7 +134,7 @@ def screened(data: bytes, partition: str, left: Allowance, most: int = UNPACKED_
 
 
 def is_batch(data: bytes) -> bool:
-    """Return True if the bytes are one whole batch, or message of an older format, and so no record's value."""
+    """Return True if the bytes are a whole batch, or message of an older format, and so no record's value."""
     return [(batch.start, batch.end) for batch in _batches(data)] == [(0, len(data))]
 
 

@@ -17,7 +17,7 @@ PER_RECORD = 160  # the names and numbers of an envelope
 
 
 class MicroBatch:
-    """A run's events that are not in a record yet, and `seq`, the number of the next one.
+    """A run's events that are not in a record yet, and `seq`, the number of the next event.
 
     `identity` has thread_id, run_id, agent_id, dialect and perhaps tenant, which each record has; `info` (RunInfo) is
     only in the first. A record has at most `max_bytes`, and `max_events` if that is given. Raises InvalidRecord if
@@ -78,10 +78,7 @@ class MicroBatch:
         return full
 
     def take(self, end: str | None = None, *, at: int) -> bytes:
-        """Return a record of all waiting events, with `end` if the run is over.
-
-        `at` is the time of a record without events.
-        """
+        """Return a record of all waiting events, with `end` if the run is over; `at`: its time if it has no events."""
         start = self._times[0] if self._times else at
         head: dict[str, Any] = {"v": VERSION, **self.identity, "seq": self.seq - len(self._events), "ts": start}
         if self._info is not None:

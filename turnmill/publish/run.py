@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from turnmill.clock import now_ms
@@ -67,7 +66,11 @@ class PublishedRun:
         self._publisher = publisher
         self._wire = wire
         self._batch = batch
-        self._key = batch.identity["thread_id"].encode()
+        self.thread_id: str = batch.identity["thread_id"]  # its UUID; over HTTP the name that the caller gave it
+        self.run_id: str = batch.identity["run_id"]
+        self.dialect: str = batch.identity["dialect"]
+        self.tenant: str | None = batch.identity.get("tenant")
+        self._key = self.thread_id.encode()
         self.log_extra = log_ids(self.thread_id, self.run_id, span and span.text)  # for log lines about this run
         self._headers = None if span is None else w3c.headers(span.text)
         self._decoder: Decoder | None = None
@@ -80,27 +83,6 @@ class PublishedRun:
         self.records = 0
         self.verdict = "complete"  # how the run ends when its context is left without an exception
 
-    @property
-    def thread_id(self) -> str:
-        """The thread's UUID; over HTTP the name that the caller gave it."""
-        return str(self._batch.identity["thread_id"])
-
-    @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return str(self._batch.identity["run_id"])
-
-    @property
-    def dialect(self) -> str:
-        """The wire of its events."""
-        return str(self._batch.identity["dialect"])
-
-    @property
-    def tenant(self) -> str | None:
-        """The tenant."""
-        tenant: str | None = self._batch.identity.get("tenant")
-        return tenant
-
     def tell(self, headers: Headers) -> None:
         """Add headers to the run's records from now on, each name once. Records that were in the spool lose them."""
         names = [name for name, _ in headers]
@@ -109,9 +91,7 @@ class PublishedRun:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if self._over:
             return
         if error is None:
@@ -136,7 +116,7 @@ class PublishedRun:
             await self._add(event, at)
 
     async def _add(self, event: Any, at: int | None = None) -> None:
-        """Publish an event that is in its published form."""
+        """Publish an event in its published form."""
         await self._publisher.delivery.room()
         if self._over:  # it may have ended during the wait
             raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")

@@ -33,10 +33,7 @@ class Spooling:
         self._loop = asyncio.get_running_loop()
 
     def watch(self) -> None:
-        """Spill waiting records to disk after SPOOL_AFTER.
-
-        If nothing reaches the broker, do it at once, since the process may be killed.
-        """
+        """Spill waiting records to disk after SPOOL_AFTER; at once if no record reaches the broker, as we may die."""
         if self._transit.trouble is not None:
             self.keep()
         else:
@@ -81,10 +78,10 @@ class Spooling:
         if not transit.waiting:
             transit.waiting, transit.overflow = transit.overflow, transit.waiting
 
-    def settled(self, places: list[RecordEnd]) -> None:
+    def settled(self, record_ends: list[RecordEnd]) -> None:
         """Acknowledge these records on disk. Once disk and overflow are empty, new records no longer go to disk."""
-        if places:
-            self._spool.ack(places)
+        if record_ends:
+            self._spool.ack(record_ends)
         if self.active and not self._spool.unread and not self._transit.overflow:
             self.active = False
             log.info("%s has taken what was spooled", self._address)
@@ -119,7 +116,7 @@ class Spooling:
             self._arm(self._look_at_the_oldest, SPOOL_AFTER - age)
 
     def _write(self, key: bytes, value: bytes) -> RecordEnd | None:
-        """Append a record. Return its place; None if the spool is full (then `_unclog` is scheduled)."""
+        """Append a record. Return its end; None if the spool is full (then `_unclog` is scheduled)."""
         try:
             record_end = self._spool.append(key, value)
         except SpoolFull as error:

@@ -29,7 +29,7 @@ log = logging.getLogger("turnmill.publish.delivery")
 
 @dataclass(slots=True, eq=False)
 class Parcel:
-    """One record in memory. `since`: the loop's time when it came. `place`: in the spool, if it is there too."""
+    """One record in memory. `since`: the loop's time when it came. `record_end`: in the spool, if it is there too."""
 
     key: bytes
     value: bytes
@@ -75,17 +75,14 @@ class Transit:
         return next(self.memory_only(), None)
 
     def settle(self, parcel: Parcel) -> list[RecordEnd]:
-        """Remove a record that the broker has confirmed or refused for good.
-
-        Return the places in the spool that can be acknowledged, in order.
-        """
+        """Remove a confirmed or refused record. Return the ends of records in the spool to acknowledge, in order."""
         parcel.settled = True
         self.flying.pop(parcel, None)
         self.bytes -= len(parcel.value)
         record_ends = []
         while self.on_disk and self.on_disk[0].settled:
             record_end = self.on_disk.popleft().record_end
-            assert record_end is not None  # all of `on_disk` have one
+            assert record_end is not None  # all of `on_disk` have it
             record_ends.append(record_end)
         return record_ends
 

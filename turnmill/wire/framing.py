@@ -1,11 +1,11 @@
 """Bytes -> events: how the wire protocols cut a stream into JSON objects.
 
 A stream is Server-Sent Events (WHATWG HTML, "9.2.6 Interpreting an event stream") or JSON lines; its first line that
-starts with an SSE field decides. Of an SSE stream a wire wants one of
+starts with an SSE field decides. Of an SSE stream a wire wants
 
-    sse         one event per `data`; event names are ignored (vercel-ai)
+    sse         an event per `data`; event names are ignored (vercel-ai)
     named-sse   {"event": name, "data": …} (agents-sdk)
-    data-lines  one event per `data: ` line, whether or not a blank line follows (pi-proxy); like its client, ignores
+    data-lines  an event per `data: ` line, whether or not a blank line follows (pi-proxy); like its client, ignores
                 lines without the space, and stops at the first line that is not JSON
     sse-or-array  as sse; a stream that is not SSE is a JSON array of events, or objects over any lines (gemini)
 
@@ -37,7 +37,7 @@ EXCERPT: Final = 1_000  # bytes of a refused oversized event that are kept
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """One event, or the error in its place. `line`: where it starts, from 1; `raw`: its payload as received."""
+    """An event, or its error. `line`: where it starts, from 1; `raw`: its payload as received."""
 
     line: int
     event: dict[str, Any] | None
@@ -51,26 +51,6 @@ class Decoder:
     `done_marker`: data that ends a stream and is no event ("[DONE]"), unless events are `boxed`. An event of more than
     `max_event_bytes` is refused; the beginning of its bytes is kept.
     """
-
-    __slots__ = (
-        "_after_cr",
-        "_before",
-        "_boxed",
-        "_cutter",
-        "_data",
-        "_data_line",
-        "_done",
-        "_framing",
-        "_held",
-        "_line",
-        "_max",
-        "_name",
-        "_object",
-        "_oversized",
-        "_sse",
-        "_stopped",
-        "_tail",
-    )
 
     def __init__(
         self,
@@ -92,7 +72,7 @@ class Decoder:
         self._data: list[bytes] = []  # data lines of the event being read
         self._data_line = 0  # the line where that event starts; 0 without data
         self._name = b""
-        self._object = 0  # the line where an object of several lines starts (they are in _data); 0 outside of one
+        self._object = 0  # the line where an object of several lines starts (they are in _data); 0 outside
         self._oversized = False
         self._stopped = False  # data-lines: a line was not JSON, so nothing after it is read
         self._cutter = Cutter(max_event_bytes, EXCERPT) if framing == "sse-or-array" else None
@@ -243,7 +223,7 @@ def decoder_for(wire: Wire, max_event_bytes: int = EVENT_BYTES) -> Decoder:
 
 
 def decode(stream: bytes, wire: Wire) -> list[Framed]:
-    """Return the events of a whole stream, with an error in place of each that can't be read."""
+    """Return the events of a whole stream, or the error of each that can't be read."""
     decoder = decoder_for(wire)
     return decoder.feed(stream) + decoder.close()
 

@@ -1,4 +1,4 @@
-"""Find the JSON objects in a stream of bytes, one after the other, whatever is between them.
+"""Find the JSON objects in a stream of bytes, in order, whatever is between them.
 
 This reads a JSON array while it streams (`[{…}, {…}]`), and objects that are written over several lines.
 """
@@ -14,10 +14,7 @@ IN_TEXT: Final = re.compile(rb'["\\]')
 
 
 class JsonPiece(NamedTuple):
-    """An object, or bytes between objects.
-
-    `line` is where it starts, from 1. `cut`: it is too long, and `raw` is only its beginning.
-    """
+    """An object, or bytes between objects. `line`: where it starts, from 1. `cut`: `raw` is only its beginning."""
 
     line: int
     raw: bytes
@@ -25,7 +22,7 @@ class JsonPiece(NamedTuple):
 
 
 class Cutter:
-    """An incremental parser. It holds at most one object of at most `most` bytes; of a longer one, `kept` bytes."""
+    """An incremental parser. It holds at most one object of at most `most` bytes; of a longer object, `kept` bytes."""
 
     __slots__ = ("_cut", "_depth", "_escaped", "_held", "_kept", "_line", "_most", "_pieces", "_started", "_text")
 

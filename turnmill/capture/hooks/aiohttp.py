@@ -79,7 +79,6 @@ def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str
 
 
 def _body(kwargs: Mapping[str, Any]) -> bytes:
-    """Return the body if it is JSON, bytes or text; else nothing."""
     return body_bytes(kwargs.get("data") if kwargs.get("json") is None else json.dumps(kwargs["json"]))
 
 
@@ -107,10 +106,7 @@ def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
 
 @cache
 def _reader(module: ModuleType) -> type[Any]:
-    """Return a class of readers that report what is fed to them.
-
-    It adds no fields, so that an existing reader can become one.
-    """
+    """Return a class of readers that report their data. It adds no fields, so existing readers can change to it."""
 
     class ReportingReader(module.StreamReader):  # type: ignore[misc, name-defined]  # a class of the module that the program has
         __slots__ = ()

@@ -26,16 +26,16 @@ def patch(owner: type[Any], name: str, around: Callable[[Any], Any]) -> None:
 
 def prepare_with(owner: type[Any]) -> None:
     """Prepare for publishing when the program makes an object of this class, so that its first call isn't slower."""
-    patch(owner, "__init__", _prepared)
 
+    def prepared(original: Callable[..., None]) -> Callable[..., None]:
+        @wraps(original)
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
+            original(self, *args, **kwargs)
+            runtime().prepare()
 
-def _prepared(original: Callable[..., None]) -> Callable[..., None]:
-    @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
-        original(self, *args, **kwargs)
-        runtime().prepare()
+        return __init__
 
-    return __init__
+    patch(owner, "__init__", prepared)
 
 
 def lowered(headers: Mapping[Any, Any]) -> dict[str, str]:

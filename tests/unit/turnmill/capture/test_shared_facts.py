@@ -19,7 +19,7 @@ from turnmill.capture.conversations import (
     headers_of_fact,
 )
 from turnmill.capture.normal import messages
-from turnmill.capture.request_names import RequestNames
+from turnmill.capture.reading import RequestNames
 
 TEXT = st.text(max_size=20)
 
