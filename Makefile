@@ -81,7 +81,7 @@ site: setup  ## The documentation as a site, with the reference of Python, HTTP 
 	@echo "open dist/site/index.html"
 
 jars: setup  ## Pin the jars of the development broker, after a change of pipeline/devbroker/pom.xml (needs Maven and Java)
-	@$(RUN) python -m pipeline.devbroker.pin_kafka
+	@$(RUN) python -m pipeline.devbroker.maven
 
 chart: setup  ## Write the generated parts of the Helm chart, and its README
 	@$(RUN) python -m helm.generate

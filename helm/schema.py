@@ -187,7 +187,7 @@ LIMITS: Final[dict[str, Schema]] = {
 
 def comments(text: str) -> dict[str, str]:
     """Return the comments `# -- …` of a values.yaml by the path of their key."""
-    found: dict[str, str] = {}
+    by_path: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     said: list[str] = []
     for line in text.splitlines():
@@ -197,9 +197,9 @@ def comments(text: str) -> dict[str, str]:
         elif key := re.match(r"\s*([A-Za-z_][\w-]*):", line):
             path = [*((at, name) for at, name in path if at < indent), (indent, key[1])]
             if said:
-                found[".".join(name for _, name in path)] = " ".join(said)
+                by_path[".".join(name for _, name in path)] = " ".join(said)
             said = []
-    return found
+    return by_path
 
 
 @cache

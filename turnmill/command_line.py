@@ -1,7 +1,7 @@
 """The `turnmill` command: the table of all commands, and `run`, which needs only the client.
 
 All other commands belong to turnmill-server, and work if that is installed. No other module of this package refers to
-the server's modules, so a program without the server may have a module of its own named `pipeline`.
+the server's modules, so a program without the server may have another module named `pipeline`.
 """
 
 from __future__ import annotations
@@ -119,10 +119,12 @@ def server_command() -> EntryPoint | None:
     command = next(iter(entry_points(group=GROUP)), None)
     if command is None:
         return None
-    found = find_spec("pipeline")
-    place = Path(found.origin).parent if found is not None and found.origin else None
-    if place is None or not (place.parent / "topics" / "catalog.py").exists():
-        raise CallerError(f"the module `pipeline` is {place}, not that of {SERVER}: keep the two in environments apart")
+    spec = find_spec("pipeline")
+    folder = Path(spec.origin).parent if spec is not None and spec.origin else None
+    if folder is None or not (folder.parent / "topics" / "catalog.py").exists():
+        raise CallerError(
+            f"the module `pipeline` is {folder}, not that of {SERVER}: keep the two in environments apart"
+        )
     return command
 
 
@@ -130,7 +132,7 @@ def client(arguments: Sequence[str]) -> None:
     """Run a command of the client. Raises CallerError, which names what to install, for a command of the server."""
     match arguments:
         case [] | ["-h" | "--help", *_]:
-            sys.stdout.write(USAGE + "".join(f"  {name:<10}{_line(one)}\n" for name, one in COMMANDS.items()))
+            sys.stdout.write(USAGE + "".join(f"  {name:<10}{_line(command)}\n" for name, command in COMMANDS.items()))
         case ["--version", *_]:
             sys.stdout.write(f"turnmill, version {version('turnmill')}, client\n")
         case ["run"] | ["run", "--" | "--proxy"] | ["run", "-h" | "--help", *_]:

@@ -1,6 +1,6 @@
 """End tasks and clients reliably, even if a cancellation gets lost.
 
-While aiokafka stops a client, it mistakes a cancellation of its caller for that of its own tasks, and continues.
+While aiokafka stops a client, it mistakes a cancellation of its caller for that of its tasks, and continues.
 `asyncio.wait_for` of Python 3.11 also loses a cancellation if the result arrives at the same moment. The cancelled task
 would then run for ever.
 """
@@ -34,7 +34,7 @@ async def ended(task: asyncio.Task[Any], within: float = END_TIMEOUT) -> bool:
 async def stopped(stopping: Awaitable[None], within: float = END_TIMEOUT) -> None:
     """Await a client's stop for at most `within` seconds; if it takes longer, it goes on in the background.
 
-    It runs in a task of its own, so that it can't mistake the caller's cancellation. Raises what `stopping` raises.
+    It runs in a separate task, so that it can't mistake the caller's cancellation. Raises what `stopping` raises.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(within):

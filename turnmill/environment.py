@@ -14,11 +14,11 @@ if TYPE_CHECKING:  # pydantic is loaded when settings are read
 
     Kind = TypeVar("Kind", bound=ClientSettings)
 
-SIMILARITY: Final = 0.85  # the similarity from which a variable is taken for a misspelling of one of ours
+SIMILARITY: Final = 0.85  # the similarity from which a variable is taken for a misspelling of ours
 
 
 def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> ClientSettings:
-    """Read the environment. Raises CallerError that names each bad variable, and each that looks like a misspelt one.
+    """Read the environment. Raises CallerError that names each bad variable, and each that looks misspelt.
 
     Other variables with our prefix are the pipeline's: an agent may run in the same environment.
     """
@@ -58,11 +58,9 @@ def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, A
 def _got(kind: type[ClientSettings], error: Mapping[str, Any]) -> str:
     """Return the given value for an error message; an empty text if it is a secret."""
     secret = "SecretStr" in str(kind.model_fields[error["loc"][0]].annotation) if error["loc"] else True
-    return "" if secret else f" (got {_shown(error['input'])})"
-
-
-def _shown(value: object) -> str:
+    if secret:
+        return ""
     from turnmill.settings import without_password  # noqa: PLC0415  # as above
 
-    text = str(value)
-    return repr(without_password(text) if "://" in text else text)
+    text = str(error["input"])
+    return f" (got {without_password(text) if '://' in text else text!r})"

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from turnmill.settings import ClientSettings
 
 ANSWER_TIMEOUT: Final = 30.0  # seconds for an answer
+EXCERPT_CHARACTERS: Final = 300  # that a message shows of an answer that isn't a gateway's
 
 
-def client(settings: ClientSettings, timeout: Any) -> httpx.AsyncClient:
-    """Return a client for the gateway of TURNMILL_PUBLISH_URL. Raises CallerError for settings that can't be read."""
+def client(settings: ClientSettings, timeout: Any, *, by_proxies: bool = False) -> httpx.AsyncClient:
+    """Return a client for the gateway of TURNMILL_PUBLISH_URL, if need be by the proxies of the environment.
+
+    Raises CallerError for settings that can't be read.
+    """
     import httpx  # noqa: PLC0415  # only needed for a gateway
 
     from turnmill.credentials import secret, trusting  # noqa: PLC0415  # it loads pydantic
@@ -26,8 +30,8 @@ def client(settings: ClientSettings, timeout: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         headers={} if token is None else {"Authorization": f"Bearer {token}"},
         timeout=timeout,
-        verify=trusting(settings.ssl_ca_file) if secure else False,
-        trust_env=False,
+        verify=trusting(settings.ssl_ca_file) if secure else by_proxies,
+        trust_env=by_proxies,
     )
 
 
@@ -45,14 +49,15 @@ async def call(settings: ClientSettings, method: str, path: str, *names: str, js
     except httpx.HTTPError as error:
         raise BrokerError(f"{settings.publish_url} does not answer: {error!r}") from None
     if answer.is_success:
-        found: dict[str, Any] = answer.json()
-        return found
+        body: dict[str, Any] = answer.json()
+        return body
     wrong = BrokerError if answer.is_server_error else CallerError
-    raise wrong(f"{answer.status_code} {_detail(answer)}")
+    raise wrong(f"{answer.status_code} {detail_of(answer)}")
 
 
-def _detail(answer: Any) -> str:
+def detail_of(answer: httpx.Response) -> str:
+    """Return the `detail` of a gateway's error response, or the beginning of any other response."""
     try:
         return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return repr(answer.text[:300])
+        return repr(answer.text[:EXCERPT_CHARACTERS])

@@ -1,7 +1,7 @@
 """The bounds on input: bytes, values, names, remembered entries.
 
-Each constant is followed by its reason, one sentence that `docs/limits.md` shows. SETTINGS names the options that are
-such bounds. Batch sizes, time limits and bounds on our own work stay where they are used.
+Each constant is followed by its reason, a sentence that `docs/limits.md` shows. SETTINGS names the options that are
+such bounds. Batch sizes, time limits and bounds on our work stay where they are used.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ UNPACKED_BYTES: Final = OUTPUT_BYTES
 """One batch of records unpacked: 40 KB can unpack to a gigabyte, and a client unpacks a batch as a whole."""
 
 FETCHED_BYTES: Final = 67_108_864
-"""All batches of one response of a broker, unpacked; the rest is fetched again when these are read."""
+"""All batches of a response of a broker, unpacked; the rest is fetched again when these are read."""
 
 BATCH_RECORDS: Final = 50_000
-"""Records of one batch, and of all batches of one response: each becomes objects, however small it is."""
+"""Records of a batch, and of all batches of a response: each becomes objects, however small it is."""
 
 LEVELS: Final = 1024
 """Levels of nesting in JSON from outside: code that walks it recurses once per level."""
@@ -47,67 +47,67 @@ EVENT_BYTES: Final = 16_777_216
 """One event of a stream or file: it is held in memory until it is complete."""
 
 PUBLISHED_BYTES: Final = 8_388_608
-"""The body of one request to `/v1/records`, which the gateway holds in memory as a whole."""
+"""The body of a request to `/v1/records`, which the gateway holds in memory as a whole."""
 
 COMMENT_CHARACTERS: Final = 10_000
-"""The comment of one feedback: each view of its thread contains it."""
+"""The comment of a feedback record: each view of its thread contains it."""
 
 STEER_CHARACTERS: Final = 10_000
 """A message to a run that is under way: it is sent to the topic, to all listening processes, and to the run."""
 
 ANSWER_BYTES: Final = 65_536
-"""The value of one answer as JSON: gateways hold answers in memory until they are taken up."""
+"""The value of an answer as JSON: gateways hold answers in memory until they are taken up."""
 
 FEEDBACK_CHARACTERS: Final = 1_000
 """A name, a label or an author of feedback: lists repeat them."""
 
 PROXIED_BYTES: Final = 67_108_864
-"""The body of one request that the proxy passes on: it is held in memory until the response."""
+"""The body of a request that the proxy passes on: it is held in memory until the response."""
 
 CAPTURED_ANSWER_BYTES: Final = 8_388_608
-"""A captured response that is no stream, or one event of a stream: it is held in the agent's process."""
+"""A captured response that is no stream, or an event of a stream: it is held in the agent's process."""
 
 CAPTURED_REQUEST_BYTES: Final = 33_554_432
 """A captured request, unpacked: the call of a larger one is published without its request."""
 
 CAPTURED_STREAM_BYTES: Final = 268_435_456
-"""All bytes of one captured response, unpacked: a longer one still reaches the program, and is published as cut off."""
+"""All bytes of a captured response, unpacked: a longer one still reaches the program, and is published as cut off."""
 
 CAPTURED_EVENTS: Final = 10_000
 """Events that a captured response may have beyond one for each byte as it came: 4 KB can unpack to five million."""
 
 ENCODINGS: Final = 2
-"""Content encodings of one body: each costs a pass over all bytes."""
+"""Content encodings of a body: each costs a pass over all bytes."""
 
 JSON_VALUES: Final = 200_000
-"""Values in the JSON of one captured request or response, counted before parsing: each takes 20 times its bytes."""
+"""Values in the JSON of a captured request or response, counted before parsing: each takes 20 times its bytes."""
 
 PUBLISHED_LINE_BYTES: Final = 2_097_152
 """A line of a request to `/v1/records`, before parsing; its record is then bounded like any of the events topic."""
 
 REFUSALS: Final = 1000
-"""Refused records of one request to `/v1/records`: with more, the rest isn't read, and no record of it is published."""
+"""Refused records of a request to `/v1/records`: with more, the rest isn't read, and no record of it is published."""
 
 REFUSALS_SHOWN: Final = 20
 """Refused events of an upload that a response describes."""
 
 CAPTURE_QUEUE_BYTES: Final = 33_554_432
-"""Captured data in one process that is not published yet, so that an agent's memory never grows with a slow broker."""
+"""Captured data in a process that is not published yet, so that an agent's memory never grows with a slow broker."""
 
 SEARCH_CHARACTERS: Final = 500
-"""The text of one search."""
+"""The text of a search."""
 
 SEARCH_TERMS: Final = 16
-"""Words and phrases of one search: the database looks each of them up."""
+"""Words and phrases of a search: the database looks each of them up."""
 
 SEARCH_WORDS: Final = 64
-"""Words of all terms of one search: a phrase in Chinese has nearly as many words as characters."""
+"""Words of all terms of a search: a phrase in Chinese has nearly as many words as characters."""
 
 USAGE_ROWS: Final = 200_000
-"""Rows of one usage report: groups times buckets."""
+"""Rows of a usage report: groups times buckets."""
 
 TREE_THREADS: Final = 500
-"""Threads in one response that shows a thread with those that it has spawned."""
+"""Threads in a response that shows a thread with those that it has spawned."""
 
 LISTED_RUNS: Final = 20_000
 """Open runs that a gateway or worker lists; beyond it, runs of the tenant with the most runs are left out."""
@@ -122,19 +122,19 @@ NAME_CHARACTERS: Final = 200
 """Characters of an agent's, model's or thread's name that lists and live figures keep."""
 
 WEBHOOKS: Final = 100
-"""Webhooks of one tenant: each turn is checked against all of them."""
+"""Webhooks of a tenant: each turn is checked against all of them."""
 
 VIEWS: Final = 500
-"""Saved views of one tenant: a page of the dashboard lists all of them."""
+"""Saved views of a tenant: a page of the dashboard lists all of them."""
 
 TOKENS: Final = 1000
-"""Tokens of one tenant made by the API: each gateway holds all of them in memory."""
+"""Tokens of a tenant made by the API: each gateway holds all of them in memory."""
 
 BUDGETS: Final = 1000
-"""Budgets of one installation: each of them is checked when a turn is stored."""
+"""Budgets of an installation: each of them is checked when a turn is stored."""
 
 PRICES: Final = 1000
-"""Own prices of one installation: each of them is compared with each new model."""
+"""Configured prices of an installation: each of them is compared with each new model."""
 
 SETTINGS: Final = (
     "assembly_bytes",

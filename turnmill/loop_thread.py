@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers without an event loop, or with another one."""
+"""An event loop in a separate thread, for callers without an event loop, or with another one."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ async def _awaited(call: Awaitable[Result]) -> Result:
 
 
 def run_apart(call: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of a coroutine that runs in a loop and a thread of its own: the caller may have a loop."""
+    """Return the result of a coroutine that runs in a loop and a separate thread: the caller may have a loop."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, call).result()

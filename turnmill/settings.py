@@ -1,6 +1,6 @@
-"""The options of the client, which runs in an agent's process, in one frozen class.
+"""The options of the client, which runs in an agent's process, in a frozen class.
 
-Each field is the variable TURNMILL_<NAME>, which `turnmill.environment` reads. The pipeline's own options
+Each field is the variable TURNMILL_<NAME>, which `turnmill.environment` reads. The pipeline's options
 (`pipeline.settings`) extend this class.
 """
 
@@ -46,10 +46,7 @@ def _hosts(value: str) -> str:
 
 
 def more_hosts(setting: str) -> dict[str, str]:
-    """Parse `host[:port][=provider],…` to {host[:port]: provider}; without a name, the provider is the host itself.
-
-    Raises ValueError.
-    """
+    """Parse `host[:port][=provider],…` to {host[:port]: provider}; the host is the default. Raises ValueError."""
     hosts = {}
     for entry in filter(None, (piece.strip() for piece in setting.split(","))):
         address, _, provider = (piece.strip() for piece in entry.partition("="))
@@ -108,7 +105,7 @@ class BrokerSettings(BaseModel):
 
     @property
     def broker_list(self) -> list[str]:
-        """The bootstrap addresses, one string each."""
+        """The bootstrap addresses, a string each."""
         return self.brokers.split(",")
 
     @property

@@ -12,8 +12,8 @@ LEAVES: Final = 3  # a tenant holds at most 3 times the free amount: three quart
 class Shares:
     """The amount that each tenant holds; `total`: all together.
 
-    Tenants are grouped by the bit length of their amounts, so that finding the one with most, within a factor of two,
-    takes as long for a million tenants as for one. A tenant with less than half of another's amount is never found.
+    Tenants are grouped by the bit length of their amounts, so that finding that with most, within a factor of two,
+    takes as long for a million tenants as for a few. A tenant with less than half of another's amount is not found.
     """
 
     def __init__(self) -> None:
@@ -37,17 +37,17 @@ class Shares:
 
     def copy(self) -> Shares:
         """Return a copy, to try out what would fit."""
-        found = Shares()
+        shares = Shares()
         for tenant, amount in self._held.items():
-            found.add(tenant, amount)
-        return found
+            shares.add(tenant, amount)
+        return shares
 
     def held(self, tenant: str | None) -> int:
         """Return how much a tenant holds."""
         return self._held.get(tenant, 0)
 
     def most(self) -> str | None:
-        """Return the tenant that holds most, within a factor of two; of several, the one in that range for longest.
+        """Return the tenant that holds most, within a factor of two; of several, the tenant in that range for longest.
 
         At least one tenant must hold something.
         """

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.devbroker.file_lock import locked
-from pipeline.devbroker.maven_repository import repository
-from pipeline.devbroker.pinned_files import Received, are_whole, fetch, keep_whole, parse
+from pipeline.devbroker.pinned_files import Received, are_whole, fetch, keep_whole, parse, repository
 from pipeline.settings import tool_home
 from turnmill.errors import CallerError
 
@@ -28,7 +27,7 @@ Progress = Callable[[str], None]
 def jars(cache: Path, mirror: str | None, progress: Progress, received: Received = lambda _more, _total: None) -> Path:
     """Return the folder of Kafka's jars. The first call without KAFKA_HOME downloads them into the cache.
 
-    `mirror`: see `maven_repository.repository`.
+    `mirror`: see `pinned_files.repository`.
 
     Raises CallerError if KAFKA_HOME is not a Kafka 4, or if the download fails.
     """
@@ -57,9 +56,9 @@ def _installed(home: Path) -> Path:
     versions = [kafka_version(jar.name) for jar in libs.glob("kafka_2.*.jar")]
     newest = max((version for version in versions if version), default=None)
     if newest is None or newest < MIN_KAFKA:
-        found = f"holds Kafka {newest}" if newest else "has no libs/kafka_2.*.jar"
+        problem = f"holds Kafka {newest}" if newest else "has no libs/kafka_2.*.jar"
         raise CallerError(
-            f"KAFKA_HOME={home} {found}: point it at an unpacked Apache Kafka {MIN_KAFKA} or newer, "
+            f"KAFKA_HOME={home} {problem}: point it at an unpacked Apache Kafka {MIN_KAFKA} or newer, "
             "or unset it to have the jars downloaded"
         )
     return libs.absolute()

@@ -25,11 +25,11 @@ def java() -> Path:
     Raises CallerError if there is none, or if that of JAVA_HOME is not suitable.
     """
     home = tool_home("JAVA_HOME")
-    found = shutil.which("java", path=str(home / "bin")) if home else shutil.which("java")
+    program = shutil.which("java", path=str(home / "bin")) if home else shutil.which("java")
     where = f"in {home / 'bin'} (JAVA_HOME)" if home else "in PATH"
-    unfit = _unfit(found) if found else f"there is no java {where}"
-    if found and unfit is None:
-        return Path(found)
+    unfit = _unfit(program) if program else f"there is no java {where}"
+    if program and unfit is None:
+        return Path(program)
     if home is None and (brought := _of_package()):
         return brought
     raise CallerError(f"the development broker needs Java, and {unfit}: {INSTALL}")

@@ -19,11 +19,10 @@ from pathlib import Path
 
 from pipeline.devbroker import processes
 from pipeline.devbroker.file_lock import locked
-from pipeline.devbroker.formatting import BOOTSTRAP, new_id
 from pipeline.devbroker.jars import Progress, jars
 from pipeline.devbroker.java import java
 from pipeline.devbroker.ports import check_listenable, free_ports, next_addresses
-from pipeline.devbroker.processes import Launcher, last_lines, pid_of
+from pipeline.devbroker.processes import BOOTSTRAP, Launcher, last_lines, new_id, pid_of
 from pipeline.devbroker.properties import Node, render, server_properties
 from pipeline.settings import Settings
 from turnmill.errors import BrokerError, CallerError
@@ -57,7 +56,7 @@ class Cluster:
         return tuple(pid_of(node) for node in self.nodes)
 
     def kill(self, index: int) -> None:
-        """Kill one broker, as a power cut would."""
+        """Kill a broker, as a power cut would."""
         processes.kill([self.nodes[index]], signal.SIGKILL, processes.STOP_TIMEOUT)
 
     def restart(self, index: int) -> None:
@@ -194,11 +193,11 @@ def _folder(settings: Settings) -> Path:
 
 def _read(folder: Path) -> tuple[str, tuple[Node, ...]] | None:
     try:
-        found = json.loads((folder / "cluster.json").read_text())
+        saved = json.loads((folder / "cluster.json").read_text())
     except FileNotFoundError:
         return None
-    nodes = (Node(n["id"], n["address"], n["controller"], folder / f"node-{n['id']}") for n in found["nodes"])
-    return found["cluster_id"], tuple(nodes)
+    nodes = (Node(n["id"], n["address"], n["controller"], folder / f"node-{n['id']}") for n in saved["nodes"])
+    return saved["cluster_id"], tuple(nodes)
 
 
 def _write(folder: Path, cluster_id: str, nodes: tuple[Node, ...]) -> None:

@@ -1,4 +1,8 @@
-"""Jars that Maven resolves by a pom.xml: for programs that developers build and compare with, not for the broker."""
+"""Jars that Maven resolves by a pom.xml: for programs that developers build and compare with, not for the broker.
+
+`python -m pipeline.devbroker.maven` writes kafka.jars, after a change of pom.xml. The pom's dependencies have further
+dependencies. Maven resolves them only here; everywhere else exactly these are used.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.devbroker.file_lock import locked
+from pipeline.devbroker.jars import PINS, POM
+from pipeline.devbroker.pinned_files import Pinned, digest, render
+from pipeline.settings import load
 from turnmill.errors import CallerError
 
 LAYOUT: Final = "-Dmdep.useRepositoryLayout=true"
@@ -48,3 +55,17 @@ def copy_jars(cache: Path, pom: Path, libs: Path, *options: str) -> None:
                 "Maven's mirror settings and try again.\n" + "\n".join(errors[:5])
             )
         fresh.rename(libs)
+
+
+def main() -> None:
+    """Resolve the jars and write kafka.jars."""
+    with tempfile.TemporaryDirectory() as folder:
+        libs = Path(folder) / "libs"
+        copy_jars(load().cache_folder, POM, libs, LAYOUT)
+        jars = {str(jar.relative_to(libs)): jar for jar in libs.rglob("*.jar")}
+        pinned = [Pinned(name, jar.stat().st_size, digest(jar)) for name, jar in sorted(jars.items())]
+    PINS.write_text(render(pinned), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -16,10 +16,7 @@ RANGE = range(20_000, 30_000)
 
 
 def bindable(host: str, port: int) -> bool:
-    """Return True if a server could listen there now.
-
-    Raises OSError if it never could (no address of this machine).
-    """
+    """Return True if a server could listen there now. Raises OSError if it never could (no address of this machine)."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does
@@ -39,27 +36,27 @@ def free_ports(count: int, host: str = "127.0.0.1", *, beside: Collection[int] =
     They are chosen at random, independent of a seed that the program may have set, so that parallel callers rarely
     choose the same.
     """
-    found: list[int] = []
+    ports: list[int] = []
     for port in SystemRandom().sample(RANGE, len(RANGE)):
         if port not in beside and bindable(host, port):
-            found.append(port)
-        if len(found) == count:
-            return found
+            ports.append(port)
+        if len(ports) == count:
+            return ports
     raise CallerError(f"no {count} free ports from {RANGE.start} to {RANGE.stop}: stop something that listens there")
 
 
 def next_addresses(first: str, count: int) -> list[str]:
     """Return `first` and the next free ports of its host, host:port each."""
     host, first_port = first.rpartition(":")[0], host_port(first)[1]
-    found = [first]
+    addresses = [first]
     for port in range(first_port + 1, min(first_port + 1000, 65536)):
-        if len(found) == count:
+        if len(addresses) == count:
             break
         if bindable(host.strip("[]"), port):
-            found.append(f"{host}:{port}")
-    if len(found) < count:
+            addresses.append(f"{host}:{port}")
+    if len(addresses) < count:
         raise CallerError(f"no free port behind {first} for {count} brokers: choose another TURNMILL_BROKERS")
-    return found
+    return addresses
 
 
 def check_listenable(address: str) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.devbroker.formatting import format_by, is_formatted, keep
 from pipeline.devbroker.properties import Node
 from turnmill.errors import BrokerError
 
+META = "meta.properties"
+BOOTSTRAP = "bootstrap.checkpoint"
 LOG4J = Path(__file__).with_name("log4j2.properties")
 STOP_TIMEOUT = 15.0  # seconds for a clean stop; a broker that waits for a lost quorum is killed then
 MAX_ATTEMPTS = 100  # attempts, 10 ms apart, to read the arguments of a process that has none yet
@@ -34,8 +37,8 @@ WATCH = "while read -r _; do :; done; kill -KILL 0"
 class Launcher:
     """Starts nodes.
 
-    `group`: the process group of a watchdog; None for a session that outlives us. `kept`: the file that formatting.py
-    keeps for these jars; None if we did not download them.
+    `group`: the process group of a watchdog; None for a session that outlives us. `kept`: the file that `keep` writes
+    for these jars; None if we did not download them.
     """
 
     java: Path
@@ -45,7 +48,7 @@ class Launcher:
     kept: Path | None = None
 
     def format(self, nodes: Iterable[Node], cluster_id: str) -> None:
-        """Format the data folders of nodes that have none yet. Raises BrokerError with Kafka's own message."""
+        """Format the data folders of nodes that have none yet. Raises BrokerError with Kafka's message."""
         formats = []
         for node in nodes:
             data = node.folder / "data"
@@ -123,8 +126,8 @@ def command_line(process: Path) -> str:
     """
     for _ in range(MAX_ATTEMPTS):
         try:
-            if found := (process / "cmdline").read_text(errors="surrogateescape"):
-                return found
+            if arguments := (process / "cmdline").read_text(errors="surrogateescape"):
+                return arguments
             if (process / "stat").read_text().rpartition(") ")[2][:1] in {"Z", "X"}:
                 return ""
         except OSError:
@@ -169,3 +172,42 @@ def last_lines(log: Path, count: int = 15) -> str:
     except OSError:
         lines = ["(no log was written)"]
     return "\n".join([*lines, f"The whole log: {log}"])
+
+
+# Kafka's tool formats a data folder in a second of computing. It writes two files: meta.properties has the ids of the
+# cluster, the node and the folder; bootstrap.checkpoint has the levels of the features that a cluster begins with, and
+# is the same for all clusters formatted by the same jars. So once the tool has written it, it is kept beside the jars
+# that we downloaded, and later folders are formatted without the tool.
+
+
+def is_formatted(data: Path) -> bool:
+    """Return True if this is the data folder of a cluster."""
+    return (data / META).exists()
+
+
+def format_by(kept: Path, data: Path, node: int, cluster: str) -> bool:
+    """Format `data` with the bootstrap.checkpoint in `kept`. Return False if there is none."""
+    try:
+        checkpoint = kept.read_bytes()
+    except OSError:
+        return False
+    data.mkdir(parents=True, exist_ok=True)
+    (data / BOOTSTRAP).write_bytes(checkpoint)
+    ids = {"version": "1", "cluster.id": cluster, "node.id": str(node), "directory.id": new_id()}
+    (data / META).write_text("".join(f"{name}={value}\n" for name, value in ids.items()))
+    return True
+
+
+def keep(kept: Path, data: Path) -> None:
+    """Copy the bootstrap.checkpoint that the tool has written from `data` to `kept`. Errors are ignored."""
+    draft = kept.with_name(f"{kept.name}.{os.getpid()}")
+    with suppress(OSError):
+        draft.write_bytes((data / BOOTSTRAP).read_bytes())
+        draft.replace(kept)
+
+
+def new_id() -> str:
+    """Return an id as Kafka makes them: 16 bytes in URL-safe base64, not starting with "-", as an option does."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text

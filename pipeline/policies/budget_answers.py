@@ -1,6 +1,6 @@
 """People's answers to budgets that ask whether more may be used. Pure.
 
-The question belongs to a thread of its own, `budget:NAME`, so that all its answers are in one partition of the control
+The question belongs to a separate thread, `budget:NAME`, so that all its answers are in one partition of the control
 topic. The first answer counts, for the rest of the budget's hour, day or month.
 """
 

@@ -1,6 +1,6 @@
 """Every pool that the tenants of a gateway or a worker share, with its size. Each tenant has a share of each pool.
 
-Without shares, one tenant could use up a pool for all others. So all bounds across tenants are listed here, and a test
+Without shares, a tenant could use up a pool for all others. So all bounds across tenants are listed here, and a test
 searches the code for bounds that are not.
 """
 
@@ -18,163 +18,110 @@ class Pool:
     """A pool. `used_by`: the module that implements it; `full`: what happens to a tenant that has its whole share."""
 
     name: str
-    process: Literal["gateway", "worker"]
     unit: str
     size: int
     used_by: str
-    share: str
     full: str
+    process: Literal["gateway", "worker"] = "gateway"
+    share: str = LEFT_FREE
 
 
 BODIES: Final = Pool(
     "bodies of the proxy",
-    "gateway",
     "bytes",
     268_435_456,
     "pipeline.gateway.proxy.bodies",
-    LEFT_FREE,
     "its request is answered 503 with Retry-After",
 )
 CAPTURES: Final = Pool(
     "captured calls that are to be read",
-    "gateway",
     "bytes",
     33_554_432,
     "turnmill.capture.passing",
-    LEFT_FREE,
     "its call is passed on and not captured, or with a gap",
 )
+# About 10 MB.
 CONVERSATIONS: Final = Pool(
     "conversations of the proxy that are remembered",
-    "gateway",
     "answers",
-    20_000,  # about 10 MB
+    20_000,
     "turnmill.capture.conversations",
-    OLDEST_OF_MOST,
     "its oldest are forgotten",
+    share=OLDEST_OF_MOST,
 )
+# Or half of of TURNMILL_SPOOL_BYTES, since records are larger than the bodies that they come from.
 SPOOL: Final = Pool(
     "uploads while the broker is away",
-    "gateway",
     "bytes",
-    536_870_912,  # or half of TURNMILL_SPOOL_BYTES, since records are larger than the bodies that they come from
+    536_870_912,
     "pipeline.gateway.intake.uploads",
-    LEFT_FREE,
     "its upload is answered 503 with Retry-After",
 )
+# The others wait, so that connections to the store remain for everything else.
 SEARCHES: Final = Pool(
-    "searches, and lists that search or sift",
-    "gateway",
-    "slots",
-    4,  # the others wait, so that connections to the store remain for everything else
-    "pipeline.gateway.slots",
-    LEFT_FREE,
-    "its request waits",
+    "searches, and lists that search or sift", "slots", 4, "pipeline.gateway.slots", "its request waits"
 )
+# So that not many large bodies are unpacked at the same time.
 ASIDE: Final = Pool(
-    "threads for what would hold the event loop",
-    "gateway",
-    "slots",
-    2,  # so that not many large bodies are unpacked at the same time
-    "pipeline.gateway.slots",
-    LEFT_FREE,
-    "its request waits",
+    "threads for what would hold the event loop", "slots", 2, "pipeline.gateway.slots", "its request waits"
 )
-READS: Final = Pool(
-    "stored threads that are read",
-    "gateway",
-    "slots",
-    4,  # each holds a whole thread in memory
-    "pipeline.gateway.slots",
-    LEFT_FREE,
-    "its request waits",
-)
+# Each holds a whole thread in memory.
+READS: Final = Pool("stored threads that are read", "slots", 4, "pipeline.gateway.slots", "its request waits")
 READERS: Final = Pool(
     "consumers of live streams that read what lies further back",
-    "gateway",
     "slots",
     4,
     "pipeline.gateway.live.tail",
-    LEFT_FREE,
     "its stream waits for its next page",
 )
 DELIVERIES: Final = Pool(
     "deliveries of webhooks that are under way",
-    "worker",
     "slots",
     32,
     "pipeline.worker.webhooks.delivery",
-    LEFT_FREE,
     "its deliveries wait in the store",
+    process="worker",
 )
 LOOKUPS: Final = Pool(
     "look-ups of webhooks' names",
-    "worker",
     "slots",
     8,
     "pipeline.worker.webhooks.sender",
-    LEFT_FREE,
     "its delivery waits, and is tried again later",
+    process="worker",
 )
+# Each holds a record of the turns topic in memory.
 LETTERS: Final = Pool(
     "dead letters of webhooks that are made",
-    "worker",
     "slots",
-    4,  # each holds a record of the turns topic in memory
+    4,
     "pipeline.worker.webhooks.delivery",
-    LEFT_FREE,
     "its dead letter waits",
+    process="worker",
 )
 HELD: Final = Pool(
     "calls of the proxy that wait for the answer to a budget's question",
-    "gateway",
     "calls",
     1_000,
     "pipeline.gateway.proxy.holding",
-    LEFT_FREE,
     "its call is answered 429 at once",
 )
 COMMANDS: Final = Pool(
     "commands to runs that are remembered",
-    "gateway",
     "commands",
     10_000,
     "pipeline.gateway.control.memory",
-    OLDEST_OF_MOST,
     "what became of its oldest is no longer told",
+    share=OLDEST_OF_MOST,
 )
 COMMAND_STREAMS: Final = Pool(
     "streams of commands to publishers",
-    "gateway",
     "streams",
     20_000,
     "pipeline.gateway.control.commands",
-    LEFT_FREE,
     "its publisher is answered 429, and asks again",
 )
 RERUNS: Final = Pool(
-    "answers that are asked for again",
-    "gateway",
-    "slots",
-    8,
-    "pipeline.gateway.rerun.routes",
-    LEFT_FREE,
-    "its request waits",
+    "answers that are asked for again", "slots", 8, "pipeline.gateway.rerun.routes", "its request waits"
 )
-POOLS: Final = (
-    BODIES,
-    CAPTURES,
-    CONVERSATIONS,
-    SPOOL,
-    SEARCHES,
-    ASIDE,
-    READS,
-    READERS,
-    DELIVERIES,
-    LOOKUPS,
-    LETTERS,
-    HELD,
-    COMMANDS,
-    COMMAND_STREAMS,
-    RERUNS,
-)
+POOLS: Final = tuple(pool for pool in tuple(globals().values()) if isinstance(pool, Pool))

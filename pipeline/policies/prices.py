@@ -1,4 +1,4 @@
-"""Own prices of tokens by model, provider, tenant and time, and factors (discounts) for other prices. Pure."""
+"""Configured prices of tokens by model, provider, tenant and time, and factors (discounts) for other prices. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ from typing import Any, Final
 from turnmill.limits import PRICES
 
 MILLION: Final = 1_000_000
-KINDS: Final = (
-    "input",
-    "output",
-    "cache_read",
-    "cache_write",
-)  # the last two cost as much as input, unless they are given
+# The last two cost as much as input, unless they are given.
+KINDS: Final = ("input", "output", "cache_read", "cache_write")
 SCOPE: Final = ("model", "provider", "tenant", "from")
 CACHE_SIZE: Final = 4_096  # combinations of model, provider and tenant
 EXPECTED: Final = (
@@ -68,25 +64,24 @@ class Price:
 
 @dataclass(eq=False, slots=True)
 class Prices:
-    """All own prices, with a cache of those that apply to a model, provider and tenant."""
+    """All configured prices, with a cache of those that apply to a model, provider and tenant."""
 
     all: tuple[Price, ...] = ()
-    _found: dict[tuple[str, str | None, str], tuple[Price, ...]] = field(default_factory=dict)
+    _fitting: dict[tuple[str, str | None, str], tuple[Price, ...]] = field(default_factory=dict)
 
     def of(self, model: str, provider: str | None, tenant: str | None, at: int) -> tuple[Price | None, Price | None]:
         """Return the price and the factor for a call at this time (epoch ms); each may be None."""
         if not self.all:
             return None, None
         call = model, provider, tenant or ""
-        if call not in self._found:
-            if len(self._found) >= CACHE_SIZE:
-                self._found.clear()
+        if call not in self._fitting:
+            if len(self._fitting) >= CACHE_SIZE:
+                self._fitting.clear()
             fitting = [price for price in self.all if price.is_for(*call)]
-            self._found[call] = tuple(sorted(fitting, key=lambda price: price.rank, reverse=True))
-        fit = [price for price in self._found[call] if price.since <= at]
-        return next((price for price in fit if price.rates), None), next(
-            (price for price in fit if price.times is not None), None
-        )
+            self._fitting[call] = tuple(sorted(fitting, key=lambda price: price.rank, reverse=True))
+        fit = [price for price in self._fitting[call] if price.since <= at]
+        factor = next((price for price in fit if price.times is not None), None)
+        return next((price for price in fit if price.rates), None), factor
 
 
 NONE: Final = Prices()

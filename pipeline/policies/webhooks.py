@@ -221,11 +221,11 @@ def reachable(address: str, scheme: str, allowed: Sequence[Network]) -> bool:
     inner = _carried(ip)
     if any(host.version == network.version and host in network for host in (ip, *inner) for network in allowed):
         return True
-    return scheme == "https" and ip not in SITE_LOCAL and all(map(_is_public, inner or (ip,)))
-
-
-def _is_public(ip: Address) -> bool:
-    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+    return (
+        scheme == "https"
+        and ip not in SITE_LOCAL
+        and all(host.is_global and not host.is_multicast and not host.is_reserved for host in inner or (ip,))
+    )
 
 
 def _carried(ip: Address) -> tuple[IPv4Address, ...]:

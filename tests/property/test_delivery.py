@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 from turnmill.errors import BrokerError
 from turnmill.kafka.producer import KafkaProducer
 from turnmill.publish import delivery as delivery_module
-from turnmill.publish import gateway_producer, sending, spooling
+from turnmill.publish import gateway_producer, spooling
 from turnmill.publish.counts import Counts
-from turnmill.publish.delivery import Delivery
+from turnmill.publish.delivery import Delivery, Producer
 from turnmill.publish.gateway_producer import GatewayProducer
-from turnmill.publish.sending import Producer
 from turnmill.publish.spool import Spool
 
 FAULTS = st.lists(st.sampled_from(["", "late", "lost", "unheard", "no broker", "stuck"]), max_size=30)
@@ -37,8 +36,8 @@ def _quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, seconds in (("SPOOL_AFTER", 0.004), ("SYNC_AFTER", 0.003), ("FULL_RETRY", 0.003)):
             patch.setattr(spooling, name, seconds)
-        patch.setattr(sending, "FIRST_RETRY_DELAY", 0.002)
-        patch.setattr(sending, "MAX_RETRY_DELAY", 0.004)
+        patch.setattr(delivery_module, "FIRST_RETRY_DELAY", 0.002)
+        patch.setattr(delivery_module, "MAX_RETRY_DELAY", 0.004)
         patch.setattr(delivery_module, "UNCONFIRMED_BYTES", 200)
         patch.setattr(gateway_producer, "BATCH_INTERVAL", 0.001)
         patch.setattr(gateway_producer, "BATCH_BYTES", 100)

@@ -83,7 +83,7 @@ def test_a_spool_is_a_queue_whatever_happens_to_its_process(actions: list[tuple[
                 else:
                     kept.append(value)
             elif action == "read":
-                given_out += [(record.value, record.place) for record in spool.read()]
+                given_out += [(record.value, record.record_end) for record in spool.read()]
                 assert [value for value, _ in given_out] == kept[: len(given_out)]
             elif action == "ack":
                 spool.ack([place for _, place in given_out[:size]])

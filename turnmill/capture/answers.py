@@ -8,7 +8,7 @@ from typing import Any, Final
 from turnmill.capture.normal import ASSISTANT, NormalMessage, assistant_blocks, merged, model_parts, response_item
 
 Fields = dict[str, Any]
-MAX_CHARACTERS: Final = 4_194_304  # most characters of one answer that are kept
+MAX_CHARACTERS: Final = 4_194_304  # most characters of an answer that are kept
 
 
 @dataclass(slots=True, eq=False)
@@ -33,17 +33,17 @@ class Answer:
     @property
     def message(self) -> NormalMessage | None:
         """The answer in normal form; None if it is empty."""
-        found = merged([NormalMessage(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))])
-        return found[0] if found else None
+        messages = merged([NormalMessage(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))])
+        return messages[0] if messages else None
 
     def _text(self, text: Any) -> None:
         if isinstance(text, str) and self._size < MAX_CHARACTERS:
             self._texts.append(text)
             self._size += len(text)
 
-    def _call(self, place: object, call_id: Any) -> None:
+    def _call(self, position: object, call_id: Any) -> None:
         if isinstance(call_id, str) and call_id:
-            self._calls[place] = call_id
+            self._calls[position] = call_id
 
     def _all(self, message: NormalMessage) -> None:
         """Replace the content so far by the whole answer."""
@@ -104,8 +104,8 @@ class Answer:
             return
         outputs = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         spoken = (message for item in outputs for message in response_item(item))
-        if own := [message for message in merged(spoken) if message.role == ASSISTANT]:
-            self._all(own[-1])
+        if answers := [message for message in merged(spoken) if message.role == ASSISTANT]:
+            self._all(answers[-1])
         self._end(failed=status == "failed")
 
     def _anthropic(self, event: Fields) -> None:

@@ -17,16 +17,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
-from turnmill.capture.conversations import Asked, CallPlace, Conversations
+from turnmill.capture.conversations import Asked, CallPlace, Conversations, headers_of_fact
 from turnmill.capture.exchange import Exchange, Verdict
-from turnmill.capture.passing import Call, CapturedCall, Note, Passing
-from turnmill.capture.queue_reader import OwnFailures, QueueReader
+from turnmill.capture.passing import Call, CapturedCall, Note, OwnFailures, QueueReader
 from turnmill.capture.reading import Reading, read
-from turnmill.capture.shared_facts import headers
 from turnmill.capture.stop import Stop
 from turnmill.clock import now_ms
 from turnmill.control.record import Command
@@ -42,7 +39,7 @@ if TYPE_CHECKING:  # only loaded if calls can be stopped
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 
-CALL_SECONDS: Final = 0.005  # seconds for which one call may block the publisher's loop
+CALL_SECONDS: Final = 0.005  # seconds for which a call may block the publisher's loop
 RETRY_WINDOW_MS: Final = 2_000  # within it, an equal request after a stop is another attempt, and stopped, too
 
 EVENTS: Final[dict[str, Callable[..., Iterable[dict[str, Any]]]]] = {  # what happened to a call -> the events of it
@@ -60,12 +57,12 @@ log = logging.getLogger("turnmill.capture")
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state of one call; only the capture's loop reads it. `same`: the result of `_same`."""
+    """The state of a call; only the capture's loop reads it. `same`: the result of `_same`."""
 
     exchange: Exchange
     asked: Asked
     same: object
-    place: CallPlace
+    position: CallPlace
     run: PublishedRun
 
 
@@ -86,11 +83,11 @@ def _same(call: Call, reading: Reading) -> object:
     return call.client, call.dialect, tuple(reading.messages) or reading.digest
 
 
-class Capture:
+class Capture(QueueReader[CapturedCall]):
     """The capture of a process, or of a gateway. It publishes inside of `async with`; calls that begin earlier wait.
 
     `tenant`: the default for calls. `queue_bytes`: most bytes that wait to be read. `shared`: publish in headers how
-    other processes can recognize the conversation (`turnmill.capture.shared_facts`). `control`: receives the commands
+    other processes can recognize the conversation (`headers_of_fact`). `control`: receives the commands
     to captured calls, for a publisher that also has runs which this process must not stop.
     """
 
@@ -105,14 +102,13 @@ class Capture:
         shared: bool = False,
         control: Control | None = None,
     ) -> None:
+        super().__init__(queue_bytes)
         self._publisher = publisher
         self._conversations = conversations or Conversations()
         self._agent_id = agent_id
         self._tenant = tenant
         self._shared = shared
         self._control = control
-        self._passing: Passing[CapturedCall] = Passing(queue_bytes)
-        self._reader = QueueReader(self._passing, self._happened)
         self._is_full = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[CapturedCall, _State] = {}
@@ -123,23 +119,21 @@ class Capture:
     async def __aenter__(self) -> Self:
         """Start capturing; the publisher is open."""
         self._loop = asyncio.get_running_loop()
-        self._reader.start("capture")
+        self.start("capture")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self, within: float = 2.0) -> None:
         """Publish queued data, for at most `within` seconds, and end all open runs: calls in progress as aborted."""
-        if not await self._reader.read_last(within):
+        if not await self.read_last(within):
             log.warning(
                 "%d pieces of model calls were not read within %.0f s, and are lost", len(self._passing), within
             )
         if self._control is not None:
             await self._control.close()
-        await self._reader.stop()
+        await self.stop()
         for held in self._held.values():
             held.timer.cancel()
             await self._end(held.state.run, held.verdict.end)
@@ -147,14 +141,6 @@ class Capture:
         for call in list(self._open):
             await self._over(call, Verdict("aborted"))
         self._loop = None
-
-    async def read(self) -> None:
-        """Wait until the publisher has all queued data."""
-        await self._reader.read()
-
-    def shut(self) -> None:
-        """Accept nothing more, since there is no event loop and will be none."""
-        self._passing.shut()
 
     def begin(self, call: Call, reading: Reading | None = None, *, tenant: str | None = None) -> CapturedCall:
         """Begin the capture of an outgoing request. Never raises.
@@ -228,15 +214,15 @@ class Capture:
         if command is not None and at < until and call.stop is not None:  # sent before we knew of the stop
             call.stop.tell_now(command)
             return
-        place = self._conversations.place(asked, str(uuid4()))
-        held = self._held.pop((scope, place.thread, place.run), None) if place.again else None
+        position = self._conversations.place(asked, str(uuid4()))
+        held = self._held.pop((scope, position.thread, position.run), None) if position.again else None
         if held is not None:
             held.timer.cancel()
             run = held.state.run
         else:
-            run = self._run(request, tenant, place, reading, span)
-        call.thread_id, call.run_id = run.thread_id, place.run
-        self._open[call] = _State(exchange, asked, same, place, run)
+            run = self._run(request, tenant, position, reading, span)
+        call.thread_id, call.run_id = run.thread_id, position.run
+        self._open[call] = _State(exchange, asked, same, position, run)
         if call.stop is not None:
             run.stopped.then(call.stop.tell_now)
         if self._control is not None:
@@ -245,22 +231,22 @@ class Capture:
             await self._send(run, event, at)
 
     def _run(
-        self, request: Call, tenant: str | None, place: CallPlace, reading: Reading, span: str | None
+        self, request: Call, tenant: str | None, position: CallPlace, reading: Reading, span: str | None
     ) -> PublishedRun:
         names = reading.names
         facts = {
             "model_name": next(iter(reading.models), None),
             "provider_name": request.provider,
-            "continues": place.continues,
-            "replaces": place.replaces,
+            "continues": position.continues,
+            "replaces": position.replaces,
             "parent_run_id": names.parent_run,
             "parent_thread_id": names.parent_thread,
         }
         return self._publisher.run(
-            thread_id=place.thread,
+            thread_id=position.thread,
             agent_id=names.agent or self._agent_id,
             dialect=request.dialect,
-            run_id=place.run,
+            run_id=position.run,
             tenant=tenant,
             info={name: value for name, value in facts.items() if value is not None},
             traceparent=span,
@@ -270,7 +256,7 @@ class Capture:
         """End a call that was told to stop. Acknowledge the command, unless the model had ended its answer before."""
         verdict, command = state.exchange.verdict("cancelled"), state.run.stopped.command
         if verdict.end == "aborted" and command is not None:
-            self._stopped = {one: known for one, known in list(self._stopped.items()) if known[1] > note.at}
+            self._stopped = {key: known for key, known in list(self._stopped.items()) if known[1] > note.at}
             self._stopped[state.same] = command, note.at + RETRY_WINDOW_MS
             await state.run.acknowledge()
         self._remember(state)
@@ -283,8 +269,8 @@ class Capture:
             await self._over(call, verdict)
             return
         del self._open[call]
-        key = (state.asked.scope, state.place.thread, state.place.run)
-        self._conversations.failed(state.place, state.asked)
+        key = (state.asked.scope, state.position.thread, state.position.run)
+        self._conversations.failed(state.position, state.asked)
         timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", (key,), 0)
         self._held[key] = _Held(state, verdict, timer)
 
@@ -292,7 +278,7 @@ class Capture:
         """End the run of a failed call that was not retried; do nothing if it was."""
         held = self._held.pop(key, None)
         if held is not None:
-            self._conversations.given_up(held.state.place, held.state.asked)
+            self._conversations.given_up(held.state.position, held.state.asked)
             await self._end(held.state.run, held.verdict.end)
 
     async def _over(self, call: CapturedCall, verdict: Verdict) -> None:
@@ -317,6 +303,6 @@ class Capture:
     def _remember(self, state: _State) -> None:
         answer = state.exchange.answer
         if answer.message is not None or answer.response_id is not None:
-            fact = self._conversations.answered(state.place, state.asked, answer.message, answer.response_id)
+            fact = self._conversations.answered(state.position, state.asked, answer.message, answer.response_id)
             if self._shared:
-                state.run.tell(headers(fact))
+                state.run.tell(headers_of_fact(fact))

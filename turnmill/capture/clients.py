@@ -17,7 +17,7 @@ from turnmill.capture.runtime import runtime
 from turnmill.errors import CallerError
 
 LIBRARIES: Final = ("httpx2", "httpx")
-MOST_CONNECTIONS: Final = {"max_connections": 1_000, "max_keepalive_connections": 100}  # the SDKs' own values
+MOST_CONNECTIONS: Final = {"max_connections": 1_000, "max_keepalive_connections": 100}  # the SDKs' values
 
 
 def client(
@@ -27,7 +27,7 @@ def client(
 
     Args:
         library: "httpx2" or "httpx"; by default the one that is installed.
-        thread_id: The conversation of all calls by this client; a request's own headers take precedence.
+        thread_id: The conversation of all calls by this client; a request's headers take precedence.
         agent_id: The agent of all calls by this client, likewise.
         options: Arguments of the client itself.
 
@@ -53,7 +53,7 @@ def transport(inner: Any, *, thread_id: str | None = None, agent_id: str | None 
 
     Args:
         inner: A transport of httpx2 or httpx.
-        thread_id: The conversation of all its calls; a request's own headers take precedence.
+        thread_id: The conversation of all its calls; a request's headers take precedence.
         agent_id: The agent of all its calls, likewise.
 
     Raises:

@@ -1,7 +1,7 @@
 """Decode content encodings of HTTP. Pure.
 
 Answers are decoded piece by piece: gzip and deflate by Python itself, br and zstd by the package that the program has
-for them, since without one it would not have requested them. Requests are complete, and decoded by cramjam, a
+for them, since without it it would not have requested them. Requests are complete, and decoded by cramjam, a
 dependency of ours, which needs the whole body; Codex sends them as zstd.
 
 A few bytes may unpack to gigabytes. So no step makes more than CHUNK_BYTES at a time if its library has such a limit;
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib import import_module
 from io import BytesIO
 from itertools import chain
@@ -36,9 +35,14 @@ def decoding(encodings: str) -> Decode:
     `encodings` is the value of `content-encoding`. Raises Unreadable for an encoding that is unknown, and for more than
     ENCODINGS of them; the pieces raise it for damaged bytes.
     """
-    decode: Decode = _unchanged
-    for name in _names(encodings):
-        decode = partial(_one_by_one, _step(name), decode)
+    steps = [_step(name) for name in _names(encodings)]
+
+    def decode(chunk: bytes) -> Iterator[bytes]:
+        pieces = iter((chunk,))
+        for step in steps:
+            pieces = chain.from_iterable(map(step, pieces))
+        return pieces
+
     return decode
 
 
@@ -57,10 +61,10 @@ def decoded(encodings: str, data: bytes, most: int) -> bytes:
 def _names(encodings: str) -> list[str]:
     """Return the names of the encodings, the outermost first."""
     names = [name.strip().lower() for name in encodings.split(",", 2 * ENCODINGS)]
-    found = [name for name in reversed(names) if name not in ("", "identity")]
-    if len(found) > ENCODINGS:
+    known = [name for name in reversed(names) if name not in ("", "identity")]
+    if len(known) > ENCODINGS:
         raise Unreadable(f"it is encoded more than {ENCODINGS} times")
-    return found
+    return known
 
 
 def _whole(name: str, data: bytes, most: int) -> bytes:
@@ -79,12 +83,12 @@ def _whole(name: str, data: bytes, most: int) -> bytes:
                 room.truncate(made)
                 return room.getvalue()
         raise Unreadable(f"the {name} can't be read, or has more than {most:,} bytes: {problem}") from problem
-    found = BytesIO()
+    output = BytesIO()
     for piece in _step(name)(data):
-        found.write(piece)
-        if found.tell() > most:
+        output.write(piece)
+        if output.tell() > most:
             raise Unreadable(f"it has more than {most:,} bytes")
-    return found.getvalue()
+    return output.getvalue()
 
 
 def _room(size: int) -> BytesIO:
@@ -93,14 +97,6 @@ def _room(size: int) -> BytesIO:
     room.seek(max(0, size - 1))
     room.write(b"\0"[:size])
     return room
-
-
-def _unchanged(chunk: bytes) -> Iterator[bytes]:
-    return iter((chunk,))
-
-
-def _one_by_one(inner: Decode, outer: Decode, chunk: bytes) -> Iterator[bytes]:
-    return chain.from_iterable(map(inner, outer(chunk)))
 
 
 def _step(name: str) -> Decode:
@@ -122,17 +118,17 @@ def _step(name: str) -> Decode:
 
 def _deflate() -> Decode:
     """Return a decoder for both forms that servers send under this name: with zlib's header, and without."""
-    found: list[Decode] = []
+    decoders: list[Decode] = []
 
     def decode(chunk: bytes) -> Iterator[bytes]:
         if not chunk:
             return iter(())
-        if not found:
+        if not decoders:
             wrapped = chunk[0] & 0x0F == zlib.DEFLATED
-            found.append(
+            decoders.append(
                 _inflating("deflate", zlib.decompressobj(wbits=zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS))
             )
-        return found[0](chunk)
+        return decoders[0](chunk)
 
     return decode
 

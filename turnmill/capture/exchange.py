@@ -5,7 +5,7 @@
     finished(), failed()    the remaining events; `turnmill.error` if the server, or the connection, failed
 
 An event `turnmill.left_out` stands for data that can't be read, or is too large to be published. An exchange holds at
-most one event of a stream, or 8 MB of a whole answer.
+most an event of a stream, or 8 MB of a whole answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Fields = dict[str, Any]
 SMALL_BYTES: Final = 100_000  # an event of this size as received always fits into a record
 ERROR_BYTES: Final = 65_536  # most bytes of a server's refusal that are kept
 ERROR_CHARACTERS: Final = 1_000
-MAX_NOTES: Final = 20  # most `left_out` events of one exchange
+MAX_NOTES: Final = 20  # most `left_out` events of an exchange
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429})  # statuses after which clients retry, besides all from 500
 RETRY_WINDOW: Final = 30.0  # seconds within which a client retries, plus the time that the server asks it to wait
 MAX_RETRY_AFTER: Final = 120.0
@@ -42,7 +42,7 @@ class Verdict:
 
 
 class Exchange:
-    """A request (`body` may be any JSON) and its answer. `dialect`: one of those of `turnmill.capture.providers`."""
+    """A request (`body` may be any JSON) and its answer. `dialect`: a wire of `turnmill.capture.providers`."""
 
     def __init__(self, dialect: str, body: Any, headers: Mapping[str, str] | None = None) -> None:
         self._streams = isinstance(body, dict) and body.get("stream") is True
@@ -72,7 +72,7 @@ class Exchange:
         self._status = status
         self._wait = RETRY_WINDOW + _retry_after(headers)
         wire = WIRES[self._dialect]
-        reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of one event
+        reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of an event
         if self._is_good and (reads_objects or _is_stream(headers.get("content-type", ""), asked=self._streams)):
             self._stream = decoder_for(wire, CAPTURED_ANSWER_BYTES)
         try:
@@ -118,7 +118,7 @@ class Exchange:
         self._whole = []
 
     def failed(self, error: str) -> Iterator[Fields]:
-        """Yield the events of a broken connection, with no answer or a part of one. `error`: `NAME: its message`."""
+        """Yield the events of a broken connection, with no answer or a part of it. `error`: `NAME: its message`."""
         if self._stream is not None:
             yield from self._close()
         if not self.is_over:
@@ -128,10 +128,7 @@ class Exchange:
             yield self._event("error", body={"type": name, "message": message})
 
     def cancelled(self) -> Iterator[Fields]:
-        """Yield the events of a call that the program gave up.
-
-        A refusal is reported all the same: clients that retry may not read it.
-        """
+        """Yield the events of a call that the program gave up; also of a refusal, which clients that retry may skip."""
         if self._status and not self._is_good:
             yield from self.finished()
 
@@ -189,10 +186,7 @@ class Exchange:
                 yield from self._publishable(framed.event, len(framed.raw))
 
     def _read(self) -> Iterator[Fields]:
-        """Yield the events of a whole answer.
-
-        It is JSON, an array of events as Google sends it, or a stream with another content type.
-        """
+        """Yield the events of a whole answer: JSON, Google's array of events, or a stream with another content type."""
         data = b"".join(self._whole)
         value = json_of(data)
         if isinstance(value, (dict, list)):
@@ -205,7 +199,7 @@ class Exchange:
             yield from self._framed(data + b"\n\n")
 
     def _publishable(self, event: Fields, size: int) -> Iterator[Fields]:
-        """Yield an event in publishable form. `size`: its bytes as received; a small one is not measured again."""
+        """Yield an event in publishable form. `size`: its bytes as received; a small event is not measured again."""
         self.answer.take(event)
         event = self._masked(event)
         small = event if size <= SMALL_BYTES else fitted(_without_repeats(event))

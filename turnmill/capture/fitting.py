@@ -9,7 +9,7 @@ from turnmill.errors import InvalidRecord
 from turnmill.wire.envelope import encode, loads
 
 Fields = dict[str, Any]
-EVENT_BYTES: Final = 800_000  # of one event: a record holds 900,000
+EVENT_BYTES: Final = 800_000  # of an event: a record holds 900,000
 BODY_BYTES: Final = 262_144  # of a request that is published whole
 CONFIGURING: Final = ("system", "developer")
 STEPS: Final = (65_536, 8_192, 1_024, 128)  # characters to which long texts are cut, one step after the other
@@ -28,7 +28,9 @@ def request_body(dialect: str, body: Any) -> Any:
     if not isinstance(history, list):
         return fitted(body)
     newest = _newest(history)
-    leading = [one for one in history[:newest] if isinstance(one, dict) and one.get("role") in CONFIGURING]
+    leading = [
+        message for message in history[:newest] if isinstance(message, dict) and message.get("role") in CONFIGURING
+    ]
     for longest in (None, *STEPS):
         recent = history[newest:] if longest is None else _cut(history[newest:], longest)
         short = {**body, name: [*leading, *recent]}
@@ -77,7 +79,7 @@ def _cut(value: Any, longest: int) -> Any:
         left_out = len(value) - longest
         return value if left_out <= 0 else f"{value[:longest]}… [{left_out:,} characters were left out]"
     if isinstance(value, list):
-        return [_cut(one, longest) for one in value]
+        return [_cut(item, longest) for item in value]
     if isinstance(value, dict):
-        return {key: _cut(one, longest) for key, one in value.items()}
+        return {key: _cut(item, longest) for key, item in value.items()}
     return value

@@ -1,8 +1,8 @@
-"""Messages of any provider in one normal form, by which conversations are compared. Pure.
+"""Messages of any provider in a normal form, by which conversations are compared. Pure.
 
 The form lacks everything that clients change or drop when they send a history again: system prompts, thoughts, the
-server's own tools, marks for caches, white space around texts, and the splitting of a text into blocks. Consecutive
-messages of one role are merged, since APIs differ in how they split calls and results into messages.
+server's tools, marks for caches, white space around texts, and the splitting of a text into blocks. Consecutive
+messages of the same role are merged, since APIs differ in how they split calls and results into messages.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ def messages(dialect: str, body: Any) -> list[NormalMessage]:
 
 
 def merged(messages: Iterable[NormalMessage]) -> list[NormalMessage]:
-    """Return messages with consecutive ones of one role merged, texts stripped, and empty ones left out."""
-    found: list[NormalMessage] = []
-    for one in messages:
-        before = found.pop() if found and found[-1].role == one.role else NormalMessage(one.role, "")
-        found.append(NormalMessage(one.role, before.text + one.text, before.calls + one.calls))
-    stripped = (NormalMessage(one.role, one.text.strip(), one.calls) for one in found)
-    return [one for one in stripped if one.text or one.calls]
+    """Return messages with consecutive ones of the same role merged, texts stripped, and empty ones left out."""
+    joined: list[NormalMessage] = []
+    for message in messages:
+        before = joined.pop() if joined and joined[-1].role == message.role else NormalMessage(message.role, "")
+        joined.append(NormalMessage(message.role, before.text + message.text, before.calls + message.calls))
+    stripped = (NormalMessage(message.role, message.text.strip(), message.calls) for message in joined)
+    return [message for message in stripped if message.text or message.calls]
 
 
 def chain(messages: Iterable[NormalMessage]) -> Iterator[bytes]:
     """Yield for each message a hash of it and of all messages before it."""
     before = b""
-    for one in messages:
+    for message in messages:
         now = hashlib.sha256(before)
-        for piece in (one.role, one.text, *one.calls):
+        for piece in (message.role, message.text, *message.calls):
             data = piece.encode("utf-8", "surrogatepass")
             now.update(b"%d:" % len(data))
             now.update(data)
@@ -72,10 +72,10 @@ def _chat(body: Fields) -> Iterator[NormalMessage]:
 
 
 def _responses(body: Fields) -> Iterator[NormalMessage]:
-    found = body.get("input")
-    if isinstance(found, str):
-        yield NormalMessage(USER, found)
-    for item in _objects(found):
+    given = body.get("input")
+    if isinstance(given, str):
+        yield NormalMessage(USER, given)
+    for item in _objects(given):
         yield from response_item(item)
 
 
@@ -147,7 +147,7 @@ READERS: Final[dict[str, Callable[[Fields], Iterator[NormalMessage]]]] = {
 
 
 def _objects(value: Any) -> Iterator[Fields]:
-    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
 
 
 def _ids(values: Iterable[Any]) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""The bounded queue of captured calls and runs: any thread adds notes, and the publisher's loop takes them."""
+"""The bounded queue of captured calls and runs: any thread adds notes, the publisher's loop reads them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ Subject = TypeVar("Subject")  # what notes are about: a call, a run
 log = logging.getLogger("turnmill.capture")
 
 PER_NOTE: Final = 200  # bytes of an entry of the queue beside its chunk
+BATCH_INTERVAL: Final = 0.01  # seconds that the queue may fill, so that a stream does not wake the loop for each note
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class CapturedCall:
         return None if self.stop is None else self.stop.error
 
     def check(self) -> None:
-        """Raise the exception that stops the call now, if there is one."""
+        """Raise the exception that stops the call now, if any."""
         if self.stop is not None and (stopped := self.stop.error) is not None:
             raise stopped
 
@@ -122,7 +124,7 @@ class Note(NamedTuple, Generic[Subject]):
 class Passing(Generic[Subject]):
     """The queue of a process, of at most `room` bytes, of which each tenant has a share.
 
-    A process of one tenant uses None as the tenant, which may use all of it, since nobody else needs room.
+    A process of a tenant uses None as the tenant, which may use all of it, since nobody else needs room.
 
     `wake` is called when the first note comes into an idle queue.
     """
@@ -202,3 +204,78 @@ class Passing(Generic[Subject]):
             note = self._notes.popleft()
             self._shares.add(note.tenant, -note.size)
             return note
+
+
+class QueueReader(Generic[Subject]):
+    """Reads a queue of at most `room` bytes, from `start` to `stop`, in the publisher's loop."""
+
+    def __init__(self, room: int) -> None:
+        self._passing: Passing[Subject] = Passing(room)
+        self._busy = self._ending = False
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, name: str) -> None:
+        """Start reading, in a task of this name in the running loop."""
+        self._task = asyncio.create_task(self._work(), name=name)
+        self._passing.wake_by(self._more)
+
+    async def read(self) -> None:
+        """Wait until everything that was queued is read."""
+        while self._passing or self._busy:
+            self._idle.clear()
+            self._more.set()
+            await self._idle.wait()
+
+    async def read_last(self, within: float) -> bool:
+        """Wait like `read`, for at most `within` seconds. Return False if something is left."""
+        self._ending = True
+        try:
+            async with asyncio.timeout(within):
+                await self.read()
+        except TimeoutError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def shut(self) -> None:
+        """Accept nothing more, since there is no event loop and will be none."""
+        self._passing.shut()
+
+    async def _happened(self, note: Note[Subject]) -> None:
+        """Process a note; raises nothing."""
+        raise NotImplementedError
+
+    async def _work(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            await asyncio.sleep(0 if self._ending else BATCH_INTERVAL)
+            self._busy = bool(self._passing)
+            self._passing.attend()
+            while (note := self._passing.take()) is not None:
+                await self._happened(note)
+            self._busy = False
+            self._idle.set()
+
+
+class OwnFailures:
+    """Logs failures of a part of the capture, each kind once: the program's log is not ours."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._logged: set[str] = set()
+
+    def __call__(self, message: str) -> None:
+        """Log the exception that is being handled, unless one of its type was logged with this message."""
+        error = sys.exc_info()[1]
+        kind = f"{message} {type(error).__name__}"
+        if kind not in self._logged:
+            self._logged.add(kind)
+            self._log.error("%s; more of the kind are not logged", message, exc_info=error)

@@ -46,7 +46,7 @@ def listen() -> None:
 def publish_and_die(number: int, frame: FrameType | None) -> None:
     """Publish, then handle the signal as Python does without a handler.
 
-    If the program's own handler calls this one, which it has replaced, do nothing: without us, none was there to call.
+    If the program's handler calls this handler, which it has replaced, do nothing: without us, none was there to call.
     """
     if signal.getsignal(number) is not publish_and_die:
         return

@@ -18,7 +18,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_python(program: Path) -> bool:
-    """Return True for a Python interpreter, and for a script that is run by one."""
+    """Return True for a Python interpreter, and for a script that it runs."""
     if program.resolve().name.startswith(("python", "pypy")):
         return True
     try:

@@ -181,8 +181,8 @@ class Providers:
         name = self._more.get(f"{host}:{port}") or self._more.get(host)
         if name is not None:
             return name, APIS
-        found = next((name for pattern, name in HOSTS if pattern.fullmatch(host)), None)
-        return None if found is None else (found, PROVIDERS[found].apis)
+        provider = next((name for pattern, name in HOSTS if pattern.fullmatch(host)), None)
+        return None if provider is None else (provider, PROVIDERS[provider].apis)
 
 
 def dialect_of(path: str, apis: Iterable[str] = APIS) -> str | None:
@@ -192,5 +192,5 @@ def dialect_of(path: str, apis: Iterable[str] = APIS) -> str | None:
 
 def model_in(path: str) -> str | None:
     """Return the model that a path names: a deployment of Azure, a model of Google's."""
-    found = MODEL.search(path)
-    return found[1] if found else None
+    match = MODEL.search(path)
+    return match[1] if match else None

@@ -1,10 +1,10 @@
-"""Read a request to a model: everything that is computed from its bytes, which takes time for a large one. Pure."""
+"""Read a request to a model: everything that is computed from its bytes, which takes time for a large body. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,14 +13,37 @@ from turnmill.capture.exchange import Exchange
 from turnmill.capture.normal import NormalMessage, messages
 from turnmill.capture.passing import Call
 from turnmill.capture.providers import model_in
-from turnmill.capture.request_names import RequestNames, request_names
 from turnmill.errors import InvalidRecord
 from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
 from turnmill.wire.envelope import loads
 
 CHARSET: Final = re.compile(r"charset\s*=\s*['\"]?([^'\";,\s]+)", re.IGNORECASE)
 UTF_8: Final = ("utf-8", "utf8", "us-ascii")
+MAX_ID_CHARACTERS: Final = 200  # of an id
+IN_METADATA: Final = ("thread_id", "conversation_id", "session_id", "chat_id")
+THREAD_HEADERS: Final = (
+    "conversation_id",  # Codex
+    "conversation-id",
+    "x-conversation-id",
+    "session_id",
+    "session-id",
+    "x-session-id",
+    "x-claude-code-session-id",
+)
+CLAUDE_CODE: Final = re.compile(r"_session_([0-9a-fA-F-]{36})\Z")  # user_…_account_…_session_UUID
 CHUNK_BYTES: Final = 1_048_576  # counted at a time, so that counting stops early if there are far too many
+
+
+@dataclass(frozen=True, slots=True)
+class RequestNames:
+    """The names in a request; None for those that it lacks. `response`: the id of the response that it continues."""
+
+    thread: str | None = None
+    run: str | None = None
+    agent: str | None = None
+    parent_run: str | None = None
+    parent_thread: str | None = None
+    response: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +76,7 @@ def read(call: Call) -> Reading:
 
 
 def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
-    """Return the body's JSON and the problem with it.
-
-    The JSON is None where the body has none, {"left_out": bytes} where it is too large.
-    """
+    """Return the body's JSON (None without JSON, {"left_out": bytes} for too much of it) and the problem with it."""
     left_out = {"left_out": len(body)}
     charset = CHARSET.search(headers.get("content-type", ""))
     if charset is not None and charset[1].lower() not in UTF_8:
@@ -79,8 +99,8 @@ def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
 def _models(path: str, body: Any) -> tuple[str, ...]:
     """Return the names of models, that of the path first. Some servers ignore the case of keys."""
     in_body = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
-    found = [model_in(path), *in_body]
-    return tuple(dict.fromkeys(name for name in found if isinstance(name, str)))
+    names = [model_in(path), *in_body]
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def too_many_values(data: bytes) -> bool:
@@ -97,11 +117,70 @@ def too_many_values(data: bytes) -> bool:
 
 
 def _more(data: bytes) -> bool:
-    found = quotes = 0
+    values = quotes = 0
     for at in range(0, len(data), CHUNK_BYTES):
         part = data[at : at + CHUNK_BYTES]
-        found += part.count(b",") + part.count(b"[") + part.count(b"{")
+        values += part.count(b",") + part.count(b"[") + part.count(b"{")
         quotes += part.count(b'"')
-        if found > JSON_VALUES or quotes > 4 * JSON_VALUES:
+        if values > JSON_VALUES or quotes > 4 * JSON_VALUES:
             return True
     return False
+
+
+def request_names(headers: Mapping[str, str], body: Any) -> RequestNames:
+    """Return the names in a request. `headers`: names in lower case. `body`: any JSON.
+
+    The thread is named by the first of these that is present:
+
+    1. our header `Turnmill-Thread`; also `-Run`, `-Agent`, `-Parent` (a run, or THREAD/RUN)
+    2. `conversation` of the Responses API
+    3. in `metadata` of the body: `thread_id`, `conversation_id`, `session_id`, `chat_id`; of Claude Code, the session
+       in `user_id`
+    4. headers of Codex, Claude Code and others that name a session
+    """
+    body = body if isinstance(body, dict) else {}
+    parent = _id(headers.get("turnmill-parent"))
+    thread, _, run = (parent or "").rpartition("/")
+    return RequestNames(
+        thread=next(_threads(headers, body), None),
+        run=_id(headers.get("turnmill-run")),
+        agent=_id(headers.get("turnmill-agent")),
+        parent_run=run or None,
+        parent_thread=thread or None,
+        response=_id(body.get("previous_response_id")),
+    )
+
+
+def _threads(headers: Mapping[str, str], body: Mapping[str, Any]) -> Iterator[str]:
+    conversation = body.get("conversation")
+    candidates = [
+        headers.get("turnmill-thread"),
+        conversation.get("id") if isinstance(conversation, dict) else conversation,
+    ]
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict):
+        candidates += [metadata.get(name) for name in IN_METADATA]
+        candidates.append(_session(metadata.get("user_id")))
+    candidates += [headers.get(name) for name in THREAD_HEADERS]
+    return (name for name in map(_id, candidates) if name is not None)
+
+
+def _session(user_id: Any) -> str | None:
+    """Return Claude Code's session: from the end of the user's id, or from the JSON that newer versions write there."""
+    if not isinstance(user_id, str):
+        return None
+    match = CLAUDE_CODE.search(user_id)
+    if match:
+        return match[1]
+    if user_id.startswith("{"):
+        try:
+            value = loads(user_id.encode("utf-8", "replace"))
+        except InvalidRecord:
+            return None
+        session = value.get("session_id") if isinstance(value, dict) else None
+        return session if isinstance(session, str) else None
+    return None
+
+
+def _id(value: Any) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_ID_CHARACTERS else None

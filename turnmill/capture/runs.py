@@ -11,14 +11,12 @@ complete.
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
 
 import orjson
 
-from turnmill.capture.passing import Note, Passing
-from turnmill.capture.queue_reader import OwnFailures, QueueReader
+from turnmill.capture.passing import Note, OwnFailures, Passing, QueueReader
 from turnmill.capture.stop import Stop
 from turnmill.control.stopping import RunStopped
 from turnmill.errors import InvalidRecord
@@ -53,7 +51,7 @@ class PassingRun:
         self.ended = passing is None or not passing.put(self, "begin", (identity,), _size(identity.get("info")))
 
     def send(self, event: Any) -> None:
-        """Publish one event, a dict or an object of the SDK, in its present state: it may change later."""
+        """Publish an event, a dict or an object of the SDK, in its present state: it may change later."""
         if self.ended or self._passing is None:
             return
         try:
@@ -99,13 +97,12 @@ def _size(value: Any) -> int:
         return 1_000
 
 
-class Runs:
+class Runs(QueueReader[PassingRun]):
     """The runs of a process, published inside of `async with`, in the loop of the open publisher."""
 
     def __init__(self, publisher: Publisher, *, queue_bytes: int = CAPTURE_QUEUE_BYTES) -> None:
+        super().__init__(queue_bytes)
         self._publisher = publisher
-        self._passing: Passing[PassingRun] = Passing(queue_bytes)
-        self._reader = QueueReader(self._passing, self._happened)
         self._open: dict[PassingRun, PublishedRun] = {}
         self._log = OwnFailures(log)
 
@@ -115,25 +112,15 @@ class Runs:
         identity.setdefault("traceparent", current())  # of the caller's thread
         return PassingRun(self._passing, identity, Stop() if self._publisher.hears else None)
 
-    def shut(self) -> None:
-        """Accept nothing more, since there is no event loop and will be none."""
-        self._passing.shut()
-
-    async def read(self) -> None:
-        """Wait until the publisher has all queued events."""
-        await self._reader.read()
-
     async def __aenter__(self) -> Self:
-        self._reader.start("runs")
+        self.start("runs")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Publish queued events, for at most END_TIMEOUT; open runs end as aborted, since their program ends."""
-        if not await self._reader.read_last(END_TIMEOUT):
+        if not await self.read_last(END_TIMEOUT):
             log.warning("%d events were not published within %.0f s, and are lost", len(self._passing), END_TIMEOUT)
-        await self._reader.stop()
+        await self.stop()
         for run in self._open.values():
             try:
                 await run.end("aborted")

@@ -200,7 +200,7 @@ class Runtime:
 
 
 class _Here(ThreadPoolExecutor):
-    """An executor for our loop that runs calls at once in its own thread: while a program ends, no thread can start."""
+    """Runs our loop's calls at once, in the same thread: while a program ends, no thread can start."""
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         done: Future[Result] = Future()
@@ -236,7 +236,7 @@ def restart(settings: ClientSettings | None = None) -> Runtime:
 
 def _forked() -> None:
     _of_process[0].abandon()
-    _of_process[0] = Runtime(_of_process[0]._settings)  # noqa: SLF001  # of this module's own class
+    _of_process[0] = Runtime(_of_process[0]._settings)  # noqa: SLF001  # of this module's class
 
 
 if hasattr(os, "register_at_fork"):

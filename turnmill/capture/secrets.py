@@ -32,8 +32,8 @@ ADDRESSES: Final = frozenset({"server_url", "url"})
 
 def hidden(query: str, *more: str | None) -> dict[str, str]:
     """Return the credentials of a URL's query, and `more`, as headers that `credentials` finds."""
-    found = [value for name, value in parse_qsl(query) if SECRET_NAME.search(name)]
-    return {f"secret-{number}": value for number, value in enumerate((*found, *filter(None, more)))}
+    values = [value for name, value in parse_qsl(query) if SECRET_NAME.search(name)]
+    return {f"secret-{number}": value for number, value in enumerate((*values, *filter(None, more)))}
 
 
 def credentials(headers: Mapping[str, str]) -> frozenset[str]:
@@ -67,20 +67,21 @@ def masked_settings(dialect: str, body: Any) -> tuple[Any, frozenset[str]]:
     """
     if not isinstance(body, dict):
         return body, frozenset()
-    found: set[str] = set()
+    secrets: set[str] = set()
     history = APIS[dialect].history
     masked = {
-        name: value if name in (history, "output") else _masked(name, value, found, is_tool=name in TOOLS)
+        name: value if name in (history, "output") else _masked(name, value, secrets, is_tool=name in TOOLS)
         for name, value in body.items()
     }
-    return masked, frozenset(one for one in found if len(one) >= MIN_CHARACTERS)
+    return masked, frozenset(secret for secret in secrets if len(secret) >= MIN_CHARACTERS)
 
 
 def _pieces(value: str) -> Iterator[str]:
     """Yield the possible secrets in `Bearer KEY`, `Basic` with base64, cookies, and signatures of several parts."""
     scheme, _, rest = value.partition(" ")
     if scheme.lower() == "basic":
-        decoded = base64.b64decode(rest + "==").decode("utf-8", "replace") if _is_base64(rest) else ""
+        is_base64 = re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", rest) is not None and len(rest.rstrip("=")) % 4 != 1
+        decoded = base64.b64decode(rest + "==").decode("utf-8", "replace") if is_base64 else ""
         yield decoded.partition(":")[2]
     yield value
     for piece in BETWEEN.split(value):
@@ -96,38 +97,34 @@ def _of_address(text: str) -> Iterable[str]:
         return ()
 
 
-def _is_base64(text: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", text) is not None and len(text.rstrip("=")) % 4 != 1
-
-
-def _masked(name: str, value: Any, found: set[str], *, is_tool: bool) -> Any:
+def _masked(name: str, value: Any, secrets: set[str], *, is_tool: bool) -> Any:
     lower = name.lower()
     if is_tool and (name in SCHEMAS or (name == "parameters" and isinstance(value, dict) and "properties" in value)):
         return value
     if isinstance(value, str):
         if lower in FIELDS:
-            found.update(_pieces(value))
+            secrets.update(_pieces(value))
             return MASK
         if not is_tool or lower not in ADDRESSES:
             return value
-        found.update(_of_address(value))
+        secrets.update(_of_address(value))
         return without_addresses(value)
     if lower in ALL_BELOW:
-        return _all_masked(value, found)
+        return _all_masked(value, secrets)
     if isinstance(value, list):
-        return [_masked(name, one, found, is_tool=is_tool) for one in value]
+        return [_masked(name, item, secrets, is_tool=is_tool) for item in value]
     if isinstance(value, dict):
-        return {key: _masked(key, one, found, is_tool=is_tool) for key, one in value.items()}
+        return {key: _masked(key, item, secrets, is_tool=is_tool) for key, item in value.items()}
     return value
 
 
-def _all_masked(value: Any, found: set[str]) -> Any:
+def _all_masked(value: Any, secrets: set[str]) -> Any:
     """Return a value with all texts in it masked, except those that name a type."""
     if isinstance(value, str):
-        found.update(_pieces(value))
+        secrets.update(_pieces(value))
         return MASK
     if isinstance(value, list):
-        return [_all_masked(one, found) for one in value]
+        return [_all_masked(item, secrets) for item in value]
     if isinstance(value, dict):
-        return {key: one if key in ("type", "name") else _all_masked(one, found) for key, one in value.items()}
+        return {key: item if key in ("type", "name") else _all_masked(item, secrets) for key, item in value.items()}
     return value

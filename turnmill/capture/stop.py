@@ -14,7 +14,7 @@ log = logging.getLogger("turnmill.capture")
 
 
 class Stop:
-    """The command to stop that one call or run has received, and the action that follows it."""
+    """The command to stop that a call or run has received, and the action that follows it."""
 
     __slots__ = ("_lock", "_then", "command")
 
@@ -69,12 +69,12 @@ class Stop:
 
 def stopping(stop: Stop | None) -> Stopping:
     """Return a `Stopping` for the running loop that receives the command of `stop`, if that is not None."""
-    found = Stopping()
+    receiver = Stopping()
     if stop is not None:
-        stop.in_loop(found.tell)
+        stop.in_loop(receiver.tell)
         if stop.command is not None:  # at once, not by the loop's next step
-            found.tell(stop.command)
-    return found
+            receiver.tell(stop.command)
+    return receiver
 
 
 def _do(what: Callable[[Command], object], command: Command) -> None:

@@ -1,6 +1,6 @@
 """Consuming a topic in an `async for` loop, at least once: an unfinished record is delivered again.
 
-A record counts as done when the loop asks for the next one, or when the `async with` around it is left without an
+A record counts as done when the loop asks for the next record, or when the `async with` around it is left without an
 exception. So the record of a body that raises, or is cancelled, is delivered again.
 """
 
@@ -43,10 +43,7 @@ class Consumed(Generic[Item]):
         body_within: float = 300.0,
         settings: ClientSettings | None = None,
     ) -> None:
-        """Check the options.
-
-        Raises CallerError for a group that the worker uses itself, a time without zone, and settings that can't work.
-        """
+        """Check the options. Raises CallerError for a worker's group, a time without zone, settings that can't work."""
         if settings is None:
             from turnmill.environment import load_settings  # noqa: PLC0415  # as above
 
@@ -125,8 +122,8 @@ class Consumed(Generic[Item]):
         except InvalidRecord as error:
             if self._unreadable == "raise":
                 raise
-            place = f"{heard.place.topic}/{heard.place.partition}@{heard.record.offset}"
-            log.warning("a record that can't be read is left out: %s: %s", place, error.detail)
+            position = f"{heard.partition.topic}/{heard.partition.partition}@{heard.record.offset}"
+            log.warning("a record that can't be read is left out: %s: %s", position, error.detail)
             return None
 
     def _done(self) -> None:
@@ -137,7 +134,7 @@ class Consumed(Generic[Item]):
             self._reader.rested()
 
     async def _leave(self) -> None:
-        """Close the reader, in a task of its own: a cancellation of the loop must not interrupt the last commit."""
+        """Close the reader, in a separate task: a cancellation of the loop must not interrupt the last commit."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await asyncio.shield(asyncio.ensure_future(reader.close()))

@@ -1,4 +1,4 @@
-"""Turns and notices for programs without an event loop: a loop runs in a thread of its own.
+"""Turns and notices for programs without an event loop: a loop runs in a separate thread.
 
     for turn in SyncTurns(group="billing"):
         ...

@@ -149,8 +149,8 @@ class Turns(Consumed[Item]):
         self: Turns[dict[str, Any]], group: str | None, *, raw: Literal[True], **options: Unpack[TurnOptions]
     ) -> None: ...
     def __init__(self, group: str | None, *, raw: bool = False, **options: Unpack[TurnOptions]) -> None:
-        read = _turns(options, raw=raw)
-        super().__init__(TOPIC, group, read, **_common(options))
+        common: Any = {name: value for name, value in options.items() if name in Options.__annotations__}
+        super().__init__(TOPIC, group, _turns(options, raw=raw), **common)
 
 
 class Notices(Consumed[Notice]):
@@ -158,10 +158,6 @@ class Notices(Consumed[Notice]):
 
     def __init__(self, group: str | None, **options: Unpack[Options]) -> None:
         super().__init__(notice.TOPIC, group, lambda record: notice.notice_of(record.value), **options)
-
-
-def _common(options: TurnOptions) -> Options:
-    return {name: value for name, value in options.items() if name in Options.__annotations__}  # type: ignore[return-value]  # its own keys
 
 
 def _turns(options: TurnOptions, *, raw: bool) -> Callable[[Any], Any]:

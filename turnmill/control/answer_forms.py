@@ -30,7 +30,7 @@ DENIED: Final = "denied"  # the reason that is sent if the person gave none
 
 
 def resumption(answers: Sequence[Answer]) -> Any:
-    """Return the answers to one run's questions in the form that its SDK expects.
+    """Return the answers to a run's questions in the form that its SDK expects.
 
     Raises CallerError for no answers, for answers of several wires, and for a wire whose runs can't be resumed.
     """
@@ -50,8 +50,8 @@ def _approved(answer: Answer) -> bool:
 
 
 def _reason(answer: Answer) -> str | None:
-    found = answer.value.get("reason") if isinstance(answer.value, dict) else None
-    return found if isinstance(found, str) else None
+    reason = answer.value.get("reason") if isinstance(answer.value, dict) else None
+    return reason if isinstance(reason, str) else None
 
 
 def _edited(answer: Answer) -> Any:
@@ -77,59 +77,60 @@ def _text(value: Any) -> str:
 
 def _ag_ui(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     return [
-        {"interruptId": _own_id(one), "status": "cancelled"}
-        if one.value is None
-        else {"interruptId": _own_id(one), "status": "resolved", "payload": one.value}
-        for one in answers
+        {"interruptId": _own_id(answer), "status": "cancelled"}
+        if answer.value is None
+        else {"interruptId": _own_id(answer), "status": "resolved", "payload": answer.value}
+        for answer in answers
     ]
 
 
 def _agents(answers: Sequence[Answer]) -> dict[str, dict[str, Any]]:
     return {
-        _call_id(one): {"approve": True}
-        if _approved(one)
-        else {"approve": False, "rejection_message": _reason(one) or DENIED}
-        for one in answers
+        _call_id(answer): {"approve": True}
+        if _approved(answer)
+        else {"approve": False, "rejection_message": _reason(answer) or DENIED}
+        for answer in answers
     }
 
 
 def _anthropic(answers: Sequence[Answer]) -> dict[str, Any]:
-    blocks = [{"type": "tool_result", "tool_use_id": _call_id(one), "content": _text(one.value)} for one in answers]
+    blocks = [
+        {"type": "tool_result", "tool_use_id": _call_id(answer), "content": _text(answer.value)} for answer in answers
+    ]
     return {"role": "user", "content": blocks}
 
 
 def _claude(answers: Sequence[Answer]) -> dict[str, dict[str, Any]]:
     return {
-        _call_id(one): {"behavior": "allow", "updatedInput": _edited(one) or one.asked.get("args") or {}}
-        if _approved(one)
-        else {"behavior": "deny", "message": _reason(one) or DENIED}
-        for one in answers
+        _call_id(answer): {"behavior": "allow", "updatedInput": _edited(answer) or answer.asked.get("args") or {}}
+        if _approved(answer)
+        else {"behavior": "deny", "message": _reason(answer) or DENIED}
+        for answer in answers
     }
 
 
 def _google(answers: Sequence[Answer]) -> dict[str, Any]:
     parts = []
-    for one in answers:
-        name, response = one.asked.get("tool_name"), one.value
-        if _is_approval(one):
-            name, response = "adk_request_confirmation", {"confirmed": _approved(one)}
+    for answer in answers:
+        name, response = answer.asked.get("tool_name"), answer.value
+        if _is_approval(answer):
+            name, response = "adk_request_confirmation", {"confirmed": _approved(answer)}
         elif not isinstance(response, dict):
             response = {"result": response}
-        parts.append({"functionResponse": {"id": _call_id(one), "name": name, "response": response}})
+        parts.append({"functionResponse": {"id": _call_id(answer), "name": name, "response": response}})
     return {"role": "user", "parts": parts}
 
 
 def _langgraph(answers: Sequence[Answer]) -> Any:
-    """Return the value or the decisions for one interrupt; for several interrupts, a dict by interrupt id."""
+    """Return the value or the decisions for a single interrupt; for several interrupts, a dict by interrupt id."""
     by_interrupt: dict[str, list[Answer]] = {}
-    for one in answers:
-        by_interrupt.setdefault(str(one.asked.get("id") or "").partition("#")[0], []).append(one)
-    values = {name: _resumed(some) for name, some in by_interrupt.items()}
+    for answer in answers:
+        by_interrupt.setdefault(str(answer.asked.get("id") or "").partition("#")[0], []).append(answer)
+    values = {
+        name: {"decisions": [_decision(answer) for answer in some]} if _is_approval(some[0]) else some[0].value
+        for name, some in by_interrupt.items()
+    }
     return values if len(values) > 1 else next(iter(values.values()))
-
-
-def _resumed(answers: Sequence[Answer]) -> Any:
-    return {"decisions": [_decision(one) for one in answers]} if _is_approval(answers[0]) else answers[0].value
 
 
 def _decision(answer: Answer) -> dict[str, Any]:
@@ -141,16 +142,16 @@ def _decision(answer: Answer) -> dict[str, Any]:
 
 
 def _chat(answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    return [{"role": "tool", "tool_call_id": _call_id(one), "content": _text(one.value)} for one in answers]
+    return [{"role": "tool", "tool_call_id": _call_id(answer), "content": _text(answer.value)} for answer in answers]
 
 
 def _responses(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     return [
-        {"type": "mcp_approval_response", "approval_request_id": _call_id(one), "approve": _approved(one)}
-        | ({} if (why := _reason(one)) is None else {"reason": why})
-        if _is_approval(one)
-        else {"type": "function_call_output", "call_id": _call_id(one), "output": _text(one.value)}
-        for one in answers
+        {"type": "mcp_approval_response", "approval_request_id": _call_id(answer), "approve": _approved(answer)}
+        | ({} if (why := _reason(answer)) is None else {"reason": why})
+        if _is_approval(answer)
+        else {"type": "function_call_output", "call_id": _call_id(answer), "output": _text(answer.value)}
+        for answer in answers
     ]
 
 
@@ -158,40 +159,40 @@ def _pi(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     return [
         {
             "role": "toolResult",
-            "toolCallId": _call_id(one),
-            "toolName": one.asked.get("tool_name"),
-            "content": [{"type": "text", "text": _text(one.value)}],
+            "toolCallId": _call_id(answer),
+            "toolName": answer.asked.get("tool_name"),
+            "content": [{"type": "text", "text": _text(answer.value)}],
             "isError": False,
         }
-        for one in answers
+        for answer in answers
     ]
 
 
 def _pydantic(answers: Sequence[Answer]) -> dict[str, dict[str, Any]]:
     approvals, calls = {}, {}
-    for one in answers:
-        if not (_is_approval(one) or isinstance(one.value, bool)):
-            calls[_call_id(one)] = one.value
-        elif not _approved(one):
-            approvals[_call_id(one)] = {"kind": "tool-denied", "message": _reason(one) or DENIED}
+    for answer in answers:
+        if not (_is_approval(answer) or isinstance(answer.value, bool)):
+            calls[_call_id(answer)] = answer.value
+        elif not _approved(answer):
+            approvals[_call_id(answer)] = {"kind": "tool-denied", "message": _reason(answer) or DENIED}
         else:
-            edited = _edited(one)
+            edited = _edited(answer)
             approved = {"kind": "tool-approved"} | ({} if edited is None else {"override_args": edited})
-            approvals[_call_id(one)] = approved
+            approvals[_call_id(answer)] = approved
     return {"approvals": approvals, "calls": calls}
 
 
 def _vercel(answers: Sequence[Answer]) -> dict[str, Any]:
-    return {"role": "tool", "content": [_vercel_part(one) for one in answers]}
+    return {"role": "tool", "content": [_vercel_part(answer) for answer in answers]}
 
 
-def _vercel_part(one: Answer) -> dict[str, Any]:
-    if _is_approval(one):
-        part = {"type": "tool-approval-response", "approvalId": _own_id(one), "approved": _approved(one)}
-        return part | ({} if (why := _reason(one)) is None else {"reason": why})
-    output = {"type": "text" if isinstance(one.value, str) else "json", "value": one.value}
-    name = one.asked.get("tool_name")
-    return {"type": "tool-result", "toolCallId": _call_id(one), "toolName": name, "output": output}
+def _vercel_part(answer: Answer) -> dict[str, Any]:
+    if _is_approval(answer):
+        part = {"type": "tool-approval-response", "approvalId": _own_id(answer), "approved": _approved(answer)}
+        return part | ({} if (why := _reason(answer)) is None else {"reason": why})
+    output = {"type": "text" if isinstance(answer.value, str) else "json", "value": answer.value}
+    name = answer.asked.get("tool_name")
+    return {"type": "tool-result", "toolCallId": _call_id(answer), "toolName": name, "output": output}
 
 
 FORMS: Final[Mapping[str, Callable[[Sequence[Answer]], Any]]] = {

@@ -43,8 +43,8 @@ async def _answers(name: str, tenant: str | None, settings: ClientSettings | Non
     settings = settings or load_settings()
     if settings.publish_url is not None:
         body = await call(settings, "GET", "/v1/threads/{}/answers", name)
-        commands = [command_of(one) for one in body["answers"]]
-        return [answer_of(one) for one in commands if one is not None]
+        commands = [command_of(row) for row in body["answers"]]
+        return [answer_of(command) for command in commands if command is not None]
     records = [record async for record in _records(settings)]
     return open_answers(records, tenant, thread_uuid(name, tenant)[0], now_ms())
 
@@ -63,21 +63,21 @@ async def _records(settings: ClientSettings) -> AsyncGenerator[dict[str, Any]]:
         async with asyncio.timeout(BROKER_TIMEOUT):
             await consumer.start()
             numbers = (await consumer._client.fetch_all_metadata()).partitions_for_topic(topic)  # noqa: SLF001
-            places = [TopicPartition(topic, number) for number in numbers or ()]
-            begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
-        unread = {place for place in places if begins[place] < ends[place]}
+            partitions = [TopicPartition(topic, number) for number in numbers or ()]
+            begins, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+        unread = {partition for partition in partitions if begins[partition] < ends[partition]}
         consumer.assign(list(unread))
-        for place in unread:
-            consumer.seek(place, begins[place])
+        for partition in unread:
+            consumer.seek(partition, begins[partition])
         while unread:
             async with asyncio.timeout(BROKER_TIMEOUT):
-                found = await consumer.getmany(*unread, timeout_ms=500)
-            for record in (one for records in found.values() for one in records):
+                batches = await consumer.getmany(*unread, timeout_ms=500)
+            for record in (record for records in batches.values() for record in records):
                 try:
                     yield record_of(record.value)
                 except InvalidRecord:
                     continue
-            unread = {place for place in unread if await consumer.position(place) < ends[place]}
+            unread = {partition for partition in unread if await consumer.position(partition) < ends[partition]}
     except (KafkaError, OSError, TimeoutError) as error:
         raise BrokerError(f"Kafka at {settings.brokers} does not say which answers there are: {error!r}") from error
     finally:

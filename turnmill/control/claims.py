@@ -73,9 +73,9 @@ class Claims:
     def open(self, tenant: str | None, thread_id: str, now: int) -> list[Command]:
         """Return a thread's answers that no run has taken up, the oldest first."""
         return [
-            one
-            for (of, thread, _), one in self._winners.items()
-            if (of, thread) == (tenant, thread_id) and one.id not in self._taken_up and one.expires > now
+            command
+            for (of, thread, _), command in self._winners.items()
+            if (of, thread) == (tenant, thread_id) and command.id not in self._taken_up and command.expires > now
         ]
 
 
@@ -88,4 +88,4 @@ def open_answers(records: Iterable[dict[str, Any]], tenant: str | None, thread_i
             claims.taken_up(str(payload.get("command_id")))
         elif record["kind"] == ANSWER and (command := command_of(record)) is not None:
             claims.take(command)
-    return [answer_of(one) for one in claims.open(tenant, thread_id, now)]
+    return [answer_of(command) for command in claims.open(tenant, thread_id, now)]

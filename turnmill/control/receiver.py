@@ -1,4 +1,4 @@
-"""Receive the commands to the runs of a process: from Kafka without a group, or from a gateway by one stream.
+"""Receive the commands to the runs of a process: from Kafka without a group, or from a gateway by a stream.
 
 Reading starts with the first run, and ten minutes back, so that a command may come before its run. If commands can't be
 received, that is logged once, and runs are published as before.
@@ -37,7 +37,7 @@ class ControlledRun(Protocol):
     """The interface of a run to which commands are delivered."""
 
     stopped: Stopping
-    parent: tuple[str | None, str] | None  # (thread, run) of the run that started this one; None: the same thread
+    parent: tuple[str | None, str] | None  # (thread, run) of the run that started this run; None: the same thread
 
     @property
     def thread_id(self) -> str: ...
@@ -49,7 +49,7 @@ class ControlledRun(Protocol):
 
 
 class Control:
-    """Receives the commands for one publisher's runs.
+    """Receives the commands for a publisher's runs.
 
     `connected`: returns once the broker, or the gateway, has answered. `values`: yields the values of records, for a
     process that reads the topic anyway.
@@ -64,8 +64,8 @@ class Control:
     ) -> None:
         self._settings = settings
         self._connected = connected
-        self._given = values
         self._over_http = settings.publish_url is not None
+        self._values = values or (self._of_gateway if self._over_http else self._of_kafka)
         self._runs: dict[str, list[ControlledRun]] = {}  # by run id; runs of several threads may have the same id
         self._recent: OrderedDict[str, Command] = OrderedDict()  # by command id
         self._done: set[str] = set()  # ids of recent commands that were delivered to the run that they name
@@ -141,11 +141,11 @@ class Control:
             seen.add(parent[1])
             thread = parent[0] or thread
             yield thread, parent[1]
-            at = next((one for one in self._runs.get(parent[1], ()) if one.thread_id == thread), None)
+            at = next((other for other in self._runs.get(parent[1], ()) if other.thread_id == thread), None)
 
     async def _hear(self) -> None:
         try:
-            if self._connected is not None:  # the publisher reports that no broker answers; we only wait for one
+            if self._connected is not None:  # the publisher reports that no broker answers; we only wait
                 await self._connected()
             await asyncio.sleep(CONNECT_DELAY)
             with client_log(RARELY):
@@ -155,11 +155,6 @@ class Control:
             log.warning("runs are published, but receive no commands (stop, steer, answer): %s", error)
         except Exception:
             log.exception("runs are published, but receive no commands (stop, steer, answer)")
-
-    def _values(self) -> AsyncIterator[bytes]:
-        if self._given is not None:
-            return self._given()
-        return self._of_gateway() if self._over_http else self._of_kafka()
 
     async def _of_kafka(self) -> AsyncIterator[bytes]:
         from turnmill.kafka.group_reader import GroupReader  # noqa: PLC0415  # it loads aiokafka

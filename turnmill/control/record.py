@@ -44,8 +44,8 @@ class Command:
     @property
     def record(self) -> dict[str, Any]:
         """Return the command as a record of the topic."""
-        found = {name: getattr(self, name) for name in NAMES}
-        return {"v": VERSION, **{name: value for name, value in found.items() if value not in (None, "", {})}}
+        fields = {name: getattr(self, name) for name in NAMES}
+        return {"v": VERSION, **{name: value for name, value in fields.items() if value not in (None, "", {})}}
 
 
 def record_of(value: bytes | None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Steer:
 
 
 class Inbox:
-    """The messages and answers that have come for one run."""
+    """The messages and answers that have come for a run."""
 
     __slots__ = ("_answers", "_changed", "_known", "_messages", "takes_messages")
 
@@ -54,8 +54,8 @@ class Inbox:
 
     def messages(self) -> list[Command]:
         """Return the messages that came since the last call."""
-        found, self._messages = self._messages, []
-        return found
+        messages, self._messages = self._messages, []
+        return messages
 
     async def answer(self, run_id: str, own_id: str) -> Command:
         """Wait for the answer to the question that has this id on the wire, and return it."""

@@ -88,7 +88,8 @@ class Stopping:
 
     async def during(self, step: Callable[[], Awaitable[Item]]) -> Item:
         """Return the result of a step. Raises RunStopped if the run is told to stop now, before or during the step."""
-        self._raise()
+        if self.command is not None and self.command.mode != AFTER_TURN:
+            raise RunStopped(self.command)
         self._waiting = task = _task()
         try:
             item = await step()
@@ -101,13 +102,9 @@ class Stopping:
         return item
 
     def _take_back(self, task: asyncio.Task[object] | None) -> None:
-        """Raise RunStopped if the cancellation was ours, as asyncio.timeout does; any other one is not changed."""
+        """Raise RunStopped if the cancellation was ours, as asyncio.timeout does; do nothing for any other."""
         if self.command is not None and self.command.mode != AFTER_TURN and task is not None and task.uncancel() == 0:
             raise RunStopped(self.command) from None
-
-    def _raise(self) -> None:
-        if self.command is not None and self.command.mode != AFTER_TURN:
-            raise RunStopped(self.command)
 
 
 async def closed(source: object) -> None:

@@ -41,7 +41,7 @@ class PublishStreams:
 
     `identify` returns the run of a stream from its request, or None if it is not to be published. It is called when the
     response starts, in the server's event loop. The default is `from_request`; for `ag-ui` it is a RunInputs. Without a
-    `publisher`, the middleware has its own, open for the application's lifespan. Pass one if the server runs no
+    `publisher`, the middleware opens one for the application's lifespan. Pass a publisher if the server runs no
     lifespan, as for an application that is mounted in another.
     """
 
@@ -62,7 +62,7 @@ class PublishStreams:
         self.identify = identify or (RunInputs() if dialect == "ag-ui" else from_request)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
+        """Serve a connection."""
         if scope["type"] != "http":
             if scope["type"] != "lifespan" or not self._is_ours:
                 await self.app(scope, receive, send)

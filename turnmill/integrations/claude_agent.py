@@ -74,10 +74,7 @@ async def claude_query(
 def claude_client(
     client: Client, *, thread_id: str | None = None, agent_id: str = AGENT, tenant: str | None = None
 ) -> Client:
-    """Return the same `ClaudeSDKClient`, not yet connected, whose conversation is published from now on.
-
-    `thread_id` as in `claude_query`.
-    """
+    """Return the same `ClaudeSDKClient`, not yet connected; it is published from now on. See `claude_query`."""
     spoken = _Spoken(thread_id, agent_id, tenant)
     given: Any = client
     given.connect = spoken.prompted(given.connect)

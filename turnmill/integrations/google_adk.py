@@ -4,7 +4,7 @@
     adk web --extra_plugins turnmill.AdkPlugin
 
 One invocation of a runner is a run, of the dialect `google-adk`. Its events are passed to a thread with the publisher,
-so that nothing here waits or raises in the runner's own thread. ADK 1.7 and newer.
+so that nothing here waits or raises in the runner's thread. ADK 1.7 and newer.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NoReturn
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from turnmill.capture.queue_reader import OwnFailures
+from turnmill.capture.passing import OwnFailures
 from turnmill.capture.runs import PassingRun
 from turnmill.capture.runtime import runtime
 from turnmill.control.record import AFTER_TURN, Command
 from turnmill.control.stopping import RunStopped
 from turnmill.errors import CallerError
+from turnmill.identity import is_uuid
 from turnmill.integrations.stream_request import RunIdentity
 
 try:
@@ -42,12 +43,12 @@ Callback = Callable[..., Awaitable[None]]
 
 log = logging.getLogger("turnmill.publish.publisher")
 
-# (thread, run) of the current tool call, in which an agent may run in its own session; each call has its own context.
+# (thread, run) of the current tool call, in which an agent may run in another session; each call has its context.
 calling: ContextVar[tuple[str, str] | None] = ContextVar("turnmill_calling", default=None)
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenInvocation:
     """An open invocation.
 
     `answered`: its newest event was an answer that may be the last; `failed`: a model or a tool has raised, which ends
@@ -69,15 +70,8 @@ def from_session(invocation_context: Any) -> RunIdentity:
     session = invocation_context.session
     agent = invocation_context.agent
     root = getattr(agent, "root_agent", None) or agent
-    thread = session.id if _is_uuid(session.id) else f"{session.app_name}:{session.user_id}:{session.id}"
+    thread = session.id if is_uuid(session.id) else f"{session.app_name}:{session.user_id}:{session.id}"
     return RunIdentity(thread, agent_id=getattr(root, "name", None) or session.app_name)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text.lower()
-    except ValueError:
-        return False
 
 
 def _quiet(callback: Callback) -> Callback:
@@ -105,7 +99,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             raise CallerError("AdkPlugin needs google-adk 1.7 or newer")
         super().__init__(name=name)
         self._identify = identify
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenInvocation] = {}
         self._log = OwnFailures(log)
         self._has_run_errors = hasattr(_Base, "on_run_error_callback")
         runtime().prepare()
@@ -125,7 +119,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             tenant=identity.tenant,
             info={**self._parent(), **_asked(invocation_context), **identity.info},
         )
-        self._open[key] = _Open(run)
+        self._open[key] = _OpenInvocation(run)
         # No callback comes if a task is cancelled, or, before ADK 2, fails. Then the context is garbage-collected.
         weakref.finalize(invocation_context, self._gone, key, run).atexit = False
 
@@ -137,10 +131,10 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             return
         if command.mode != AFTER_TURN:
             self._stop(invocation_context, command)
-        found = self._open[invocation_context.invocation_id]
-        if not found.stopped:
-            found.stopped = True
-            found.run.heard()
+        invocation = self._open[invocation_context.invocation_id]
+        if not invocation.stopped:
+            invocation.stopped = True
+            invocation.run.heard()
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Raise RunStopped where the run is told to stop, now or after the turn: ADK is about to begin the next one."""
@@ -149,8 +143,8 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
             self._stop(callback_context, command)
 
     def _command(self, context: Any) -> Command | None:
-        found = self._open.get(context.invocation_id)
-        return None if found is None or found.run.stop is None else found.run.stop.command
+        invocation = self._open.get(context.invocation_id)
+        return None if invocation is None or invocation.run.stop is None else invocation.run.stop.command
 
     def _stop(self, context: Any, command: Command) -> NoReturn:
         self._open.pop(context.invocation_id).run.stopped()
@@ -158,11 +152,11 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
 
     @_quiet
     async def _publish(self, *, invocation_context: Any, event: Any) -> None:
-        found = self._open.get(invocation_context.invocation_id)
-        if found is not None:
-            found.run.send(event)
-            found.answered = bool(event.is_final_response()) and not event.partial
-            found.failed = None
+        invocation = self._open.get(invocation_context.invocation_id)
+        if invocation is not None:
+            invocation.run.send(event)
+            invocation.answered = bool(event.is_final_response()) and not event.partial
+            invocation.failed = None
 
     @_quiet
     async def after_run_callback(self, *, invocation_context: Any) -> None:
@@ -171,11 +165,11 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
         If the reader stops after an answer, the run is complete; after anything else it was abandoned. Only the
         exception that is being handled shows whether the reader has stopped.
         """
-        found = self._open.pop(invocation_context.invocation_id, None)
-        if found is not None:
+        invocation = self._open.pop(invocation_context.invocation_id, None)
+        if invocation is not None:
             stopped = sys.exc_info()[0] is not None or getattr(invocation_context, "is_aborted", False)
-            given_up = found.stopped or (stopped and not found.answered)
-            found.run.end("aborted" if given_up else "complete")
+            given_up = invocation.stopped or (stopped and not invocation.answered)
+            invocation.run.end("aborted" if given_up else "complete")
 
     async def close(self) -> None:
         """Publish the rest when the runner is closed, as by a server that is ending by a signal."""
@@ -184,20 +178,20 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
     @_quiet
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
         """End a run that failed; the program gets the exception."""
-        found = self._open.pop(invocation_context.invocation_id, None)
-        if found is not None:
-            _fail(found.run, str(error) or type(error).__name__)
+        invocation = self._open.pop(invocation_context.invocation_id, None)
+        if invocation is not None:
+            _fail(invocation.run, str(error) or type(error).__name__)
 
     @_quiet
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
-        """Note that a model raised; another plugin may answer for it."""
+        """Note that a model raised; another plugin may handle the error."""
         self._note(callback_context, error)
 
     @_quiet
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
         """Note that a tool's call begins, in which an agent may run."""
-        found = self._open.get(tool_context.invocation_id)
-        calling.set(None if found is None else (found.run.thread_id, str(found.run.run_id)))
+        invocation = self._open.get(tool_context.invocation_id)
+        calling.set(None if invocation is None else (invocation.run.thread_id, str(invocation.run.run_id)))
 
     @_quiet
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
@@ -206,33 +200,33 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # the class exists with
 
     @_quiet
     async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Exception) -> None:
-        """Note that a tool raised; another plugin may answer for it."""
+        """Note that a tool raised; another plugin may handle the error."""
         calling.set(None)
         self._note(tool_context, error)
 
     def _note(self, context: Any, error: BaseException) -> None:
-        found = self._open.get(context.invocation_id)
-        if found is not None:
-            found.failed = str(error) or type(error).__name__
+        invocation = self._open.get(context.invocation_id)
+        if invocation is not None:
+            invocation.failed = str(error) or type(error).__name__
 
     def _parent(self) -> Mapping[str, Any]:
-        """Return the run whose tool call started this invocation, if there is one."""
+        """Return the run whose tool call started this invocation, if any."""
         parent = calling.get()
         return {} if parent is None else {"parent_thread_id": parent[0], "parent_run_id": parent[1]}
 
     def _gone(self, key: str, run: PassingRun) -> None:
         """Forget an invocation that was dropped without an end; any thread may collect it."""
-        found = self._open.get(key)
-        if found is not None and found.run is run:
+        invocation = self._open.get(key)
+        if invocation is not None and invocation.run is run:
             del self._open[key]
-            if found.failed is not None and not self._has_run_errors:
-                _fail(run, found.failed)
+            if invocation.failed is not None and not self._has_run_errors:
+                _fail(run, invocation.failed)
             else:
                 run.end("aborted")
 
 
 def _fail(run: PassingRun, why: str) -> None:
-    """End a run as ADK's own server reports a failure."""
+    """End a run as ADK's server reports a failure."""
     run.send({"error": why})
     run.end("error")
 

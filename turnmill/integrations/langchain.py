@@ -49,7 +49,7 @@ log = logging.getLogger("turnmill.publish.publisher")
 
 
 def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = None, tenant: str | None = None) -> Any:
-    """Return a `BaseCallbackHandler` for `config={"callbacks": [...]}`; one serves any number of runs at once.
+    """Return a `BaseCallbackHandler` for `config={"callbacks": [...]}`; a handler serves any number of runs at once.
 
     Args:
         thread_id: The thread, if the config names none under `configurable` or in its metadata.
@@ -101,7 +101,7 @@ class _Publishing:
             raise RunStopped(stop.command)
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: Any, **more: Any) -> None:
-        """Begin a chain, a graph, or a node of one."""
+        """Begin a chain, a graph, or a node of a graph."""
         call = self._begun(run_id, serialized, inputs, more)
         if not call.is_node:
             return
@@ -126,13 +126,15 @@ class _Publishing:
         self._over(call)
 
     def on_chain_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """End a chain that failed, or that waits for an answer (`interrupt`)."""
+        """End a call that failed, or a chain that waits for an answer (`interrupt`)."""
         call = self._calls.pop(run_id, None)
         if call is None:
             return
         if call.is_node and not call.namespace and is_interrupt(error):
             self._send(call.root, "updates", {"__interrupt__": list(error.args[0])})
         self._over(call, error)
+
+    on_llm_error = on_tool_error = on_retriever_error = on_chain_error
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **more: Any) -> None:
         """Note the messages to a chat model."""
@@ -163,10 +165,6 @@ class _Publishing:
         call.root.calls.extend(getattr(message, "tool_calls", ()))
         self._over(call)
 
-    def on_llm_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """End a model's call that failed."""
-        self.on_chain_error(error, run_id=run_id)
-
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, inputs: Any = None, **more: Any) -> None:
         """Begin a tool's call."""
         self._begun(run_id, serialized, inputs, more)
@@ -181,10 +179,6 @@ class _Publishing:
             self._send(call.root, "updates", {call.name: {"messages": [result]}})
         self._over(call)
 
-    def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """End a tool's call that failed; its caller handles the error."""
-        self.on_chain_error(error, run_id=run_id)
-
     def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
         """Begin a search for documents, which may call a model."""
         self._begun(run_id, serialized, query, more)
@@ -194,10 +188,6 @@ class _Publishing:
         call = self._calls.pop(run_id, None)
         if call is not None:
             self._over(call)
-
-    def on_retriever_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """End a search for documents that failed."""
-        self.on_chain_error(error, run_id=run_id)
 
     def on_custom_event(self, name: str, data: Any, *, run_id: Any, **_: Any) -> None:
         """Publish an event of `dispatch_custom_event`."""

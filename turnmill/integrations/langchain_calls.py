@@ -55,7 +55,7 @@ class Call:
 
     @property
     def is_function(self) -> bool:
-        """True if it is in a `@task` of an `@entrypoint`, which is no graph although `task` looks like one."""
+        """True if it is in a `@task` of an `@entrypoint`, which is no graph, although `task` looks like a graph's."""
         path: Any = self.metadata.get("langgraph_path") or ()
         return len(path) > 1 and not isinstance(path[1], str | int) and self.task.count("|") == 1
 
@@ -82,7 +82,7 @@ def messages_of(given: Any) -> Sequence[Any]:
 
 
 def updates_of(written: Any) -> list[Any]:
-    """Return the updates that a node has written: one, a command with one, or several."""
+    """Return the updates that a node has written: an update, a command with it, or a list of both."""
     several = written if isinstance(written, list) else [written]
     return [update if isinstance(update, dict) else getattr(update, "update", None) for update in several]
 
@@ -98,10 +98,7 @@ def thread_named(metadata: Mapping[str, Any]) -> str | None:
 
 
 def thread_configured() -> str | None:
-    """Return the thread of the config that is current within a chain.
-
-    Later releases don't copy it to the metadata.
-    """
+    """Return the thread of a chain's current config. Later releases don't copy it to the metadata."""
     module = sys.modules.get("langchain_core.runnables.config")
     current = getattr(module, "var_child_runnable_config", None)
     config = None if current is None else current.get()
@@ -110,12 +107,12 @@ def thread_configured() -> str | None:
 
 
 def metadata_of(call: Call, run_id: Any) -> Fields:
-    """Return the metadata of a message. Pieces with the same task, or else of the same call, make one message."""
+    """Return the metadata of a message. Pieces with the same task, or else of the same call, make a message."""
     return call.metadata if call.task else {TASK: f"{call.name}:{run_id}"}
 
 
 def whole(message: Any) -> Any:
-    """Return an answer as one message, also if it is a sum of chunks."""
+    """Return an answer as a message, also if it is a sum of chunks."""
     if not hasattr(message, "model_dump"):
         return message
     fields = message.model_dump(mode="json", warnings=False)
@@ -123,10 +120,7 @@ def whole(message: Any) -> Any:
 
 
 def result_of(call: Call, output: Any) -> Any:
-    """Return a tool's message, matched to its call.
-
-    If the tool got no call id, the oldest call that it may answer is used.
-    """
+    """Return a tool's message, matched to its call: without a call id, to the oldest call that it may answer."""
     waiting = call.root.calls
     identity = getattr(output, "tool_call_id", None)
     if identity is None:
@@ -134,13 +128,9 @@ def result_of(call: Call, output: Any) -> Any:
         if not fits:
             return None
         identity = fits[0]["id"]
-        output = {"type": "tool", "name": call.name, "tool_call_id": identity, "content": _text(output)}
+        output = {"type": "tool", "name": call.name, "tool_call_id": identity, "content": str(output)}
     waiting[:] = [asked for asked in waiting if asked["id"] != identity]
     return output
-
-
-def _text(output: Any) -> str:
-    return output if isinstance(output, str) else str(output)
 
 
 def is_interrupt(error: BaseException) -> bool:

@@ -4,7 +4,7 @@
 
 A trace contains, for each run, the requests to its models, their answers, and the results of its tools. They become the
 events that the SDK streams (wire `openai-agents`), with whole answers. Of agents in tools and in guardrails, only the
-result is published, as in the SDK's own items.
+result is published, as in the SDK's items.
 
 Source: openai-agents, src/agents/tracing. The SDK is not imported here.
 """
@@ -37,7 +37,7 @@ def openai_agents_processor(
     """Return a `TracingProcessor` for `agents.add_trace_processor` or `set_trace_processors`.
 
     Args:
-        thread_id: The thread, if neither the trace's `group_id` nor its metadata name one; by default, the trace.
+        thread_id: The thread, if neither the trace's `group_id` nor its metadata name it; by default, the trace.
         agent_id: By default the name of the run's first agent.
         tenant: The tenant.
     """
@@ -72,10 +72,7 @@ class _Trace:
 
 
 class _Processor:
-    """The processor of traces.
-
-    The SDK calls it from any of its threads, but for one trace only from one thread at a time. Never raises.
-    """
+    """The processor of traces. The SDK calls it from any thread, but for a trace from one at a time. Never raises."""
 
     def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
@@ -90,7 +87,7 @@ class _Processor:
         return result
 
     def on_trace_start(self, trace: Any) -> None:
-        """Begin a trace: of one run, or around several."""
+        """Begin a trace of a run, or of several."""
         try:
             metadata = getattr(trace, "metadata", None) or {}
             named = (metadata.get(key) for key in THREADS) if isinstance(metadata, Mapping) else ()
@@ -228,7 +225,7 @@ class _Processor:
 
 
 def _cancel(state: _RunState, result: Any, command: Command) -> None:
-    """Cancel a run by the SDK's own method; its output so far can still be read."""
+    """Cancel a run by the SDK's method; its output so far can still be read."""
     if state.run is None:
         return
     state.stopped = True

@@ -39,7 +39,7 @@ async def agent_events(
 
     The last event holds the run's result.
     """
-    # The provider is left out, since the run's result contains it if the SDK's own messages name it.
+    # The provider is left out, since the run's result contains it if the SDK's messages name it.
     info = {"agent_name": agent.name, "model_name": getattr(getattr(agent, "model", None), "model_name", None)}
     run = publisher.run(
         thread_id=thread_id,

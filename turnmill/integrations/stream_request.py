@@ -44,7 +44,7 @@ Identify = Callable[[StreamRequest], RunIdentity | None]
 def from_request(request: StreamRequest) -> RunIdentity:
     """Return the thread named by the header X-Thread-Id or the body (`id`, as `useChat` sends it), or a new one.
 
-    Both come from the client: an application with several users must pass a function of its own that checks them.
+    Both come from the client: an application with several users must pass a function that checks them.
     """
     body = request.body if isinstance(request.body, dict) else {}
     named = (request.headers.get("x-thread-id"), body.get("thread_id"), body.get("threadId"), body.get("id"))
@@ -66,14 +66,14 @@ class RunInputs:
     def __call__(self, request: StreamRequest) -> RunIdentity:
         return self.named(from_request(request), request.body)
 
-    def named(self, found: RunIdentity, run_input: Any) -> RunIdentity:
-        """Return the same thread, with the run that the input names, if it names one."""
+    def named(self, identity: RunIdentity, run_input: Any) -> RunIdentity:
+        """Return the same thread, with the run that the input names, if any."""
         body = run_input if isinstance(run_input, dict) else {}
         named = next((name for name in (body.get("runId"), body.get("run_id")) if isinstance(name, str) and name), None)
-        return found if named is None else replace(found, run_id=self._fresh(found, named))
+        return identity if named is None else replace(identity, run_id=self._fresh(identity, named))
 
-    def _fresh(self, found: RunIdentity, named: str) -> str:
-        key = (found.tenant, found.thread_id, named)
+    def _fresh(self, identity: RunIdentity, named: str) -> str:
+        key = (identity.tenant, identity.thread_id, named)
         number = self._named[key] = self._named.pop(key, 0) + 1
         while len(self._named) > self._most:
             self._named.popitem(last=False)
@@ -94,4 +94,6 @@ def kept(body: Any) -> Any:
     answers = [n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
     newest = {"messages": messages[answers[-1] :] if answers else messages}
     beside = {key: value for key, value in body.items() if len(orjson.dumps(value)) <= FIELD_BYTES}
-    return next((one for one in ({**body, **newest}, beside | newest) if len(orjson.dumps(one)) <= REQUEST_BYTES), None)
+    return next(
+        (short for short in ({**body, **newest}, beside | newest) if len(orjson.dumps(short)) <= REQUEST_BYTES), None
+    )

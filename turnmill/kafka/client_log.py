@@ -1,4 +1,4 @@
-"""Filters for log lines that repeat while a broker or a store is away: of client libraries, and our own."""
+"""Filters for log lines that repeat while a broker or a store is away: of client libraries, and ours."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _passes: ContextVar[Passes | None] = ContextVar("passes", default=None)
 def client_log(passes: Passes) -> Iterator[None]:
     """Write only log lines that pass, within the block and in tasks that are started in it.
 
-    The filter depends on the context and not on the logger, since the program may have Kafka clients of its own.
+    The filter depends on the context and not on the logger, since the program may have other Kafka clients.
     """
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_passing)
@@ -66,7 +66,7 @@ class Chatter(logging.Filter):
 
     A client library's line passes once in `REPEAT_AFTER`, with the number of similar lines dropped since. While the
     broker is away, aiokafka writes 250 lines a second, of eight kinds, which count as one here. Identical warnings of
-    any other logger also pass once in that time: while the store is away, each part logs one at each attempt. Lines by
+    any other logger also pass once in that time: while the store is away, each part warns at each attempt. Lines by
     which Faust's services announce starts and stops under the names of our modules are dropped, and NEEDLESS ones.
     """
 

@@ -40,7 +40,7 @@ ANSWER_TIMEOUT: Final = 10.0  # seconds
 FIRST_RETRY_DELAY: Final = 1.0  # seconds before the first further try to connect; doubled up to
 MAX_RETRY_DELAY: Final = 15.0
 POLL_MS: Final = 250  # the longest time until a `close` is noticed
-POLL_RECORDS: Final = 100  # most records of one poll
+POLL_RECORDS: Final = 100  # most records of a poll
 SESSION_MS: Final = 10_000  # without a heartbeat, until other members get the partitions
 HANDOVER_TIMEOUT: Final = 10.0  # seconds that a rebalance waits for the current record
 COMMIT_TIMEOUT: Final = 5.0  # seconds for the commit before partitions are revoked, and at the end
@@ -55,12 +55,12 @@ class Received:
     """A record, and the generation in which it was received."""
 
     generation: int
-    place: TopicPartition
+    partition: TopicPartition
     record: Any  # aiokafka's ConsumerRecord
 
 
 class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """A reader of one topic. Without a group it reads all partitions from `start`, and commits nothing."""
+    """A reader of a topic. Without a group it reads all partitions from `start`, and commits nothing."""
 
     def __init__(
         self, settings: ClientSettings, topic: str, group: str | None, start: Start, body_within: float
@@ -85,10 +85,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     # ---- reading
 
     async def open(self) -> None:
-        """Connect; retry while no broker answers.
-
-        Raises CallerError for settings that can't work, and BrokerError where the topic is missing.
-        """
+        """Connect; retry while no broker answers. Raises CallerError for wrong settings, BrokerError without topic."""
         pause, numbers = FIRST_RETRY_DELAY, set[int]()
         while self._consumer is None:
             consumer = self._new_consumer()
@@ -115,9 +112,9 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             else:
                 self._consumer = consumer
         if self.group is None:
-            places = [TopicPartition(self.topic, number) for number in numbers]
-            self._consumer.assign(places)
-            await self.on_partitions_assigned(places)
+            partitions = [TopicPartition(self.topic, number) for number in numbers]
+            self._consumer.assign(partitions)
+            await self.on_partitions_assigned(partitions)
         else:
             self._consumer.subscribe([self.topic], listener=self)
 
@@ -127,7 +124,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             client_id=self.group or "turnmill",
             group_id=self.group,
             enable_auto_commit=False,
-            # If retention has removed the next record, reading continues at the first remaining one.
+            # If retention has removed the next record, reading continues at the first remaining record.
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 5,
@@ -147,7 +144,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 raise self._refused
             if not self._flowing.is_set():  # records that aiokafka returns now may be from another position
                 return []
-            found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=POLL_RECORDS)
+            batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=POLL_RECORDS)
         except KafkaError as error:
             if not error.retriable:
                 wrong = BrokerError(f"Kafka at {self.settings.brokers}: {error}")
@@ -159,7 +156,9 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         # positions are set are dropped, since they are read again from there; all others are of this generation.
         if not self._flowing.is_set():
             return []
-        return [Received(self.generation, place, record) for place, records in found.items() for record in records]
+        return [
+            Received(self.generation, partition, record) for partition, records in batches.items() for record in records
+        ]
 
     def current(self, heard: Received) -> bool:
         """Return True if the record's partition is still ours and no rebalance is under way."""
@@ -178,7 +177,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     def done(self, heard: Received) -> None:
         """Note that the partition is processed up to this record, unless it was reassigned meanwhile."""
         if heard.generation == self.generation:
-            self._done[heard.place] = heard.record.offset + 1
+            self._done[heard.partition] = heard.record.offset + 1
 
     async def commit_if_due(self) -> None:
         """Commit the processed offsets, at most every COMMIT_INTERVAL seconds."""
@@ -191,7 +190,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if self.group is None or self._consumer is None:
             return
         async with self._committing:
-            offsets = {place: end for place, end in self._done.items() if self._committed.get(place) != end}
+            offsets = {partition: end for partition, end in self._done.items() if self._committed.get(partition) != end}
             if not offsets:
                 return
             try:
@@ -234,17 +233,17 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._done, self._committed = {}, {}
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Find the start positions in a task of its own: while aiokafka waits for us, it does not answer the broker."""
+        """Find the start positions in a separate task: while aiokafka waits for us, it does not answer the broker."""
         self.generation += 1
-        self._placing = asyncio.create_task(self._place(list(assigned)))
+        self._placing = asyncio.create_task(self._find_starts(list(assigned)))
 
-    async def _place(self, places: list[TopicPartition]) -> None:
-        """Seek to the group's committed offset in each partition; without one, to `start`, which is then committed."""
+    async def _find_starts(self, partitions: list[TopicPartition]) -> None:
+        """Seek to the group's committed offset in each partition; without it, to `start`, which is then committed."""
         generation, pause = self.generation, FIRST_RETRY_DELAY
         while self._consumer is not None:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT):
-                    await self._seek(places, generation)
+                    await self._seek(partitions, generation)
             except IllegalStateError:  # the partitions were revoked meanwhile
                 return
             except NOT_ALLOWED as error:  # a retry would change nothing
@@ -257,32 +256,37 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             else:
                 return
 
-    async def _seek(self, places: list[TopicPartition], generation: int) -> None:
+    async def _seek(self, partitions: list[TopicPartition], generation: int) -> None:
         assert self._consumer is not None  # the consumer has called us
-        known = {place: await self._consumer.committed(place) for place in places} if self.group else {}
-        fresh = [place for place in places if known.get(place) is None]
+        known = {partition: await self._consumer.committed(partition) for partition in partitions} if self.group else {}
+        fresh = [partition for partition in partitions if known.get(partition) is None]
         starts = await self._starts(fresh) if fresh else {}
         self._done |= starts  # committed, so that a restart does not apply `start` again
         await self.commit()
         if generation != self.generation:  # aiokafka may swallow a cancellation
             return
-        for place in places:
-            self._consumer.seek(place, starts[place] if place in starts else known[place])
+        for partition in partitions:
+            self._consumer.seek(partition, starts[partition] if partition in starts else known[partition])
         self._flowing.set()  # without an await after `seek`: else records of other positions could be taken, and lost
 
-    async def _starts(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         consumer, start = self._consumer, self.start
         assert consumer is not None  # as above
-        begins: dict[TopicPartition, int] = await consumer.beginning_offsets(places)
+        begins: dict[TopicPartition, int] = await consumer.beginning_offsets(partitions)
         if start == "earliest":
             return begins
-        ends: dict[TopicPartition, int] = await consumer.end_offsets(places)
+        ends: dict[TopicPartition, int] = await consumer.end_offsets(partitions)
         if isinstance(start, datetime):
-            times = await consumer.offsets_for_times(dict.fromkeys(places, int(start.timestamp() * 1000)))
-            return {place: ends[place] if times.get(place) is None else times[place].offset for place in places}
+            times = await consumer.offsets_for_times(dict.fromkeys(partitions, int(start.timestamp() * 1000)))
+            return {
+                partition: ends[partition] if times.get(partition) is None else times[partition].offset
+                for partition in partitions
+            }
         if isinstance(start, Mapping):
-            given = {place: start.get(place.partition, begins[place]) for place in places}
-            return {place: min(max(given[place], begins[place]), ends[place]) for place in places}
+            given = {partition: start.get(partition.partition, begins[partition]) for partition in partitions}
+            return {
+                partition: min(max(given[partition], begins[partition]), ends[partition]) for partition in partitions
+            }
         return ends
 
 

@@ -1,4 +1,4 @@
-"""Ask by one Metadata request over a plain socket whether a Kafka broker is at an address, and of which cluster.
+"""Ask by a Metadata request over a plain socket whether a Kafka broker is at an address, and of which cluster.
 
 No client library is used, since this must need no event loop, and do no retries and no logging.
 Layout: https://kafka.apache.org/protocol#The_Messages_Metadata (version 2: the first with a cluster id).

@@ -26,14 +26,14 @@ from turnmill.wire.envelope import Headers
 CONNECT_TIMEOUT: Final = 10.0  # seconds
 TOPIC_TIMEOUT: Final = 3.0  # seconds until the queried broker knows a topic that has just been created
 REQUEST_TIMEOUT_MS: Final = 10_000
-BATCH_BYTES: Final = 512 * 1024  # of one partition's batch in a produce request
+BATCH_BYTES: Final = 512 * 1024  # of a partition's batch in a produce request
 REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # permanent: a retry would fail again
 
 log = logging.getLogger(__name__)
 
 
 class KafkaProducer:
-    """An idempotent producer for one topic; see `turnmill.publish.sending`."""
+    """An idempotent producer for a topic; see `turnmill.publish.delivery`."""
 
     def __init__(self, producer: AIOKafkaProducer, topic: str) -> None:
         self._producer = producer

@@ -1,7 +1,7 @@
 """Bounds on the unpacked size of a fetched batch, checked before aiokafka unpacks it.
 
 aiokafka unpacks whole batches, and 40 KB may unpack to a gigabyte. So each fetch response is examined first, in Kafka's
-own format (https://kafka.apache.org/documentation/#messageformat). A batch beyond the bounds, or one that can't be
+own format (https://kafka.apache.org/documentation/#messageformat). A batch beyond the bounds, or that can't be
 unpacked, is replaced by a batch of one record, at its last offset: the value is the original batch, and a header says
 why. No reader mistakes such a value for one of its records; the worker makes a dead letter of it. A response that
 unpacks to too much in all is cut; the rest is fetched again, and fewer bytes are asked for from then on.
@@ -28,7 +28,7 @@ from aiokafka.record.util import calc_crc32c, encode_varint
 from turnmill.limits import BATCH_BYTES, BATCH_RECORDS, FETCHED_BYTES, UNPACKED_BYTES
 from turnmill.wire.envelope import REFUSED_BATCH
 
-START: Final = Struct(">qiibbh")  # offset, length, leader epoch or checksum, format, and two of the format's own
+START: Final = Struct(">qiibbh")  # offset, length, leader epoch or checksum, format, and two of the format's
 HEADER: Final = Struct(">qiibIhiqqqhii")  # of a batch of format 2
 BEHIND_CHECKSUM: Final = 21  # offset in a batch of format 2
 OVERHEAD: Final = 12  # bytes of a batch that its length field does not count
@@ -63,7 +63,7 @@ async def _send(send: Callable[..., Any], fitting: dict[Any, int], node: Any, re
     if not isinstance(request, FetchRequest):
         return await send(node, request, **options)
     most = request._max_bytes  # noqa: SLF001  # aiokafka has one size for all requests
-    asked = request._max_bytes = min(most, fitting.get(node, most))  # noqa: SLF001  # this request's own
+    asked = request._max_bytes = min(most, fitting.get(node, most))  # noqa: SLF001  # this request's
     response = await send(node, request, **options)
     left = Allowance(FETCHED_BYTES, BATCH_RECORDS)
     response.topics = [
@@ -98,8 +98,8 @@ class Batch(NamedTuple):
     time: int
 
 
-def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTES) -> bytes:
-    """Return the batches of one partition that fit, with too large ones replaced; the same object if all fit."""
+def screened(data: bytes, partition: str, left: Allowance, most: int = UNPACKED_BYTES) -> bytes:
+    """Return the batches of a partition that fit, with too large ones replaced; the same object if all fit."""
     kept: list[bytes] = []
     done = 0  # bytes of data that are in `kept`
     for batch in _batches(data):
@@ -114,17 +114,17 @@ def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTE
                 why = f"it holds up to {records:,} records, and may hold {BATCH_RECORDS:,}"
         except TooLarge:
             why = f"it unpacks to more than {most:,} bytes"
-        except Exception as error:  # each codec has errors of its own
+        except Exception as error:  # each codec has other errors
             why = f"it can't be unpacked: {error}"
         if why is not None:
             size, records = batch.end - batch.start, 1
         if size > left.bytes or (records or 0) > left.records:
-            left.bytes = left.records = 0  # for other partitions, too, so that this one is first next time
+            left.bytes = left.records = 0  # for other partitions, too, so that this is first next time
             return b"".join((*kept, data[done : batch.start]))
         left.bytes -= size
         left.records -= records or 0
         if why is not None:
-            why = f"the batch {place}@{batch.first}-{batch.last} of {size:,} bytes is not unpacked: {why}"
+            why = f"the batch {partition}@{batch.first}-{batch.last} of {size:,} bytes is not unpacked: {why}"
             instead = _replacement(batch, data[batch.start : batch.end], why)
             if batch.records is None:  # aiokafka reads all batches of a response in the first one's format
                 return data[: batch.start] or instead
@@ -134,7 +134,7 @@ def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTE
 
 
 def is_batch(data: bytes) -> bool:
-    """Return True if the bytes are one whole batch, or message of an older format, and so no record's value."""
+    """Return True if the bytes are a whole batch, or message of an older format, and so no record's value."""
     return [(batch.start, batch.end) for batch in _batches(data)] == [(0, len(data))]
 
 
@@ -161,7 +161,7 @@ def _batches(data: bytes) -> Iterator[Batch]:
 def unpacked_size(codec: int, packed: bytes, most: int) -> int:
     """Return how many bytes `packed` unpacks to.
 
-    Raises TooLarge, before more than `most` bytes are in memory, and the codec's own error for damaged bytes.
+    Raises TooLarge, before more than `most` bytes are in memory, and the codec's error for damaged bytes.
     """
     if codec == 2:  # Kafka's numbers: gzip, snappy, lz4, zstd
         return _snappy_size(packed, most)

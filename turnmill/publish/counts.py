@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counts:
-    """The counts of a publisher.
-
-    `bytes`: of record values. `adopted`: records from the spools of dead processes.
-    """
+    """The counts of a publisher. `bytes`: of record values. `adopted`: records from the spools of dead processes."""
 
     runs: int = 0
     events: int = 0

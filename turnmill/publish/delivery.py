@@ -1,24 +1,50 @@
 """Deliver a publisher's records to the broker: in order, bounded in memory, on disk if the broker is slow or away.
 
-`publish.transit` holds the records in memory, `publish.sending` sends them to the broker, and `publish.spooling` writes
-those to disk that the broker does not take.
+`publish.transit` holds the records in memory, `publish.spooling` writes those to disk that the broker does not take.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, Protocol
 
 from turnmill.ending import ended
-from turnmill.errors import BrokerError
+from turnmill.errors import BrokerError, TurnmillError
 from turnmill.publish.counts import Counts
-from turnmill.publish.sending import Connect, Sending
 from turnmill.publish.spool import Spool
 from turnmill.publish.spooling import Spooling
-from turnmill.publish.transit import Transit
+from turnmill.publish.transit import Parcel, Transit
 from turnmill.wire.envelope import Headers
 
 UNCONFIRMED_BYTES: Final = 32 * 1024 * 1024  # in memory
+FIRST_RETRY_DELAY: Final = 0.2  # seconds before the first retry
+MAX_RETRY_DELAY: Final = 5.0
+
+
+class Producer(Protocol):
+    """The interface of connections to Kafka, or to a gateway over HTTP.
+
+    A connection takes records in order. After its first failure it is replaced by another.
+    """
+
+    async def send(self, key: bytes, value: bytes, headers: Headers | None) -> asyncio.Future[Any]:
+        """Take a record. Return a future that is done when the record is safe or has failed.
+
+        Raises TimeoutError if it takes no records for long (a retry is possible), BrokerError if this connection takes
+        no more records at all, or an error for which `refuses` returns True.
+        """
+
+    def refuses(self, error: BaseException) -> bool:
+        """Return True if an error means that the record itself is refused for good, not that the connection failed."""
+
+    async def close(self) -> None:
+        """Disconnect; unconfirmed records stay unconfirmed."""
+
+
+Connect = Callable[[], Awaitable[Producer]]
 
 
 class Delivery:
@@ -134,3 +160,110 @@ class Delivery:
         """Note the end of the sending task, for example when an event loop ends and cancels all its tasks."""
         error = None if task.cancelled() else task.exception()
         self._transit.fail(repr(error) if error else "sending was cancelled")
+
+
+class Sending:
+    """The part of a delivery that sends to the broker. Without `spooling`, its first failure is final."""
+
+    def __init__(self, connect: Connect, address: str, transit: Transit, spooling: Spooling | None) -> None:
+        self._connect = connect
+        self._address = address
+        self._transit = transit
+        self._spooling = spooling
+        self._broken: BaseException | None = None  # what is wrong with the current producer
+
+    async def run(self) -> None:
+        """Send until cancelled, or until a failure without a spool."""
+        transit, delay = self._transit, FIRST_RETRY_DELAY
+        while True:
+            try:
+                producer = await self._connect()
+                try:
+                    self._broken = None
+                    transit.connected.set()
+                    await self._hand_over(producer)
+                finally:
+                    await producer.close()
+            except TurnmillError as error:
+                if self._spooling is None:
+                    transit.fail(str(error))
+                    return
+                transit.troubled(str(error))
+            delay = FIRST_RETRY_DELAY if transit.trouble is None else min(delay * 2, MAX_RETRY_DELAY)
+            transit.land()
+            if self._spooling is not None:
+                self._spooling.keep()
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  # jitter
+
+    async def _hand_over(self, producer: Producer) -> None:
+        """Send until the producer fails, then raise BrokerError with its reason."""
+        transit = self._transit
+        while self._broken is None:
+            if not transit.waiting and self._spooling is not None:
+                self._spooling.refill()
+            if not transit.waiting:
+                transit.more.clear()
+                await transit.more.wait()
+                continue
+            parcel = transit.waiting.popleft()
+            if parcel.alone:
+                await self._all_answered()
+            transit.flying[parcel] = None
+            try:
+                await self._hand(producer, parcel)
+            except Exception as error:
+                if not producer.refuses(error):
+                    raise
+                self._refuse(parcel, error)  # it was not sent, since it is larger than the producer allows
+                continue
+            if parcel.alone:
+                await self._all_answered()
+        if isinstance(self._broken, TurnmillError):
+            raise self._broken
+        raise BrokerError(repr(self._broken)) from self._broken
+
+    async def _hand(self, producer: Producer, parcel: Parcel) -> None:
+        while self._broken is None:
+            try:
+                parcel.future = await producer.send(parcel.key, parcel.value, parcel.headers)
+            except TimeoutError:
+                self._transit.troubled(f"{self._address} accepts no records")
+                continue
+            parcel.future.add_done_callback(partial(self._answered, producer, parcel))
+            return
+
+    async def _all_answered(self) -> None:
+        futures = [parcel.future for parcel in self._transit.flying if parcel.future is not None]
+        if futures:
+            await asyncio.wait(futures)
+            await asyncio.sleep(0)  # for their callbacks
+
+    def _answered(self, producer: Producer, parcel: Parcel, future: asyncio.Future[Any]) -> None:
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        if parcel.future is not future:  # the result is of an earlier producer; the record was sent again
+            return
+        if error is None:
+            self._transit.trouble = None
+            self._transit.counts.confirmed += 1
+            self._settle(parcel)
+            return
+        if self._spooling is not None and producer.refuses(error):
+            if parcel.alone:
+                self._refuse(parcel, error)
+            parcel.alone = True
+        self._broken = self._broken or error
+        self._transit.more.set()
+
+    def _refuse(self, parcel: Parcel, error: BaseException) -> None:
+        if self._spooling is None:
+            self._broken = error
+            return
+        self._transit.counts.refused += 1
+        self._spooling.refuse(parcel, error)
+        self._settle(parcel)
+
+    def _settle(self, parcel: Parcel) -> None:
+        record_ends = self._transit.settle(parcel)
+        if self._spooling is not None:
+            self._spooling.settled(record_ends)
+        self._transit.changed.set()

@@ -2,7 +2,7 @@
 
     turnmill.feedback("chat-42", "helpful", True, turn_id=turn.turn_id, comment="to the point", by="ann")
 
-It goes to a topic of its own, or to a gateway if TURNMILL_PUBLISH_URL names one. Feedback with the same `id` replaces
+It goes to a separate topic, or to a gateway if TURNMILL_PUBLISH_URL names one. Feedback with the same `id` replaces
 the earlier one; a value of None withdraws it.
 """
 

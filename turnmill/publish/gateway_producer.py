@@ -1,4 +1,4 @@
-"""A producer that sends records to a gateway: batches over HTTP, one after the other, so that they stay in order.
+"""A producer that sends records to a gateway: batches over HTTP, in turn, so that they stay in order.
 
     POST /v1/records, application/x-ndjson: a record a line, as `turnmill.wire.envelope` describes it, except that
     `thread_id` may be any name. -> {"records": 2, "refusals": [{"line": 1, "reason": "too_large", "detail": "…"}]}
@@ -13,9 +13,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnmill.credentials import secret, trusting
 from turnmill.errors import BrokerError, CallerError
 from turnmill.extras import HTTP, install
+from turnmill.gateway_call import client, detail_of
 from turnmill.limits import REFUSALS
 from turnmill.settings import PREFIX, ClientSettings
 from turnmill.wire.envelope import Headers
@@ -26,12 +26,11 @@ except ModuleNotFoundError as error:
     raise CallerError(f"{PREFIX}PUBLISH_URL needs httpx: {install(HTTP)}") from error
 
 PATH: Final = "/v1/records"
-BATCH_BYTES: Final = 1_000_000  # of one request; a larger record is sent by itself
+BATCH_BYTES: Final = 1_000_000  # of a request; a larger record is sent by itself
 QUEUED_BYTES: Final = 4_000_000  # records that wait for a request
-BATCH_INTERVAL: Final = 0.1  # seconds between the starts of two requests: records that come meanwhile form one batch
+BATCH_INTERVAL: Final = 0.1  # seconds between the starts of two requests: records that come meanwhile form a batch
 CONNECT_TIMEOUT: Final = 10.0  # seconds
 ANSWER_TIMEOUT: Final = 60.0  # seconds; long, since the gateway waits until the broker has confirmed
-EXCERPT_CHARACTERS: Final = 300  # that a message shows of an answer that isn't a gateway's
 
 
 class RecordRefused(Exception):
@@ -39,7 +38,7 @@ class RecordRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuedRecord:
     """A record that is not part of a request yet."""
 
     value: bytes
@@ -47,12 +46,12 @@ class Waiting:
 
 
 class GatewayProducer:
-    """One connection to a gateway; see `turnmill.publish.sending`."""
+    """One connection to a gateway; see `turnmill.publish.delivery`."""
 
     def __init__(self, http: httpx.AsyncClient, url: str) -> None:
         self._http = http
         self._url = url
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[QueuedRecord] = deque()
         self._bytes = 0  # in _waiting
         self._more = asyncio.Event()
         self._less = asyncio.Event()
@@ -67,7 +66,7 @@ class GatewayProducer:
         if self._failure is not None:
             raise self._failure
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Waiting(value, future))
+        self._waiting.append(QueuedRecord(value, future))
         self._bytes += len(value)
         self._more.set()
         return future
@@ -84,7 +83,7 @@ class GatewayProducer:
         await self._http.aclose()
 
     async def _post_all(self) -> None:
-        """Post batch after batch until one fails; after that, no more records are accepted."""
+        """Post batch after batch until a request fails; after that, no more records are accepted."""
         loop = asyncio.get_running_loop()
         while self._failure is None:
             while not self._waiting:
@@ -93,7 +92,7 @@ class GatewayProducer:
             began = loop.time()
             batch = self._batch()
             try:
-                refusals = await post(self._http, self._url, [one.value for one in batch])
+                refusals = await post(self._http, self._url, [record.value for record in batch])
             except RecordRefused as error:  # the batch as a whole
                 refusals = dict.fromkeys(range(len(batch)), str(error))
             except BrokerError as error:
@@ -102,18 +101,18 @@ class GatewayProducer:
             except asyncio.CancelledError:
                 self._fail(BrokerError(f"a request to {self._url} was given up"), batch)
                 raise
-            for number, one in enumerate(batch):
-                if one.future.done():
+            for number, record in enumerate(batch):
+                if record.future.done():
                     continue
                 if number in refusals:
-                    one.future.set_exception(RecordRefused(refusals[number]))
+                    record.future.set_exception(RecordRefused(refusals[number]))
                 else:
-                    one.future.set_result(None)
+                    record.future.set_result(None)
             await asyncio.sleep(max(0.0, began + BATCH_INTERVAL - loop.time()))
 
-    def _batch(self) -> list[Waiting]:
-        """Return at least one record, and at most as many as one request may have even if all of them are refused."""
-        batch: list[Waiting] = []
+    def _batch(self) -> list[QueuedRecord]:
+        """Return at least one record, and at most as many as a request may have even if all of them are refused."""
+        batch: list[QueuedRecord] = []
         size = 0
         while self._waiting and (
             not batch or (len(batch) < REFUSALS and size + len(self._waiting[0].value) <= BATCH_BYTES)
@@ -124,12 +123,12 @@ class GatewayProducer:
         self._less.set()
         return batch
 
-    def _fail(self, error: BrokerError, batch: list[Waiting]) -> None:
+    def _fail(self, error: BrokerError, batch: list[QueuedRecord]) -> None:
         self._failure = self._failure or error
-        for one in (*batch, *self._waiting):
-            if not one.future.done():
-                one.future.set_exception(error)
-                one.future.exception()  # mark as retrieved: maybe nobody awaits it, and asyncio would warn
+        for record in (*batch, *self._waiting):
+            if not record.future.done():
+                record.future.set_exception(error)
+                record.future.exception()  # mark as retrieved: maybe nobody awaits it, and asyncio would warn
         self._waiting.clear()
         self._less.set()
 
@@ -141,12 +140,7 @@ async def connected(settings: ClientSettings) -> GatewayProducer:
     read.
     """
     assert settings.publish_url is not None  # the caller has checked
-    token = secret(settings, "publish_token")
-    http = httpx.AsyncClient(
-        headers={"Authorization": f"Bearer {token}"} if token else {},
-        timeout=httpx.Timeout(ANSWER_TIMEOUT, connect=CONNECT_TIMEOUT),
-        verify=trusting(settings.ssl_ca_file) if settings.publish_url.startswith("https:") else True,
-    )
+    http = client(settings, httpx.Timeout(ANSWER_TIMEOUT, connect=CONNECT_TIMEOUT), by_proxies=True)
     try:
         await post(http, settings.publish_url, [])
     except BaseException:
@@ -171,22 +165,16 @@ async def post(http: httpx.AsyncClient, url: str, records: list[bytes]) -> dict[
             f"no gateway answers at {url} ({why}): start one (`turnmill gateway`), or set {PREFIX}PUBLISH_URL"
         ) from error
     if answer.status_code == 413 and records:
-        raise RecordRefused(_detail(answer))
+        raise RecordRefused(detail_of(answer))
     if answer.status_code in (401, 403):
-        raise BrokerError(f"{url} refuses access: {_detail(answer)}; set {PREFIX}PUBLISH_TOKEN")
+        raise BrokerError(f"{url} refuses access: {detail_of(answer)}; set {PREFIX}PUBLISH_TOKEN")
     if answer.status_code == 404:
         raise BrokerError(f"{url} takes no records: is it a gateway of Turnmill, and as new as this client?")
     if answer.status_code != 200:
-        raise BrokerError(f"{url} answers {answer.status_code}: {_detail(answer)}")
+        raise BrokerError(f"{url} answers {answer.status_code}: {detail_of(answer)}")
     try:
-        return {one["line"] - 1: f"{one['reason']}: {one['detail']}" for one in answer.json()["refusals"]}
+        return {
+            refusal["line"] - 1: f"{refusal['reason']}: {refusal['detail']}" for refusal in answer.json()["refusals"]
+        }
     except (ValueError, KeyError, TypeError) as error:
         raise BrokerError(f"{url} gives no report on what it took: is it a gateway of Turnmill?") from error
-
-
-def _detail(answer: httpx.Response) -> str:
-    """Return the `detail` of a gateway's error response, or the beginning of any other response."""
-    try:
-        return str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return repr(answer.text[:EXCERPT_CHARACTERS])

@@ -1,4 +1,4 @@
-"""Number one run's events and pack them into records of a bounded size, in the form of the envelope.
+"""Number a run's events and pack them into records of a bounded size, in the form of the envelope.
 
 Pure: times are passed as arguments. Events are encoded once, when they are added, so that their size is known and the
 caller may change the object afterwards.
@@ -17,7 +17,7 @@ PER_RECORD = 160  # the names and numbers of an envelope
 
 
 class MicroBatch:
-    """One run's events that are not in a record yet, and `seq`, the number of the next one.
+    """A run's events that are not in a record yet, and `seq`, the number of the next event.
 
     `identity` has thread_id, run_id, agent_id, dialect and perhaps tenant, which each record has; `info` (RunInfo) is
     only in the first. A record has at most `max_bytes`, and `max_events` if that is given. Raises InvalidRecord if
@@ -54,7 +54,7 @@ class MicroBatch:
         return len(self._events)
 
     def add(self, event: dict[str, Any], at: int) -> list[bytes]:
-        """Add one event, at epoch ms. Return the records that are full now, in order: none, one or two.
+        """Add an event, at epoch ms. Return the records that are full now, in order: none, one or two.
 
         Raises InvalidRecord for an event that can't be sent; it gets no number, and the run goes on.
         """
@@ -78,10 +78,7 @@ class MicroBatch:
         return full
 
     def take(self, end: str | None = None, *, at: int) -> bytes:
-        """Return a record of all waiting events, with `end` if the run is over.
-
-        `at` is the time of a record without events.
-        """
+        """Return a record of all waiting events, with `end` if the run is over; `at`: its time if it has no events."""
         start = self._times[0] if self._times else at
         head: dict[str, Any] = {"v": VERSION, **self.identity, "seq": self.seq - len(self._events), "ts": start}
         if self._info is not None:

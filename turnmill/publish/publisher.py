@@ -1,4 +1,4 @@
-"""Publishing runs from an agent worker: one object for the process, one context for each run.
+"""Publishing runs from an agent worker: an object for the process, a context for each run.
 
     async with Publisher() as publisher:
         async with publisher.run(thread_id="chat-17", agent_id="weather", dialect="vercel-ai") as run:
@@ -34,9 +34,8 @@ from turnmill.wire.traceparent import current
 
 if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is published
     from turnmill.control.receiver import Control
-    from turnmill.publish.delivery import Delivery
+    from turnmill.publish.delivery import Connect, Delivery, Producer
     from turnmill.publish.run_info import RunInfo
-    from turnmill.publish.sending import Connect, Producer
     from turnmill.publish.spool import Spool
     from turnmill.settings import ClientSettings
 
@@ -89,10 +88,7 @@ class Publisher:
         self.counts = Counts()
 
     async def __aenter__(self) -> Self:
-        """Connect.
-
-        Raises CallerError for settings that can't work; without a spool, BrokerError if no broker answers.
-        """
+        """Connect. Raises CallerError for wrong settings; without a spool, BrokerError if no broker answers."""
         from turnmill.publish.delivery import Delivery  # noqa: PLC0415  # as above
         from turnmill.publish.spool import Spool  # noqa: PLC0415
 
@@ -165,7 +161,7 @@ class Publisher:
         """Return a run, to be used in `async with`.
 
         Args:
-            thread_id: The conversation. An id that is no UUID is converted to one and kept as the thread's external id;
+            thread_id: The conversation. An id that is no UUID is converted and kept as the thread's external id;
                 over HTTP, the gateway converts it, since it knows the tenant.
             agent_id: The agent.
             dialect: The wire of its events, as `docs/dialects.md` names them.
@@ -288,7 +284,7 @@ def _over_kafka(settings: ClientSettings, topic: str) -> tuple[Connect, str]:
 
 
 def _over_http(settings: ClientSettings) -> tuple[Connect, str]:
-    """Return the same for a gateway. It has a spool of its own, whose records have the caller's names of threads."""
+    """Return the same for a gateway. It has a separate spool, whose records have the caller's names of threads."""
     from turnmill.credentials import secret  # noqa: PLC0415  # as above
     from turnmill.publish.gateway_producer import connected  # noqa: PLC0415
 

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from turnmill.clock import now_ms
@@ -67,7 +66,11 @@ class PublishedRun:
         self._publisher = publisher
         self._wire = wire
         self._batch = batch
-        self._key = batch.identity["thread_id"].encode()
+        self.thread_id: str = batch.identity["thread_id"]  # its UUID; over HTTP the name that the caller gave it
+        self.run_id: str = batch.identity["run_id"]
+        self.dialect: str = batch.identity["dialect"]
+        self.tenant: str | None = batch.identity.get("tenant")
+        self._key = self.thread_id.encode()
         self.log_extra = log_ids(self.thread_id, self.run_id, span and span.text)  # for log lines about this run
         self._headers = None if span is None else w3c.headers(span.text)
         self._decoder: Decoder | None = None
@@ -80,27 +83,6 @@ class PublishedRun:
         self.records = 0
         self.verdict = "complete"  # how the run ends when its context is left without an exception
 
-    @property
-    def thread_id(self) -> str:
-        """The thread's UUID; over HTTP the name that the caller gave it."""
-        return str(self._batch.identity["thread_id"])
-
-    @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return str(self._batch.identity["run_id"])
-
-    @property
-    def dialect(self) -> str:
-        """The wire of its events."""
-        return str(self._batch.identity["dialect"])
-
-    @property
-    def tenant(self) -> str | None:
-        """The tenant."""
-        found: str | None = self._batch.identity.get("tenant")
-        return found
-
     def tell(self, headers: Headers) -> None:
         """Add headers to the run's records from now on, each name once. Records that were in the spool lose them."""
         names = [name for name, _ in headers]
@@ -109,9 +91,7 @@ class PublishedRun:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if self._over:
             return
         if error is None:
@@ -125,7 +105,7 @@ class PublishedRun:
             await self.end("error")
 
     async def send(self, event: Any, *, at: int | None = None) -> None:
-        """Publish one event, a dict or an object of the SDK; `at` is epoch ms, by default now.
+        """Publish an event, a dict or an object of the SDK; `at` is epoch ms, by default now.
 
         Waits only if there is room neither in memory nor on disk. Raises InvalidRecord for an event that can't be sent
         (not JSON, over 900 KB): it is left out, and the run goes on. Raises BrokerError if the broker refuses records
@@ -136,7 +116,7 @@ class PublishedRun:
             await self._add(event, at)
 
     async def _add(self, event: Any, at: int | None = None) -> None:
-        """Publish one event that is in its published form."""
+        """Publish an event in its published form."""
         await self._publisher.delivery.room()
         if self._over:  # it may have ended during the wait
             raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
@@ -171,9 +151,9 @@ class PublishedRun:
         made with `steers`.
         """
         taken = self._inbox.messages()
-        for one in taken:
-            self._say(one.id, one.by, "acknowledged", kind=STEER, text=one.payload["text"])
-        return [Steer(one.payload["text"], one.by, one.id) for one in taken]
+        for message in taken:
+            self._say(message.id, message.by, "acknowledged", kind=STEER, text=message.payload["text"])
+        return [Steer(message.payload["text"], message.by, message.id) for message in taken]
 
     async def answered(self, own_id: str) -> Answer:
         """Wait for a person's answer to a question of this run, and publish that it is taken up.
@@ -199,7 +179,7 @@ class PublishedRun:
             self.flush()
 
     async def offer(self, event: Any) -> None:
-        """Publish one event like `send`, but log an event that can't be sent instead of raising."""
+        """Publish an event like `send`, but log an event that can't be sent instead of raising."""
         try:
             await self.send(event)
         except InvalidRecord as error:

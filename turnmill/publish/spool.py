@@ -15,6 +15,7 @@ later. Segments of dead processes are adopted at the start, in the order of thei
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
@@ -27,12 +28,12 @@ from uuid import uuid4
 
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
-from turnmill.publish import spool_owners
 from turnmill.publish.spool_segment import Frame, RecordEnd, Segment, Spooled, encode, opened, scan
 
 SEGMENT_BYTES: Final = 4 * 1024 * 1024
 DAMAGED: Final = "damaged"
 REFUSED: Final = "refused.jsonl"
+LOCK: Final = "lock"  # the system releases it when the process that owns the folder dies
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Spool:
         self._named = 0
         self._own = folder / f"{os.getpid()}-{uuid4().hex[:8]}"
         try:
-            self._lock = spool_owners.take(self._own)
+            self._lock = own_folder(self._own)
             self._adopt()
         except OSError as error:
             raise CallerError(
@@ -97,16 +98,16 @@ class Spool:
             segment.read = segment.size
 
     def read(self) -> list[Spooled]:
-        """Return the next records of one segment, in order; empty if all are read. Damaged bytes go to a file."""
+        """Return the next records of a segment, in order; empty if all are read. Damaged bytes go to a file."""
         for segment in list(self._segments):
-            if segment.read < segment.size and (found := self._rest_of(segment)):
-                return found
+            if segment.read < segment.size and (records := self._rest_of(segment)):
+                return records
         return []
 
-    def ack(self, places: Iterable[RecordEnd]) -> None:
+    def ack(self, record_ends: Iterable[RecordEnd]) -> None:
         """Note that these records, given in order, and all before them are confirmed: no process reads them again."""
-        for place in places:
-            place.segment.acked = place.end
+        for record_end in record_ends:
+            record_end.segment.acked = record_end.end
         while self._segments and self._segments[0].acked >= self._segments[0].size:
             self._remove(self._segments.popleft())
         if self._segments and self._segments[0].acked:
@@ -117,10 +118,10 @@ class Spool:
         if not self._dirty:
             return []
         self._dirty = False
-        found, self._old = self._old, []
+        descriptors, self._old = self._old, []
         if self._live is not None:
-            found.append(os.dup(self._live))
-        return [*found, os.open(self._own, os.O_RDONLY)]
+            descriptors.append(os.dup(self._live))
+        return [*descriptors, os.open(self._own, os.O_RDONLY)]
 
     def refuse(self, key: bytes, value: bytes, reason: str) -> Path:
         """Write a record that the broker refuses for good to a file. Return its path; raises OSError."""
@@ -138,7 +139,7 @@ class Spool:
             os.close(self._live)
             self._live = None
         if not self._segments:
-            spool_owners.leave(self._own)
+            _leave(self._own)
         os.close(self._lock)
 
     def _open_segment(self) -> Segment:
@@ -174,11 +175,11 @@ class Spool:
         """Move the segments of folders whose owner is dead to our folder, and count their records."""
         for folder in sorted(self.folder.iterdir()):
             if folder != self._own and folder.name != DAMAGED and folder.is_dir():
-                spool_owners.adopt(folder, self._own)
+                adopt(folder, self._own)
         for path in sorted(self._own.glob("*.log")):
             segment = opened(path)
             self._segments.append(segment)
-            self.adopted += sum(isinstance(found, Frame) for found in scan(segment.bytes_from(segment.read)))
+            self.adopted += sum(isinstance(part, Frame) for part in scan(segment.bytes_from(segment.read)))
         self.ack([])
         if self._segments:
             self._named = int(self._segments[-1].path.name.partition("-")[0])
@@ -194,12 +195,12 @@ class Spool:
         begin = last = segment.read
         data = segment.bytes_from(begin)
         records = []
-        for found in scan(data):
-            if isinstance(found, Frame):
-                last = begin + found.end
-                records.append(Spooled(found.key, found.value, RecordEnd(segment, last)))
+        for part in scan(data):
+            if isinstance(part, Frame):
+                last = begin + part.end
+                records.append(Spooled(part.key, part.value, RecordEnd(segment, last)))
             else:
-                self._put_aside(segment, begin + found.start, data[found.start : found.end], torn=found.torn)
+                self._put_aside(segment, begin + part.start, data[part.start : part.end], torn=part.torn)
         segment.size = segment.read = last
         self.ack([])
         return records
@@ -226,3 +227,64 @@ def fsync_all(descriptors: Sequence[int]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def own_folder(folder: Path) -> int:
+    """Make a folder and lock it. Return the lock's descriptor; closing it releases the lock. Raises OSError.
+
+    Before the folder is locked, another process may think that its owner is dead, and remove it: then it is made again.
+    """
+    # Independent of the umask: anybody who can write here could add records for a publisher to adopt.
+    for above in (folder.parent.parent, folder.parent):
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_there(lock, folder):
+            return lock
+        os.close(lock)
+
+
+def _leave(folder: Path) -> None:
+    """Remove our folder, which contains only its lock."""
+    (folder / LOCK).unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def adopt(folder: Path, target: Path) -> None:
+    """Move the segments from `folder` to `own`, unless the owner is alive. Raises OSError."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return  # the folder is just being made or removed
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_there(lock, folder):  # else another process has just adopted it
+            _move(folder, target)
+    except BlockingIOError:
+        return  # its owner is alive
+    finally:
+        os.close(lock)
+
+
+def _is_there(lock: int, folder: Path) -> bool:
+    """Return True if the locked file is still the lock in the folder."""
+    try:
+        return os.path.samestat(os.fstat(lock), (folder / LOCK).stat())
+    except FileNotFoundError:
+        return False
+
+
+def _move(folder: Path, target: Path) -> None:
+    for pattern in ("*.ack", "*.log"):  # in this order: a segment moved without its .ack would be sent again
+        for path in folder.glob(pattern):
+            path.rename(target / path.name)
+    (folder / LOCK).unlink(missing_ok=True)
+    try:
+        folder.rmdir()
+    except OSError as error:
+        log.warning("%s holds something else than segments, and stays: %s", folder, error.strerror)

@@ -74,7 +74,7 @@ class Spooled:
 
     key: bytes
     value: bytes
-    place: RecordEnd
+    record_end: RecordEnd
 
 
 def opened(path: Path) -> Segment:
@@ -121,9 +121,9 @@ def scan(data: bytes) -> Iterator[Frame | Damage]:
     """Yield all of `data` in order: complete records, and the bytes between them."""
     at = 0
     while at < len(data):
-        found = _frame(data, at) or _damage(data, at)
-        yield found
-        at = found.end
+        part = _frame(data, at) or _damage(data, at)
+        yield part
+        at = part.end
 
 
 def _frame(data: bytes, at: int) -> Frame | None:

@@ -33,10 +33,7 @@ class Spooling:
         self._loop = asyncio.get_running_loop()
 
     def watch(self) -> None:
-        """Spill waiting records to disk after SPOOL_AFTER.
-
-        If nothing reaches the broker, do it at once, since the process may be killed.
-        """
+        """Spill waiting records to disk after SPOOL_AFTER; at once if no record reaches the broker, as we may die."""
         if self._transit.trouble is not None:
             self.keep()
         else:
@@ -61,11 +58,11 @@ class Spooling:
             *(self._address, transit.counts.unconfirmed, transit.trouble, self._spool.folder),
         )
         latest: deque[Parcel] = deque()
-        while transit.waiting and transit.waiting[-1].place is None:
+        while transit.waiting and transit.waiting[-1].record_end is None:
             latest.appendleft(transit.waiting.pop())
         for parcel in (*transit.flying, *transit.waiting):
-            if parcel.place is None and (place := self._write(parcel.key, parcel.value)) is not None:
-                parcel.place = place
+            if parcel.record_end is None and (record_end := self._write(parcel.key, parcel.value)) is not None:
+                parcel.record_end = record_end
                 transit.on_disk.append(parcel)
         self._spool.skip()
         transit.overflow = latest
@@ -75,16 +72,16 @@ class Spooling:
         """Put the next records into `waiting`: from disk, or if none is left there, from the overflow."""
         transit = self._transit
         for record in self._spool.read():
-            parcel = transit.parcel(record.key, record.value, None, record.place)
+            parcel = transit.parcel(record.key, record.value, None, record.record_end)
             transit.waiting.append(parcel)
             transit.on_disk.append(parcel)
         if not transit.waiting:
             transit.waiting, transit.overflow = transit.overflow, transit.waiting
 
-    def settled(self, places: list[RecordEnd]) -> None:
+    def settled(self, record_ends: list[RecordEnd]) -> None:
         """Acknowledge these records on disk. Once disk and overflow are empty, new records no longer go to disk."""
-        if places:
-            self._spool.ack(places)
+        if record_ends:
+            self._spool.ack(record_ends)
         if self.active and not self._spool.unread and not self._transit.overflow:
             self.active = False
             log.info("%s has taken what was spooled", self._address)
@@ -119,9 +116,9 @@ class Spooling:
             self._arm(self._look_at_the_oldest, SPOOL_AFTER - age)
 
     def _write(self, key: bytes, value: bytes) -> RecordEnd | None:
-        """Append a record. Return its place; None if the spool is full (then `_unclog` is scheduled)."""
+        """Append a record. Return its end; None if the spool is full (then `_unclog` is scheduled)."""
         try:
-            place = self._spool.append(key, value)
+            record_end = self._spool.append(key, value)
         except SpoolFull as error:
             if self._unclog not in self._timers:
                 then = "new records are dropped" if self._drop else "the agent waits"
@@ -129,7 +126,7 @@ class Spooling:
             self._arm(self._unclog, FULL_RETRY)
             return None
         self._arm(self._sync, SYNC_AFTER)
-        return place
+        return record_end
 
     def _unclog(self) -> None:
         """Write records of the overflow to disk as far as there is room now."""

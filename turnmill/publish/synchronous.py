@@ -1,17 +1,16 @@
-"""The publisher for programs without an event loop: it runs a loop of its own in a thread.
+"""The publisher for programs without an event loop: it runs a separate loop in a thread.
 
     with SyncPublisher() as publisher, publisher.run(thread_id=…, agent_id=…, dialect="vercel-ai") as run:
         for event in run.tee(events):
             ...
 
-All methods may be called from any thread, but the methods of one run only from one thread at a time.
+All methods may be called from any thread, but those of a run only by a single thread at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from turnmill.control.claims import Answer
@@ -48,7 +47,7 @@ class SyncPublisher:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         try:
             self.wait_for(self._publisher.__aexit__(kind, error, None))
         finally:
@@ -72,10 +71,7 @@ class SyncPublisher:
         return self._publisher.report()
 
     def wait_for(self, call: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of a coroutine that runs in the publisher's own loop.
-
-        Raises CallerError outside of `with`.
-        """
+        """Return the result of a coroutine that runs in the publisher's loop. Raises CallerError outside of `with`."""
         if self._loop is None:
             call.close()
             raise CallerError("the publisher is closed: use it inside `with SyncPublisher()`")
@@ -88,10 +84,7 @@ class SyncPublisher:
 
 
 class SyncRun:
-    """A `PublishedRun` without an event loop.
-
-    Leaving its context ends it: complete; aborted when interrupted; error on an exception.
-    """
+    """A `PublishedRun` without an event loop. Leaving its context ends it as complete, aborted or error."""
 
     def __init__(self, publisher: SyncPublisher, run: PublishedRun) -> None:
         self._publisher = publisher
@@ -101,11 +94,11 @@ class SyncRun:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._publisher.wait_for(self._run.__aexit__(kind, error, None))
 
     def send(self, event: Any, *, at: int | None = None) -> None:
-        """Publish one event."""
+        """Publish an event."""
         self._publisher.wait_for(self._run.send(event, at=at))
 
     def send_bytes(self, chunk: bytes | str) -> None:

@@ -29,13 +29,13 @@ log = logging.getLogger("turnmill.publish.delivery")
 
 @dataclass(slots=True, eq=False)
 class Parcel:
-    """One record in memory. `since`: the loop's time when it came. `place`: in the spool, if it is there too."""
+    """One record in memory. `since`: the loop's time when it came. `record_end`: in the spool, if it is there too."""
 
     key: bytes
     value: bytes
     headers: Headers | None
     since: float
-    place: RecordEnd | None = None
+    record_end: RecordEnd | None = None
     future: asyncio.Future[Any] | None = None
     settled: bool = False  # confirmed, or refused
     alone: bool = False  # its batch was refused: send it by itself, to find out whether it was the reason
@@ -61,33 +61,30 @@ class Transit:
         self.changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    def parcel(self, key: bytes, value: bytes, headers: Headers | None, place: RecordEnd | None = None) -> Parcel:
+    def parcel(self, key: bytes, value: bytes, headers: Headers | None, record_end: RecordEnd | None = None) -> Parcel:
         """Return a new record in memory, and count its bytes; the caller puts it into one of the places."""
         self.bytes += len(value)
-        return Parcel(key, value, headers, self._loop.time(), place)
+        return Parcel(key, value, headers, self._loop.time(), record_end)
 
     def memory_only(self) -> Iterator[Parcel]:
         """Yield the records that are in memory and not on disk, in the order in which they are sent."""
-        return (parcel for parcel in chain(self.flying, self.waiting, self.overflow) if parcel.place is None)
+        return (parcel for parcel in chain(self.flying, self.waiting, self.overflow) if parcel.record_end is None)
 
     def oldest(self) -> Parcel | None:
         """Return the first record that is only in memory; None if there is none."""
         return next(self.memory_only(), None)
 
     def settle(self, parcel: Parcel) -> list[RecordEnd]:
-        """Remove a record that the broker has confirmed or refused for good.
-
-        Return the places in the spool that can be acknowledged, in order.
-        """
+        """Remove a confirmed or refused record. Return the ends of records in the spool to acknowledge, in order."""
         parcel.settled = True
         self.flying.pop(parcel, None)
         self.bytes -= len(parcel.value)
-        places = []
+        record_ends = []
         while self.on_disk and self.on_disk[0].settled:
-            place = self.on_disk.popleft().place
-            assert place is not None  # all of `on_disk` have one
-            places.append(place)
-        return places
+            record_end = self.on_disk.popleft().record_end
+            assert record_end is not None  # all of `on_disk` have it
+            record_ends.append(record_end)
+        return record_ends
 
     def land(self) -> None:
         """Take back the records that a failed producer had in flight: the next producer sends them first."""

@@ -84,8 +84,8 @@ def _key(text: str, at: int, decoder: json.JSONDecoder) -> tuple[str, int]:
 
 
 def _behind_space(text: str, at: int) -> int:
-    found = SPACE.match(text, at)
-    return found.end() if found else at
+    match = SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _end_of(container: list[Any] | dict[str, Any]) -> str:

@@ -142,11 +142,7 @@ def _problem(value: dict[str, Any]) -> str | None:
         field = value["run"].get(key)
         if isinstance(field, str) and len(field) > NAMED_CHARACTERS:
             return f"'run.{key}' has {len(field):,} characters; at most {NAMED_CHARACTERS:,} are taken"
-    tenant = value.get("tenant")
-    return _problem_of_tenant(tenant) if tenant else None
-
-
-def _problem_of_tenant(tenant: str) -> str | None:
+    tenant = value.get("tenant") or ""
     if len(tenant) > TENANT_CHARACTERS:
         return f"'tenant' has {len(tenant):,} characters; at most {TENANT_CHARACTERS} are taken"
     return f"'tenant' holds half of a surrogate pair: {tenant!r:.80}" if _is_broken(tenant) else None

@@ -1,11 +1,11 @@
 """Bytes -> events: how the wire protocols cut a stream into JSON objects.
 
 A stream is Server-Sent Events (WHATWG HTML, "9.2.6 Interpreting an event stream") or JSON lines; its first line that
-starts with an SSE field decides. Of an SSE stream a wire wants one of
+starts with an SSE field decides. Of an SSE stream a wire wants
 
-    sse         one event per `data`; event names are ignored (vercel-ai)
+    sse         an event per `data`; event names are ignored (vercel-ai)
     named-sse   {"event": name, "data": …} (agents-sdk)
-    data-lines  one event per `data: ` line, whether or not a blank line follows (pi-proxy); like its client, ignores
+    data-lines  an event per `data: ` line, whether or not a blank line follows (pi-proxy); like its client, ignores
                 lines without the space, and stops at the first line that is not JSON
     sse-or-array  as sse; a stream that is not SSE is a JSON array of events, or objects over any lines (gemini)
 
@@ -37,7 +37,7 @@ EXCERPT: Final = 1_000  # bytes of a refused oversized event that are kept
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """One event, or the error in its place. `line`: where it starts, from 1; `raw`: its payload as received."""
+    """An event, or its error. `line`: where it starts, from 1; `raw`: its payload as received."""
 
     line: int
     event: dict[str, Any] | None
@@ -51,26 +51,6 @@ class Decoder:
     `done_marker`: data that ends a stream and is no event ("[DONE]"), unless events are `boxed`. An event of more than
     `max_event_bytes` is refused; the beginning of its bytes is kept.
     """
-
-    __slots__ = (
-        "_after_cr",
-        "_before",
-        "_boxed",
-        "_cutter",
-        "_data",
-        "_data_line",
-        "_done",
-        "_framing",
-        "_held",
-        "_line",
-        "_max",
-        "_name",
-        "_object",
-        "_oversized",
-        "_sse",
-        "_stopped",
-        "_tail",
-    )
 
     def __init__(
         self,
@@ -92,7 +72,7 @@ class Decoder:
         self._data: list[bytes] = []  # data lines of the event being read
         self._data_line = 0  # the line where that event starts; 0 without data
         self._name = b""
-        self._object = 0  # the line where an object of several lines starts (they are in _data); 0 outside of one
+        self._object = 0  # the line where an object of several lines starts (they are in _data); 0 outside
         self._oversized = False
         self._stopped = False  # data-lines: a line was not JSON, so nothing after it is read
         self._cutter = Cutter(max_event_bytes, EXCERPT) if framing == "sse-or-array" else None
@@ -110,21 +90,21 @@ class Decoder:
         if len(lines) > 1:
             self._after_cr = any_line_end and chunk.endswith(b"\r")
             lines[0] = self._take_tail() + lines[0]
-        found: list[Framed] = []
+        framed: list[Framed] = []
         for line in lines[:-1]:
-            self._read(line, found)
+            self._read(line, framed)
         self._hold(self._tail, lines[-1])
-        return found
+        return framed
 
     def close(self) -> list[Framed]:
         """Return the last JSON line, if it has no line end. An SSE event without its blank line is dropped."""
-        found: list[Framed] = []
+        framed: list[Framed] = []
         last = self._take_tail()
         if last and (self._object or (not self._sse and not SSE_LINE.match(last.removeprefix(BOM)))):
-            self._read(last, found)
+            self._read(last, framed)
         if self._object:
-            self._end_object(found)
-        return found
+            self._end_object(framed)
+        return framed
 
     def _feed_objects(self, cutter: Cutter, chunk: bytes) -> list[Framed]:
         """Return the events that the chunk completes, on sse-or-array: the first character tells SSE from objects."""
@@ -137,11 +117,11 @@ class Decoder:
             if first not in (b"[", b"{"):
                 self._cutter = None
                 return self.feed(chunk)
-        found: list[Framed] = []
+        framed: list[Framed] = []
         for item in cutter.feed(chunk):
             self._oversized = item.cut
-            self._emit(item.raw, item.line, found)
-        return found
+            self._emit(item.raw, item.line, framed)
+        return framed
 
     def _hold(self, pieces: list[bytes], piece: bytes) -> None:
         """Keep a piece of an unfinished event, unless there is too much of it already."""
@@ -158,24 +138,24 @@ class Decoder:
         self._held -= len(line)
         return line
 
-    def _read(self, line: bytes, found: list[Framed]) -> None:
+    def _read(self, line: bytes, framed: list[Framed]) -> None:
         self._line += 1
         if self._line == 1:
             line = line.removeprefix(BOM)
-        if self._reads_object(line, found):
+        if self._reads_object(line, framed):
             return
         if not self._sse:
             if not SSE_LINE.match(line):
                 if line.strip() or self._oversized:
-                    self._emit(line, self._line, found)
+                    self._emit(line, self._line, framed)
                 return
             self._sse = True
         field, _, value = line.partition(b":")
         if field == b"data":
             if self._framing == "data-lines":
                 if value.startswith(b" ") and value.strip() and not self._stopped:
-                    self._emit(value.strip(), self._line, found)
-                    self._stopped = bool(found) and found[-1].error is not None
+                    self._emit(value.strip(), self._line, framed)
+                    self._stopped = bool(framed) and framed[-1].error is not None
                 return
             self._data_line = self._data_line or self._line
             self._hold(self._data, value.removeprefix(b" "))
@@ -183,21 +163,21 @@ class Decoder:
             self._name = value.removeprefix(b" ")
         elif not line:
             if self._data_line:
-                self._emit(b"\n".join(self._data), self._data_line, found)
+                self._emit(b"\n".join(self._data), self._data_line, framed)
             self._data.clear()
             self._data_line = self._held = 0
             self._name = b""
         elif not self._data_line:
             self._oversized = False  # the long line was a comment or another field, no part of an event
 
-    def _reads_object(self, line: bytes, found: list[Framed]) -> bool:
+    def _reads_object(self, line: bytes, framed: list[Framed]) -> bool:
         """Return True for a line of an object of several lines. A "{" at a line's start ends an unfinished object."""
         if self._object and line[:1] == b"{":
-            self._end_object(found)
+            self._end_object(framed)
         elif self._object:
             self._hold(self._data, line)
             if line[:1] == b"}":
-                self._end_object(found)
+                self._end_object(framed)
             return True
         begins = line[:1] == b"{" and not self._data_line
         if not begins or (self._framing != "sse-or-array" if self._sse else line.rstrip() != b"{"):
@@ -205,23 +185,23 @@ class Decoder:
         self._object = self._line
         self._hold(self._data, line)
         if self._sse and line.rstrip() != b"{":
-            self._end_object(found)
+            self._end_object(framed)
         return True
 
-    def _end_object(self, found: list[Framed]) -> None:
-        self._emit(b"\n".join(self._data), self._object, found)
+    def _end_object(self, framed: list[Framed]) -> None:
+        self._emit(b"\n".join(self._data), self._object, framed)
         self._data.clear()
         self._object = self._held = 0
 
-    def _emit(self, raw: bytes, line: int, found: list[Framed]) -> None:
+    def _emit(self, raw: bytes, line: int, framed: list[Framed]) -> None:
         if self._oversized or len(raw) > self._max:
             self._oversized = False
             detail = f"line {line}: an event may have {self._max:,} bytes"
-            found.append(Framed(line, None, InvalidRecord(Reason.TOO_LARGE, detail), raw[:EXCERPT]))
+            framed.append(Framed(line, None, InvalidRecord(Reason.TOO_LARGE, detail), raw[:EXCERPT]))
             return
         if self._done is not None and raw.strip() == self._done:
             if self._boxed:
-                found.append(Framed(line, box(self._done.decode()), None, raw))
+                framed.append(Framed(line, box(self._done.decode()), None, raw))
             return
         try:
             event = _parse(raw)
@@ -232,9 +212,9 @@ class Decoder:
             elif not isinstance(event, dict):
                 raise InvalidRecord(Reason.INVALID_EVENT, f"an event is a JSON object, not {type(event).__name__}")
         except InvalidRecord as error:
-            found.append(Framed(line, None, InvalidRecord(error.reason, f"line {line}: {error.detail}"), raw))
+            framed.append(Framed(line, None, InvalidRecord(error.reason, f"line {line}: {error.detail}"), raw))
         else:
-            found.append(Framed(line, event, None, raw))
+            framed.append(Framed(line, event, None, raw))
 
 
 def decoder_for(wire: Wire, max_event_bytes: int = EVENT_BYTES) -> Decoder:
@@ -243,7 +223,7 @@ def decoder_for(wire: Wire, max_event_bytes: int = EVENT_BYTES) -> Decoder:
 
 
 def decode(stream: bytes, wire: Wire) -> list[Framed]:
-    """Return the events of a whole stream, with an error in place of each that can't be read."""
+    """Return the events of a whole stream, or the error of each that can't be read."""
     decoder = decoder_for(wire)
     return decoder.feed(stream) + decoder.close()
 

@@ -1,4 +1,4 @@
-"""Find the JSON objects in a stream of bytes, one after the other, whatever is between them.
+"""Find the JSON objects in a stream of bytes, in order, whatever is between them.
 
 This reads a JSON array while it streams (`[{…}, {…}]`), and objects that are written over several lines.
 """
@@ -13,11 +13,8 @@ STRUCTURE: Final = re.compile(rb'["{}\\]')
 IN_TEXT: Final = re.compile(rb'["\\]')
 
 
-class Found(NamedTuple):
-    """An object, or bytes between objects.
-
-    `line` is where it starts, from 1. `cut`: it is too long, and `raw` is only its beginning.
-    """
+class JsonPiece(NamedTuple):
+    """An object, or bytes between objects. `line`: where it starts, from 1. `cut`: `raw` is only its beginning."""
 
     line: int
     raw: bytes
@@ -25,7 +22,7 @@ class Found(NamedTuple):
 
 
 class Cutter:
-    """An incremental parser. It holds at most one object of at most `most` bytes; of a longer one, `kept` bytes."""
+    """An incremental parser. It holds at most one object of at most `most` bytes; of a longer object, `kept` bytes."""
 
     __slots__ = ("_cut", "_depth", "_escaped", "_held", "_kept", "_line", "_most", "_pieces", "_started", "_text")
 
@@ -36,31 +33,31 @@ class Cutter:
         self._line = self._started = 1
         self._text = self._escaped = self._cut = False
 
-    def feed(self, chunk: bytes) -> list[Found]:
+    def feed(self, chunk: bytes) -> list[JsonPiece]:
         """Return the objects that the chunk completes."""
-        found: list[Found] = []
+        pieces: list[JsonPiece] = []
         start = at = 0
         while at < len(chunk):
             if not self._depth:
-                start = at = self._begin(chunk, at, found)
+                start = at = self._begin(chunk, at, pieces)
                 continue
             at = self._read(chunk, at)
             if not self._depth:
                 self._hold(chunk[start:at])
-                found.append(self._take())
+                pieces.append(self._take())
         if self._depth:
             self._hold(chunk[start:])
         self._line += chunk.count(b"\n")
-        return found
+        return pieces
 
-    def _begin(self, chunk: bytes, at: int, found: list[Found]) -> int:
+    def _begin(self, chunk: bytes, at: int, pieces: list[JsonPiece]) -> int:
         """Return the index where the next object begins, or the end of the chunk."""
         brace = chunk.find(b"{", at)
         end = len(chunk) if brace < 0 else brace
         between = chunk[at:end].strip(BETWEEN)
         self._started = self._line + chunk.count(b"\n", 0, end)
         if between:
-            found.append(Found(self._started, between[: self._kept], len(between) > self._kept))
+            pieces.append(JsonPiece(self._started, between[: self._kept], len(between) > self._kept))
         if brace >= 0:
             self._depth = 1
             self._hold(b"{")
@@ -91,8 +88,8 @@ class Cutter:
         self._pieces.append(piece)
         self._held += len(piece)
 
-    def _take(self) -> Found:
-        found = Found(self._started, b"".join(self._pieces), self._cut)
+    def _take(self) -> JsonPiece:
+        piece = JsonPiece(self._started, b"".join(self._pieces), self._cut)
         self._pieces.clear()
         self._held, self._cut = 0, False
-        return found
+        return piece

@@ -28,7 +28,7 @@ def too_deep(data: bytes, levels: int = LEVELS) -> bool:
     For bytes that are not JSON the result means nothing.
 
     Each pass removes the innermost pairs of brackets, which is one level. Brackets that remain after some passes are
-    counted one by one.
+    counted.
     """
     unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = b"".join(unescaped.split(b'"')[::2]).translate(None, OTHERS).translate(bytes.maketrans(b"{}", b"[]"))

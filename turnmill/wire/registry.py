@@ -1,4 +1,4 @@
-"""The registry of the wires that agents speak, with the facts that an agent's process needs, one line each.
+"""The registry of the wires that agents speak, with the facts that an agent's process needs, a line each.
 
 All other code for a wire is in its folder, `pipeline/dialects/NAME` with `-` as `_`; its `DIALECT` is found by this
 name. The `dialect` in the envelope is the name of a wire.
@@ -28,7 +28,7 @@ Framing = Literal["sse", "named-sse", "data-lines", "sse-or-array"]  # as `turnm
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """The framing of one wire's events, and how to recognize their types.
+    """The framing of the same wire's events, and how to recognize their types.
 
     `kind`: the key of an event's type. `untyped`: the type may also be missing or null. `framing`: see
     `wire.framing`. `done_marker`: SSE data that ends a stream and is no event. `boxed`: an event may be any JSON
@@ -48,8 +48,8 @@ class Wire:
 
     def event_of(self, event: Any) -> Any:
         """Return an event in its published form, or LEFT_OUT. Raises InvalidRecord."""
-        found = event if type(event) is dict and not self.holds_objects else self.as_event(event)
-        return box(found) if self.boxed and found is not LEFT_OUT and not isinstance(found, dict) else found
+        fields = event if type(event) is dict and not self.holds_objects else self.as_event(event)
+        return box(fields) if self.boxed and fields is not LEFT_OUT and not isinstance(fields, dict) else fields
 
     def takes(self, kind: Any) -> bool:
         """Return True if an event of this wire may hold `kind` as its type; None: it has no type."""

@@ -46,7 +46,7 @@ def model(event: Any, *, without: frozenset[str] = frozenset()) -> Any:
         return event
     try:
         return event.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=without, warnings=False)
-    except (ValueError, TypeError) as error:  # pydantic's own errors are ValueErrors
+    except (ValueError, TypeError) as error:  # pydantic's errors are ValueErrors
         raise _unwritable(event, error) from error
 
 
@@ -84,16 +84,17 @@ def _written(value: Any) -> Any:
             return [_written(item) for item in value]
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", warnings=False)
+    return _jsonable(value, fallback=repr)
+
+
+def _jsonable(value: Any, **options: Any) -> Any:
     from pydantic_core import to_jsonable_python  # noqa: PLC0415  # who sends such objects has it loaded
 
-    return to_jsonable_python(value, bytes_mode="base64", fallback=repr)
+    return to_jsonable_python(value, bytes_mode="base64", **options)
 
 
 def openai_chat_event(event: Any) -> Any:
-    """Return a chunk of openai, also from its helper's event, as a dict, or LEFT_OUT; else as `model`.
-
-    Raises InvalidRecord.
-    """
+    """Return a chunk of openai, also of its helper, as a dict, or LEFT_OUT; else as `model`. Raises InvalidRecord."""
     kind = getattr(event, "type", None)
     if kind == "chunk" and hasattr(event, "chunk"):
         return model(event.chunk)
@@ -115,12 +116,10 @@ def pydantic_ai_event(event: Any) -> Any:
     kind = getattr(event, "event_kind", None)
     if kind is None:
         return model(event)
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415  # who sends such objects has it loaded
-
     try:
         if kind == "agent_run_result":
             return _result(event.result)
-        return to_jsonable_python(event, bytes_mode="base64")
+        return _jsonable(event)
     except (ValueError, TypeError) as error:
         raise _unwritable(event, error) from error
 
@@ -142,15 +141,13 @@ def openai_agents_event(event: Any) -> Any:
 
 def _run_item(item: Any) -> dict[str, Any]:
     """Return a RunItem as a dict; the agents in it are replaced by their names, since they are code."""
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415  # who sends such objects has it loaded
-
     fields = {"type": item.type, "raw_item": _as_it_came(item.raw_item)}
     for role in ("agent", "source_agent", "target_agent"):
         agent = getattr(item, role, None)
         if agent is not None:
             fields[role] = {"name": agent.name}
     if hasattr(item, "output"):
-        fields["output"] = to_jsonable_python(item.output, bytes_mode="base64", fallback=repr)
+        fields["output"] = _jsonable(item.output, fallback=repr)
     return fields
 
 
@@ -161,15 +158,13 @@ def _as_it_came(value: Any) -> Any:
 
 def _result(result: Any) -> dict[str, Any]:
     """Return the result of a run as a dict. `usage` is a method in Pydantic AI 1 and an attribute in 2."""
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415  # as above
-
     usage = result.usage() if callable(result.usage) else result.usage
     fields = {
         "messages": orjson.loads(result.new_messages_json()),
         "new_message_index": 0,
-        "usage": to_jsonable_python(usage),
+        "usage": _jsonable(usage),
         "run_id": getattr(result, "run_id", None),
-        "output": to_jsonable_python(result.output, bytes_mode="base64", fallback=repr),
+        "output": _jsonable(result.output, fallback=repr),
     }
     return {"event_kind": "agent_run_result", "result": fields}
 
@@ -240,5 +235,5 @@ def _flat(thing: Any, without: tuple[str, ...] = ()) -> Line:
 
 
 def _without_none(values: Line) -> Line:
-    """Return the fields without those that are None. A line always has `parent_tool_use_id`, so that one stays."""
+    """Return the fields without those that are None. A line always has `parent_tool_use_id`, which stays."""
     return {name: value for name, value in values.items() if value is not None or name == "parent_tool_use_id"}

@@ -1,4 +1,4 @@
-"""The span that a run is a part of, in the publisher's own trace: the `traceparent` of W3C Trace Context.
+"""The span that a run is a part of, in the publisher's trace: the `traceparent` of W3C Trace Context.
 
     00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01     version, trace id, span id, flags
 
@@ -30,10 +30,10 @@ class TraceParent:
 
 def parse(value: Any) -> TraceParent | None:
     """Return the span; None for a malformed value, which the specification tells readers to ignore."""
-    found = FORM.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = FORM.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         return None
-    version, trace_id, span_id, flags, more = found.groups()
+    version, trace_id, span_id, flags, more = match.groups()
     known = (version == "00" and more is None) or version not in ("00", "ff")  # a later version may have more fields
     if not known or not int(trace_id, 16) or not int(span_id, 16):
         return None

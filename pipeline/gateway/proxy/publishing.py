@@ -24,7 +24,7 @@ from topics.catalog import EVENTS
 from turnmill.capture.capture import Call, Capture, CapturedCall
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading
-from turnmill.capture.shared_facts import HEADER, fact_of
+from turnmill.capture.conversations import ANSWERED_HEADER, fact_of
 from turnmill.publish.publisher import Publisher
 
 if TYPE_CHECKING:  # where calls can be stopped
@@ -124,7 +124,7 @@ class Sharing:
     def take(self, partition: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
         """Learn the facts in records' headers. Their tenant is taken from the value, which access lists protect."""
         for record in records:
-            if any(name == HEADER for name, _ in record.headers) and (envelope := record.envelope) is not None:
+            if any(name == ANSWERED_HEADER for name, _ in record.headers) and (envelope := record.envelope) is not None:
                 fact = fact_of(record.headers, envelope.get("tenant") or "")
                 if fact is not None:
                     self._conversations.learn(fact)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.devbroker.formatting import format_by, is_formatted, keep, new_id
+from pipeline.devbroker.processes import format_by, is_formatted, keep, new_id
 
 ID = "4L6g3nShT-eMCtK--X86sw"
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pipeline.cli.settings import settings as settings_command
-from pipeline.devbroker.maven_repository import CENTRAL, Repository, mirror_of_central, repository
+from pipeline.devbroker.pinned_files import CENTRAL, Repository, mirror_of_central, repository
 from pipeline.settings import load
 from turnmill.errors import CallerError
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.devbroker import pinned_files
-from pipeline.devbroker.maven_repository import Repository
-from pipeline.devbroker.pinned_files import Pinned, fetch, parse, render
+from pipeline.devbroker.pinned_files import Pinned, Repository, fetch, parse, render
 from tests.support.file_server import FileServer, file_server
 from turnmill.errors import CallerError
 

@@ -72,14 +72,13 @@ def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str
     cookies = (*session.cookie_jar.filter_cookies(url).values(), *dict(kwargs.get("cookies") or {}).values())
     texts = (str(getattr(cookie, "value", cookie)) for cookie in cookies)
     query = url.update_query(kwargs.get("params") or "").raw_query_string
-    found = hidden(query, url.password, getattr(auth, "password", None), *texts)
+    fields = hidden(query, url.password, getattr(auth, "password", None), *texts)
     for headers in (session.headers, kwargs.get("headers")):
-        found |= {str(name).lower(): str(value) for name, value in dict(headers or {}).items()}
-    return found
+        fields |= {str(name).lower(): str(value) for name, value in dict(headers or {}).items()}
+    return fields
 
 
 def _body(kwargs: Mapping[str, Any]) -> bytes:
-    """Return the body if it is JSON, bytes or text; else nothing."""
     return body_bytes(kwargs.get("data") if kwargs.get("json") is None else json.dumps(kwargs["json"]))
 
 
@@ -107,10 +106,7 @@ def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
 
 @cache
 def _reader(module: ModuleType) -> type[Any]:
-    """Return a class of readers that report what is fed to them.
-
-    It has no fields of its own, so that an existing reader can become one.
-    """
+    """Return a class of readers that report their data. It adds no fields, so existing readers can change to it."""
 
     class ReportingReader(module.StreamReader):  # type: ignore[misc, name-defined]  # a class of the module that the program has
         __slots__ = ()

@@ -26,16 +26,16 @@ def patch(owner: type[Any], name: str, around: Callable[[Any], Any]) -> None:
 
 def prepare_with(owner: type[Any]) -> None:
     """Prepare for publishing when the program makes an object of this class, so that its first call isn't slower."""
-    patch(owner, "__init__", _prepared)
 
+    def prepared(original: Callable[..., None]) -> Callable[..., None]:
+        @wraps(original)
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
+            original(self, *args, **kwargs)
+            runtime().prepare()
 
-def _prepared(original: Callable[..., None]) -> Callable[..., None]:
-    @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it replaces `__init__`
-        original(self, *args, **kwargs)
-        runtime().prepare()
+        return __init__
 
-    return __init__
+    patch(owner, "__init__", prepared)
 
 
 def lowered(headers: Mapping[Any, Any]) -> dict[str, str]:
@@ -73,8 +73,8 @@ def reported(call: CapturedCall) -> Iterator[None]:
         raise
 
 
-def shut(found: Any) -> None:
-    """Shut down a socket, if there is one, without TLS's closing message: the thread that waits in it sees the end."""
-    if isinstance(found, socket.socket):
+def shut(connection: Any) -> None:
+    """Shut down a socket, if any, without TLS's closing message: the thread that waits in it sees the end."""
+    if isinstance(connection, socket.socket):
         with suppress(OSError):
-            socket.socket.shutdown(found, socket.SHUT_RDWR)
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)

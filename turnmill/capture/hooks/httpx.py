@@ -41,13 +41,12 @@ def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall 
     if inside.get():
         return None
     url = request.url
-    return runtime().begin(
-        request.method,
-        url.host,
-        url.port,
-        url.path,
-        lambda: ({**(about or {}), **lowered(request.headers), **_hidden(url)}, _body(request)),
-    )
+
+    def sent_parts() -> tuple[dict[str, str], bytes]:
+        secrets = hidden(url.query.decode("ascii", "replace"), url.password)
+        return {**(about or {}), **lowered(request.headers), **secrets}, _body(request)
+
+    return runtime().begin(request.method, url.host, url.port, url.path, sent_parts)
 
 
 def sent(call: CapturedCall, send: Callable[[], Any], transport: Any, request: Any, module: ModuleType) -> Any:
@@ -125,10 +124,6 @@ def _async(original: Callable[..., Any], module: ModuleType) -> Callable[..., An
         return await sent_async(call, lambda: original(self, request), module)
 
     return handle_async_request
-
-
-def _hidden(url: Any) -> Mapping[str, str]:
-    return hidden(url.query.decode("ascii", "replace"), url.password)
 
 
 def _body(request: Any) -> bytes:

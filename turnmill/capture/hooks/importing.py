@@ -62,7 +62,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Hooking(Loader):
-    """Runs a library's own loader, then our hook. The module keeps its own loader."""
+    """Runs a library's loader, then our hook. The module keeps its own loader."""
 
     def __init__(self, name: str, loader: Loader) -> None:
         self._name, self._loader = name, loader

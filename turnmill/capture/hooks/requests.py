@@ -88,7 +88,7 @@ def _listen(response: Any, call: CapturedCall) -> None:
     @wraps(read)
     def a_read(amt: Any = None, *args: Any, **kwargs: Any) -> Any:
         decoded = kwargs.get("decode_content", args[0] if args else None)
-        return heard.one(
+        return heard.read_once(
             lambda: read(amt, *args, **kwargs),
             is_last=lambda got: amt in (None, -1) or (not got and amt != 0),
             decoded=decoded,
@@ -132,7 +132,7 @@ class _Heard:
         self._tell(b"", decoded)
         self._call.finished()
 
-    def one(self, read: Callable[[], Any], *, is_last: Callable[[Any], bool], decoded: Any) -> Any:
+    def read_once(self, read: Callable[[], Any], *, is_last: Callable[[Any], bool], decoded: Any) -> Any:
         if self.inside:
             return read()
         self.inside = True

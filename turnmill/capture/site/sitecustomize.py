@@ -1,4 +1,4 @@
-"""Runs when Python starts in a program of `turnmill run`: loads the program's own `sitecustomize`, then our hooks.
+"""Runs when Python starts in a program of `turnmill run`: loads the program's `sitecustomize`, then our hooks.
 
 The folder of this file is in PYTHONPATH, so that it runs in child processes, too; it is removed from `sys.path`.
 """
@@ -18,7 +18,7 @@ if _own is not None and _own.loader is not None:
     sys.modules["sitecustomize"] = _module
     try:
         _own.loader.exec_module(_module)
-    except Exception:  # like Python's own site: report it, and go on
+    except Exception:  # like Python's site: report it, and go on
         sys.excepthook(*sys.exc_info())
 try:
     import turnmill.auto  # noqa: F401  # the import installs the hooks

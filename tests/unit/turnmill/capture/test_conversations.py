@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from turnmill.capture.conversations import MAX_ALIKE, Asked, CallPlace, Conversations
 from turnmill.capture.normal import NormalMessage, merged
-from turnmill.capture.request_names import RequestNames
+from turnmill.capture.reading import RequestNames
 
 
 def user(text: str) -> NormalMessage:

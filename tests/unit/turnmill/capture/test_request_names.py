@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnmill.capture.request_names import RequestNames, request_names
+from turnmill.capture.reading import RequestNames, request_names
 
 SESSION = "0b9d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 CODEX = {"session_id": "s", "conversation_id": "c"}

@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmill.capture.conversations import Asked, Conversations, Fact
+from turnmill.capture.conversations import (
+    ANSWERED_HEADER,
+    MAX_HEADER_BYTES,
+    Asked,
+    Conversations,
+    Fact,
+    fact_of,
+    headers_of_fact,
+)
 from turnmill.capture.normal import messages
-from turnmill.capture.request_names import RequestNames
-from turnmill.capture.shared_facts import HEADER, MAX_HEADER_BYTES, fact_of, headers
+from turnmill.capture.reading import RequestNames
 
 TEXT = st.text(max_size=20)
 
@@ -31,12 +38,12 @@ def answer(conversations: Conversations, request: Asked, run: str, text: str) ->
 @given(TEXT, TEXT, st.lists(st.binary(min_size=1, max_size=32) | TEXT, min_size=1, max_size=4), TEXT | st.none())
 def test_a_fact_comes_back_as_it_went(thread: str, run: str, keys: list[bytes | str], after: str | None) -> None:
     fact = Fact("acme", thread, run, tuple(keys), after)
-    assert fact_of([("traceparent", b"x"), *headers(fact)], "acme") == fact
+    assert fact_of([("traceparent", b"x"), *headers_of_fact(fact)], "acme") == fact
 
 
 def test_a_conversation_goes_on_in_another_process_and_branches_there() -> None:
     here, there = Conversations(), Conversations()
-    told = headers(answer(here, asked("Hello"), "r1", "Hi."))
+    told = headers_of_fact(answer(here, asked("Hello"), "r1", "Hi."))
     assert there.place(asked("Hello", "Hi.", "Weather?"), "r0").continues is None, "it does not know yet"
     fact = fact_of(told, "acme")
     assert fact is not None
@@ -45,7 +52,7 @@ def test_a_conversation_goes_on_in_another_process_and_branches_there() -> None:
     place = there.place(request, "r2")
     assert (place.thread, place.continues, place.replaces) == ("r1", "r1", None)
     (said,) = messages("openai-chat", {"messages": [{"role": "assistant", "content": "Sunny."}]})
-    back = fact_of(headers(there.answered(place, request, said)), "acme")
+    back = fact_of(headers_of_fact(there.answered(place, request, said)), "acme")
     assert back is not None
     here.learn(back)
     other = here.place(asked("Hello", "Hi.", "And news?"), "r3")
@@ -54,7 +61,7 @@ def test_a_conversation_goes_on_in_another_process_and_branches_there() -> None:
 
 def test_what_is_told_belongs_to_the_tenant_that_the_record_names() -> None:
     here, there = Conversations(), Conversations()
-    told = headers(answer(here, asked("Hello"), "r1", "Hi."))
+    told = headers_of_fact(answer(here, asked("Hello"), "r1", "Hi."))
     fact = fact_of(told, "globex")
     assert fact is not None
     there.learn(fact)
@@ -79,9 +86,9 @@ def test_what_is_told_belongs_to_the_tenant_that_the_record_names() -> None:
     ],
 )
 def test_what_is_no_fact_tells_nothing(value: Any) -> None:
-    assert fact_of([(HEADER, value)], "acme") is None
+    assert fact_of([(ANSWERED_HEADER, value)], "acme") is None
 
 
 def test_what_can_not_be_known_again_has_no_header() -> None:
-    assert headers(Fact("", "t", "r", ())) == []
-    assert headers(Fact("", "t" * MAX_HEADER_BYTES, "r", ("k",))) == []
+    assert headers_of_fact(Fact("", "t", "r", ())) == []
+    assert headers_of_fact(Fact("", "t" * MAX_HEADER_BYTES, "r", ("k",))) == []

@@ -13,8 +13,7 @@ from pipeline.settings import load
 from tests.support.certificates import Authority
 from tests.support.token_endpoint import CLIENT, SECRET, token_endpoint
 from turnmill.errors import CallerError
-from turnmill.kafka.client import client_options
-from turnmill.kafka.tokens import ClientCredentials, TokenFile
+from turnmill.kafka.client import ClientCredentials, TokenFile, client_options
 
 TLS = {"security_protocol": "SSL"}
 SASL = {"security_protocol": "SASL_SSL"}

@@ -12,7 +12,6 @@ import pytest
 
 from turnmill.errors import CallerError
 from turnmill.publish import spool as spool_module
-from turnmill.publish import spool_owners
 from turnmill.publish.spool import Spool, SpoolFull, fsync_all
 
 PLENTY = 2**30
@@ -60,13 +59,13 @@ def test_what_is_confirmed_does_not_come_again_and_leaves_nothing(tmp_path: Path
     fill(spool, *(b"%d" % n * 10 for n in range(10)))
     assert len(list(tmp_path.glob("*/*.log"))) > 3
     first = spool.read()
-    spool.ack([record.place for record in first[:1]])
+    spool.ack([record.record_end for record in first[:1]])
     die(spool)
     spool = Spool(tmp_path, PLENTY)
     assert spool.adopted == 9
     places = []
     while records := spool.read():
-        places += [record.place for record in records]
+        places += [record.record_end for record in records]
     spool.ack(places)
     assert (spool.size, spool.unread, list(tmp_path.glob("*/*.log"))) == (0, False, [])
     fill(spool, b"and on")
@@ -94,7 +93,7 @@ def test_damage_is_put_aside_and_costs_its_record_only(tmp_path: Path, caplog: p
     assert [b"Two" in aside[0] or b"Two" in aside[1], b"fo" in aside[0] or b"fo" in aside[1]] == [True, True]
     assert "are damaged; they are kept in" in caplog.text
     assert "are a record that a crash cut off" in caplog.text
-    spool.ack([record.place for record in records])
+    spool.ack([record.record_end for record in records])
     assert list(tmp_path.glob("*/*.log")) == []
     spool.close()
 
@@ -116,7 +115,7 @@ def test_a_spool_that_is_full_says_so_and_takes_more_when_there_is_room(tmp_path
     fill(spool, b"x" * 50)
     with pytest.raises(SpoolFull, match="it holds 69 of TURNMILL_SPOOL_BYTES=100 bytes"):
         spool.append(b"key", b"y" * 50)
-    spool.ack([record.place for record in spool.read()])
+    spool.ack([record.record_end for record in spool.read()])
     fill(spool, b"y" * 50)
     assert values(spool) == [b"y" * 50]
 
@@ -167,9 +166,9 @@ def test_syncing_goes_on_while_segments_come_and_go(tmp_path: Path, monkeypatch)
         fill(spool, b"%d" % number * 20)
         if number % 7 == 0:
             descriptors = spool.unsynced()
-            spool.ack([record.place for record in spool.read()])
+            spool.ack([record.record_end for record in spool.read()])
             fsync_all(descriptors)
-    spool.ack([record.place for record in spool.read()])
+    spool.ack([record.record_end for record in spool.read()])
     values(spool)
     spool.close()
     assert len(list(Path("/dev/fd").iterdir())) == before
@@ -186,18 +185,18 @@ def test_what_is_refused_is_kept_with_its_reason(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_taken_for_a_dead_ones_is_made_again(tmp_path: Path, monkeypatch) -> None:
     """Found by the review: a second process between the making of the lock and the locking removed the folder."""
-    other, locked = Spool(tmp_path, PLENTY), spool_owners.fcntl.flock
+    other, locked = Spool(tmp_path, PLENTY), spool_module.fcntl.flock
 
     def late(descriptor: int, how: int) -> None:
-        monkeypatch.setattr(spool_owners.fcntl, "flock", locked)
+        monkeypatch.setattr(spool_module.fcntl, "flock", locked)
         [newborn] = [folder for folder in tmp_path.iterdir() if folder != other._own]
-        spool_owners.adopt(newborn, other._own)
+        spool_module.adopt(newborn, other._own)
         assert not newborn.exists()
         locked(descriptor, how)
 
-    monkeypatch.setattr(spool_owners.fcntl, "flock", late)
+    monkeypatch.setattr(spool_module.fcntl, "flock", late)
     spool = Spool(tmp_path, PLENTY)
-    spool_owners.adopt(spool._own, other._own)
+    spool_module.adopt(spool._own, other._own)
     fill(spool, b"1")
     assert values(spool) == [b"1"]
 
@@ -206,17 +205,17 @@ def test_two_that_adopt_the_same_folder(tmp_path: Path, monkeypatch, caplog: pyt
     dead, other = Spool(tmp_path, PLENTY), Spool(tmp_path, PLENTY)
     fill(dead, b"1")
     die(dead)
-    locked = spool_owners.fcntl.flock
+    locked = spool_module.fcntl.flock
 
     def late(descriptor: int, how: int) -> None:
-        monkeypatch.setattr(spool_owners.fcntl, "flock", locked)
-        spool_owners.adopt(dead._own, other._own)
+        monkeypatch.setattr(spool_module.fcntl, "flock", locked)
+        spool_module.adopt(dead._own, other._own)
         locked(descriptor, how)
 
     third = tmp_path / "third"
     third.mkdir()
-    monkeypatch.setattr(spool_owners.fcntl, "flock", late)
-    spool_owners.adopt(dead._own, third)
+    monkeypatch.setattr(spool_module.fcntl, "flock", late)
+    spool_module.adopt(dead._own, third)
     assert [path.name for path in third.iterdir()] == []
     assert len(list(other._own.glob("*.log"))) == 1
     assert caplog.records == []
