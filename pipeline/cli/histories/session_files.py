@@ -46,18 +46,18 @@ def files_of(source: Source, paths: Sequence[Path]) -> list[Path]:
 
     Raises CallerError where a path doesn't exist, or none is given and the usual one doesn't.
     """
-    for place in paths or [source.place()]:
-        if not place.exists():
-            raise CallerError(f"{place} does not exist: name the folder with the sessions of {source.title}")
+    for path in paths or [source.place()]:
+        if not path.exists():
+            raise CallerError(f"{path} does not exist: name the folder with the sessions of {source.title}")
     return in_order(paths_of(source, paths))
 
 
 def paths_of(source: Source, paths: Sequence[Path]) -> set[Path]:
     """Return the same in no order."""
     found: set[Path] = set()
-    for place in paths or [source.place()]:
-        below = (file for pattern in source.patterns for file in place.rglob(pattern))
-        found |= {file.absolute() for file in ([place] if place.is_file() else below)}
+    for path in paths or [source.place()]:
+        below = (file for pattern in source.patterns for file in path.rglob(pattern))
+        found |= {file.absolute() for file in ([path] if path.is_file() else below)}
     return found
 
 

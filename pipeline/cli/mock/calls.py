@@ -74,7 +74,7 @@ def calls_of(document: Fields, records: Mapping[str, TurnRecord], bodies: Mappin
 def _of_turn(document: Fields, turn: Fields, record: TurnRecord, bodies: Mapping[str, Fields]) -> Iterator[Call]:
     dialect, turn_answers = record["dialect"], answers(turn)
     for number, answer in enumerate(turn_answers):
-        later = next((one.response for one in turn_answers[number:] if one.response is not None), None)
+        later = next((turn_answer.response for turn_answer in turn_answers[number:] if turn_answer.response is not None), None)
         asked = bodies.get(request_of(later or {}) or "")
         request = request_again(document, turn, answer.index, asked or {}, dialect)
         if dialect == GENERATE:
@@ -112,8 +112,8 @@ def as_recorded(
     for run in dict.fromkeys(call.run for call in calls):
         own, envelopes = [call for call in calls if call.run == run], runs.get(run, [])
         turns, _ = assemble(DIALECTS[own[0].dialect], envelopes)
-        agent_hashes = [one["hash"] for one in turns if one["turn"] and one["turn"]["turn_type"] == "agent"]
-        same = bool(agent_hashes) and all(one in hashes for one in agent_hashes)
+        agent_hashes = [turn["hash"] for turn in turns if turn["turn"] and turn["turn"]["turn_type"] == "agent"]
+        same = bool(agent_hashes) and all(agent_hash in hashes for agent_hash in agent_hashes)
         found += _of_run(own, [(at, redacted(event)) for at, event in _timed(envelopes)]) if same else own
     return found
 
@@ -133,9 +133,9 @@ def _of_run(calls: list[Call], times: list[Timed]) -> list[Call]:
 def _timed(envelopes: Sequence[Fields]) -> list[Timed]:
     """Return the events of a run in their order, each once, with their times."""
     found: dict[int, Timed] = {}
-    for one in envelopes:
-        for number, event in enumerate(one["events"]):
-            found.setdefault(one["seq"] + number, (one["ts"] + (one.get("dt") or {number: 0})[number], event))
+    for envelope in envelopes:
+        for number, event in enumerate(envelope["events"]):
+            found.setdefault(envelope["seq"] + number, (envelope["ts"] + (envelope.get("dt") or {number: 0})[number], event))
     return [found[seq] for seq in sorted(found)]
 
 

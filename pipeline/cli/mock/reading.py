@@ -45,14 +45,14 @@ async def calls_in(
             stored = await read_thread(store, key)
             assert stored is not None  # just found
             document = await contents.inlined(key, stored)
-            records = {one["turn_id"]: one for one in await read_records(store, key)}
+            records = {read_record["turn_id"]: read_record for read_record in await read_records(store, key)}
             calls = calls_of(document, records, await request_bodies(store, named_in(document), key.tenant or ""))
             if redaction is not None and redaction.paths:
                 why = "rules of redaction name paths, which events have not"
             else:
                 try:
                     runs = await events_of(brokers, key, epoch_ms(document["created_at"]) or 0)
-                    hashes = {one["hash"] for one in records.values()}
+                    hashes = {record["hash"] for record in records.values()}
                     calls = as_recorded(
                         calls, hashes, runs, lambda event: event if redaction is None else redaction.value(event)
                     )

@@ -85,7 +85,7 @@ def rerun(
         other_model,
         None if system is None else system.read_text("utf-8"),
         None if tools is None else _json(tools.read_text("utf-8"), "--tools"),
-        dict(_value(one) for one in values),
+        dict(_value(value) for value in values),
         base_url,
     )
     settings, score = load(), None if by is None else scorer(by)

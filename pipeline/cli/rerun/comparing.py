@@ -88,8 +88,8 @@ def summary(pairs: Sequence[Pair]) -> Table:
     table = Table(*names, box=None, pad_edge=False)
     for pair in pairs:
         sides = (pair.before, pair.after)
-        cells = [cell(one) for cell in (_tokens, _cost, _time) for one in sides]
-        scores = [_number(one.score) for one in sides] if has_scores else []
+        cells = [cell(side) for cell in (_tokens, _cost, _time) for side in sides]
+        scores = [_number(side.score) for side in sides] if has_scores else []
         same = (pair.before.text == pair.after.text, pair.before.tools == pair.after.tools)
         table.add_row(pair.thread_id, *("yes" if one else "no" for one in same), *cells, *scores)
     if len(pairs) > 1:

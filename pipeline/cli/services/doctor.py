@@ -155,7 +155,7 @@ async def _ahead(settings: Settings, found: list[Found]) -> int:
     later = int((time.time() + MAX_CLOCK_SKEW) * 1000)
     places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
     async with reader(settings) as consumer:
-        return sum(place is not None for place in (await consumer.offsets_for_times(places)).values())
+        return sum(offset is not None for offset in (await consumer.offsets_for_times(places)).values())
 
 
 async def _store(settings: Settings) -> Finding:

@@ -118,5 +118,5 @@ class StoreWork(GroupWork):
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """Begin a step of each housekeeper; the partition does not matter."""
-        for one in self.housekeepers:
-            one.step()
+        for housekeeper in self.housekeepers:
+            housekeeper.step()
