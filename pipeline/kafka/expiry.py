@@ -49,4 +49,5 @@ async def _end(address: str, tls: ssl.SSLContext) -> datetime | None:
 
 def _first_end(file: Path) -> datetime:
     """Return the earliest expiry of the certificates in a file, since the chain needs each of them."""
-    return min(load_pem_x509_certificate.not_valid_after_utc for load_pem_x509_certificate in x509.load_pem_x509_certificates(file.read_bytes()))
+    certificates = x509.load_pem_x509_certificates(file.read_bytes())
+    return min(certificate.not_valid_after_utc for certificate in certificates)

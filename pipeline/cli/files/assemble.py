@@ -41,11 +41,7 @@ NO_TIME: Final = 0
 @click.command(short_help="Assemble recorded streams, without a broker.")
 @dialect_option
 @click.option(
-    "--to",
-    "form",
-    required=True,
-    type=click.Choice(list(FORMATS)),
-    help="Format of `messages`; thread: no messages.",
+    "--to", "form", required=True, type=click.Choice(list(FORMATS)), help="Format of `messages`; thread: no messages."
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False))
 def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:

@@ -67,11 +67,7 @@ class Speed(click.ParamType):
 
 @click.command(short_help="Publish recorded runs to the events topic.")
 @click.argument(
-    "paths",
-    nargs=-1,
-    required=True,
-    metavar="PATH...",
-    type=click.Path(path_type=Path, exists=True, allow_dash=True),
+    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path, exists=True, allow_dash=True)
 )
 @dialect_option
 @click.option("--speed", type=Speed(), default="max", show_default=True, help="1: the pace of a model's stream.")

@@ -64,11 +64,7 @@ def import_(
                 f"sessions of {SOURCES[form].title} are published, under their own ids: leave out that option"
             )
         need("worker", f"`turnmill import --from {form}`")
-        from pipeline.cli.histories.sessions import (  # noqa: PLC0415  # they need the store
-            Wanted,
-            destination_of,
-            import_sessions,
-        )
+        from pipeline.cli.histories.sessions import Wanted, destination_of, import_sessions  # noqa: PLC0415  # the store
 
         wanted = Wanted(SOURCES[form], tuple(map(Path, files)), tenant, printed=printed, follow=follow)
         import_sessions(destination_of(load()), wanted, elsewhere=elsewhere)

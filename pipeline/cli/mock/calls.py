@@ -74,7 +74,8 @@ def calls_of(document: Fields, records: Mapping[str, TurnRecord], bodies: Mappin
 def _of_turn(document: Fields, turn: Fields, record: TurnRecord, bodies: Mapping[str, Fields]) -> Iterator[Call]:
     dialect, turn_answers = record["dialect"], answers(turn)
     for number, answer in enumerate(turn_answers):
-        later = next((turn_answer.response for turn_answer in turn_answers[number:] if turn_answer.response is not None), None)
+        responses = (later.response for later in turn_answers[number:])
+        later = next((response for response in responses if response is not None), None)
         asked = bodies.get(request_of(later or {}) or "")
         request = request_again(document, turn, answer.index, asked or {}, dialect)
         if dialect == GENERATE:
@@ -132,11 +133,12 @@ def _of_run(calls: list[Call], times: list[Timed]) -> list[Call]:
 
 def _timed(envelopes: Sequence[Fields]) -> list[Timed]:
     """Return the events of a run in their order, each once, with their times."""
-    found: dict[int, Timed] = {}
+    by_seq: dict[int, Timed] = {}
     for envelope in envelopes:
         for number, event in enumerate(envelope["events"]):
-            found.setdefault(envelope["seq"] + number, (envelope["ts"] + (envelope.get("dt") or {number: 0})[number], event))
-    return [found[seq] for seq in sorted(found)]
+            at = envelope["ts"] + (envelope.get("dt") or {number: 0})[number]
+            by_seq.setdefault(envelope["seq"] + number, (at, event))
+    return [by_seq[seq] for seq in sorted(by_seq)]
 
 
 def _with_events(call: Call, events: Sequence[Timed]) -> Call:

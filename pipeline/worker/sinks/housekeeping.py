@@ -210,12 +210,7 @@ class BudgetWatch:
 class Expiring:
     """Expires threads, in one worker at a time. `expiry`: of a store; None without a retention: it does nothing."""
 
-    def __init__(
-        self,
-        expiry: Callable[[ThreadStore], Expiry] | None,
-        store: OpenStore,
-        metrics: Metrics,
-    ) -> None:
+    def __init__(self, expiry: Callable[[ThreadStore], Expiry] | None, store: OpenStore, metrics: Metrics) -> None:
         self._expiry_of = expiry
         self._store = store
         self._metrics = metrics
@@ -256,12 +251,7 @@ def _count_expired(metrics: Metrics, gone: Expired) -> None:
 class Notifying:
     """Sends notices in steps; several workers may do so at once, each with notices of its own."""
 
-    def __init__(
-        self,
-        connect: Callable[[], Awaitable[KafkaProducer]],
-        store: OpenStore,
-        metrics: Metrics,
-    ) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[KafkaProducer]], store: OpenStore, metrics: Metrics) -> None:
         """`connect`: return a producer for the topic of notices."""
         self._connect = connect
         self._store = store
@@ -279,12 +269,7 @@ class Notifying:
             return NOTICES_INTERVAL
         try:
             await self._send(some)
-        except (
-            BrokerError,
-            KafkaError,
-            OSError,
-            TimeoutError,
-        ) as error:  # the claim expires, and they are sent again
+        except (BrokerError, KafkaError, OSError, TimeoutError) as error:  # the claim expires, and they are sent again
             log.warning("%d notices wait to be sent: %s", len(some), error)
             return NOTICES_RETRY_DELAY
         await notices_sent(store, [one["id"] for one in some], now_ms())
