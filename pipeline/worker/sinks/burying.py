@@ -11,7 +11,7 @@ from aiokafka import ConsumerRecord
 
 from pipeline.assembly.records import Refused
 from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
-from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.kafka.outbox import Outbox
 from pipeline.observability.metrics import Metrics
 from topics.catalog import Topic
 from turnmill.errors import Reason
@@ -36,15 +36,13 @@ class Burying:
         self._outbox = outbox
         self._log = DeadLetterLog(self.topic, metrics)
 
-    async def bury(self, found: Sequence[tuple[int, Refused]]) -> None:
+    async def bury(self, letters: Sequence[tuple[int, Refused]]) -> None:
         """Send dead letters, each given with its partition; return once they are delivered."""
-        if not found:
+        if not letters:
             return
-        letters: deque[Outgoing] = deque()
-        for partition, refused in found:
+        for partition, refused in letters:
             self._log(partition, refused)
-            letters.append(outgoing_letter(self._prefix, self.topic, partition, refused))
-        await self._outbox.send(letters)
+        await self._outbox.send(deque(outgoing_letter(self._prefix, self.topic, *letter) for letter in letters))
         while True:
             if await self._outbox.flush():
                 return

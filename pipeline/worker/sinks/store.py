@@ -1,9 +1,8 @@
-"""The store role: writes turns to the thread store, one transaction for all that came during the previous one."""
+"""The roles store and feedback: write to the thread store, one transaction for all records that came meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from aiokafka import ConsumerRecord
 
@@ -15,11 +14,13 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
 from pipeline.stores.turns import write_turns
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.sinks.burying import Burying, refusal
-from pipeline.worker.sinks.housekeeping import Spending
-from topics import turn_record
+from pipeline.worker.sinks.housekeeping import Housekeeper, Spending
+from pipeline.worker.webhooks.role import Taking
+from topics import feedback, turn_record
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord, Reason
 
@@ -76,7 +77,7 @@ class TurnWriter:
             await self.contents.delete_thread(key)
         self.metrics.add(m.STORE_ERASED, len(result.erased))
         self.metrics.add(m.STORE_EXPIRED, len(result.expired), role="store")
-        return [(records[place][0], _late(records[place][1])) for place in result.late]
+        return [(records[index][0], _late(records[index][1])) for index in result.late]
 
 
 def _late(record: ConsumerRecord) -> Refused:
@@ -96,11 +97,31 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
     return refusal(record, Reason.UNPROCESSABLE, f"can't be stored: {detail}")
 
 
-class Housekeeper(Protocol):
-    """The interface of background work in steps."""
+class FeedbackWriter:
+    """Writes feedback of people and programs; the store is opened at the first record, and stays open."""
 
-    def step(self) -> None:
-        """Begin a step, if it is time to."""
+    def __init__(self, store: Opened[ThreadStore], webhooks: Taking | None, burying: Burying, metrics: Metrics) -> None:
+        self._store = store
+        self._webhooks = webhooks
+        self._burying = burying
+        self._metrics = metrics
+
+    async def apply(self, group: Group) -> None:
+        """Store a group; invalid feedback becomes a dead letter. Raises StoreError."""
+        received: list[ReceivedFeedback] = []
+        refused: list[tuple[int, Refused]] = []
+        for partition, records in group:
+            for record in records:
+                try:
+                    received.append(ReceivedFeedback(feedback.decode(record.value), record.timestamp, record.offset))
+                except InvalidRecord as error:
+                    refused.append((partition, refusal(record, error.reason, error.detail)))
+        if received:
+            await add_feedback(await self._store.get(), received)
+            if self._webhooks is not None:
+                await self._webhooks.tell(group)
+        await self._burying.bury(refused)
+        self._metrics.add(m.RECORDS_READ, len(received) + len(refused), topic=self._burying.topic)
 
 
 class StoreWork(GroupWork):
