@@ -55,7 +55,8 @@ class RunWatch(Service):
 
     async def starts(self, past: Past) -> Offsets:
         """Return where the open runs begin."""
-        return await beginnings(past.settings, past.consumer, self._follower.runs.usual)
+        reopen_ms = int(past.settings.reopen_window * 1000)
+        return await beginnings(past.settings, past.consumer, reopen_ms, self._follower.runs.usual)
 
     def take(self, place: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the state topic; events are in the index already."""

@@ -69,8 +69,8 @@ class Wanted:
 def rows(runs: RunList, limits: Limits, wanted: Wanted, now: int, limit: int) -> list[OpenRunRow]:
     """Return the rows of at most `limit` runs, longest silence first. `now`: epoch ms."""
     listed = (run for run in runs if wanted.matches(run) and (not wanted.silent or _silent(runs, run, now)))
-    found = nsmallest(limit, listed, key=lambda run: (run.last_at, run.key[1:], run.key.tenant or ""))
-    return [_row(runs, run, limits, now) for run in found]
+    chosen = nsmallest(limit, listed, key=lambda run: (run.last_at, run.key[1:], run.key.tenant or ""))
+    return [_row(runs, run, limits, now) for run in chosen]
 
 
 def silent(runs: RunList, now: int) -> int:

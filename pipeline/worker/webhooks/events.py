@@ -21,7 +21,7 @@ MAX_TURN_BYTES: Final = 65_536  # larger turns are not included in their events
 NAMED: Final = ("tenant", "thread_id", "run_id", "turn_id", "agent_id", "dialect", "status", "revision", "events")
 
 
-def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Event | None:
+def turn_event(record: TurnRecord, position: tuple[str, int, int], at: int) -> Event | None:
     """Return the event of a turn that ended; None for a record that only states facts, or is imported.
 
     `at`: the broker's time of the record, epoch ms.
@@ -39,25 +39,27 @@ def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Even
     version = (tenant, record["thread_id"], record["turn_id"], record["status"], record["events"], record["revision"])
     digest = hashlib.sha256(repr(version).encode("utf-8", "backslashreplace")).hexdigest()
     key, payload = key_of(record), _body(kind, at, data)
-    return Event(f"turn_{digest[:32]}", kind, tenant, lane_of(tenant, key.thread_id), at, payload, place, key)
+    return Event(f"turn_{digest[:32]}", kind, tenant, lane_of(tenant, key.thread_id), at, payload, position, key)
 
 
-def notice_event(record: NoticeRecord, place: tuple[str, int, int], at: int) -> Event:
+def notice_event(record: NoticeRecord, position: tuple[str, int, int], at: int) -> Event:
     """Return the event of a notice."""
     tenant, thread = record.get("tenant"), record.get("thread_id")
     data = {name: value for name, value in (("tenant", tenant), ("thread_id", thread)) if value is not None}
     lane = lane_of(tenant, thread or str(record["data"].get("budget") or record["type"]))
     payload = _body(record["type"], record["at"], {**data, **record["data"]})
-    return Event(record["id"], record["type"], tenant, lane, at, payload, place)
+    return Event(record["id"], record["type"], tenant, lane, at, payload, position)
 
 
-def feedback_event(record: FeedbackRecord, place: tuple[str, int, int], at: int) -> Event:
+def feedback_event(record: FeedbackRecord, position: tuple[str, int, int], at: int) -> Event:
     """Return the event of feedback on a thread; a value of null withdraws it."""
     tenant, key = record.get("tenant"), ThreadKey.of(record["thread_id"], record.get("tenant"))
     data = {name: value for name, value in record.items() if name != "v"}
     digest = hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
     payload = _body(FEEDBACK_GIVEN, at, data)
-    return Event(f"said_{digest[:32]}", FEEDBACK_GIVEN, tenant, lane_of(tenant, key.thread_id), at, payload, place, key)
+    return Event(
+        f"said_{digest[:32]}", FEEDBACK_GIVEN, tenant, lane_of(tenant, key.thread_id), at, payload, position, key
+    )
 
 
 def _body(kind: str, at: int, data: dict[str, Any]) -> bytes:

@@ -54,8 +54,7 @@ class Webhooks:
     async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
         """Return all webhooks; with `now`, the present ones of the store. Raises StoreError."""
         if now or time.monotonic() >= self._until:
-            found = await all_webhooks(await self.store.get(), now_ms())
-            self._known = (*self._fixed, *found)
+            self._known = (*self._fixed, *await all_webhooks(await self.store.get(), now_ms()))
             self._until = time.monotonic() + WEBHOOKS_TTL
         return self._known
 
@@ -82,14 +81,14 @@ class Taking:
         for partition, records in group:
             for record in records if known else ():
                 event = self._event(record, (self._topic, partition, record.offset))
-                wanted += [(one.id, event) for one in known if event is not None and one.hears(event)]
+                wanted += [(webhook.id, event) for webhook in known if event is not None and webhook.hears(event)]
         await enqueue(await self._webhooks.store.get(), wanted, now_ms())
 
-    def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+    def _event(self, record: ConsumerRecord, position: tuple[str, int, int]) -> Event | None:
         try:
-            return self._read(record, place)
+            return self._read(record, position)
         except MALFORMED as error:  # for malformed turns, the store role makes a dead letter
-            self._warn("unreadable", "%s/%d@%d can't be read, so no webhook receives it: %r", *place, error)
+            self._warn("unreadable", "%s/%d@%d can't be read, so no webhook receives it: %r", *position, error)
             return None
 
 
@@ -148,16 +147,16 @@ def feedback_taking(settings: Settings, metrics: Metrics) -> Taking:
     """Return the part that queues events of feedback, used by the role that stores feedback."""
     within, topic = settings.webhooks_within * 1000, catalog.FEEDBACK.full_name(settings.topic_prefix)
 
-    def event(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+    def event(record: ConsumerRecord, position: tuple[str, int, int]) -> Event | None:
         late = now_ms() - record.timestamp > within  # records of a topic that is read again are not sent
-        return None if late else feedback_event(feedback.decode(record.value), place, record.timestamp)
+        return None if late else feedback_event(feedback.decode(record.value), position, record.timestamp)
 
     return Taking(_webhooks(settings), topic, event, metrics)
 
 
-def _turn(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
-    return turn_event(turn_record.decode(record.value), place, record.timestamp)
+def _turn(record: ConsumerRecord, position: tuple[str, int, int]) -> Event | None:
+    return turn_event(turn_record.decode(record.value), position, record.timestamp)
 
 
-def _notice(record: ConsumerRecord, place: tuple[str, int, int]) -> Event:
-    return notice_event(notice.decode(record.value), place, record.timestamp)
+def _notice(record: ConsumerRecord, position: tuple[str, int, int]) -> Event:
+    return notice_event(notice.decode(record.value), position, record.timestamp)
