@@ -19,7 +19,7 @@ from turnmill.errors import CallerError, TurnmillError
 # Where each command is; `bench` is of a checkout alone.
 MODULES: Final = {
     "answer": "pipeline.cli.open_runs.commands:answer",
-    "archive": "pipeline.cli.stored.archive:archive",
+    "archive": "pipeline.cli.stored.store:archive",
     "assemble": "pipeline.cli.files.assemble:assemble",
     "audit": "pipeline.cli.stored.audit:audit",
     "bench": "tests.bench.command:bench",
@@ -39,7 +39,7 @@ MODULES: Final = {
     "rerun": "pipeline.cli.rerun.command:rerun",
     "run": "pipeline.cli.programs.run:run",
     "runs": "pipeline.cli.open_runs.runs:runs",
-    "schema": "pipeline.cli.files.validate:schema",
+    "schema": "pipeline.cli.files.documents:schema",
     "search": "pipeline.cli.stored.search:search",
     "settings": "pipeline.cli.settings:settings",
     "steer": "pipeline.cli.open_runs.commands:steer",
@@ -51,7 +51,7 @@ MODULES: Final = {
     "topics": "pipeline.cli.kafka.topics:topics",
     "up": "pipeline.cli.dev.broker:up",
     "usage": "pipeline.cli.stored.usage:usage",
-    "validate": "pipeline.cli.files.validate:validate",
+    "validate": "pipeline.cli.files.documents:validate",
     "worker": "pipeline.cli.services.worker:worker",
 }
 

@@ -1,18 +1,31 @@
-"""`turnmill convert` and `turnmill hash`: thread documents in files."""
+"""`turnmill convert`, `hash`, `validate` and `schema`: thread documents in files, and JSON Schemas."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import click
 
-from pipeline.cli.files.json_files import each_object
+from pipeline.cli.files.json_files import Unreadable, documents, each_object, read
+from pipeline.cli.output import many
 from pipeline.dialects.shared_hash import CARRIERS, shared_hash
 from pipeline.turns.canonical import turn_hash
 from topics import json_text
-from topics.thread import VERSION
+from topics.catalog import CATALOG
+from topics.findings import Finding
+from topics.record_schemas import packaged
+from topics.thread import VERSION, json_schema
+from topics.thread_rules import check
 from topics.thread_versions import OLD, downgrade, repeat_user_prompt, upgrade
 from turnmill.errors import CallerError, InvalidRecord
+
+INVALID: Final = 1
+UNREADABLE: Final = 2
 
 
 @click.command("convert", short_help="Convert documents between versions of ThreadProtocol.")
@@ -56,3 +69,87 @@ def hash_(wires: Sequence[str], files: Sequence[str]) -> None:
                 raise CallerError(f"{place}: turns[{number}] can't be hashed; {why} ({error!r:.80})") from None
             about = {"turn_type": turn.get("turn_type"), "turn_id": turn.get("meta:turn_id"), "hash": digest}
             click.echo(json_text.dumps({"source": place, "turn": number, **about}))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings of one document; `line` is its line in a file of JSON lines."""
+
+    source: str
+    line: int | None
+    findings: list[Finding]
+
+    @property
+    def valid(self) -> bool:
+        """True if the document has no errors; warnings are allowed."""
+        return not any(finding.severity == "error" for finding in self.findings)
+
+
+@click.command("validate")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a document: source, line, valid, findings.")
+def validate(files: tuple[str, ...], *, as_json: bool) -> None:
+    """Check thread documents of ThreadProtocol 0.0.4 or 0.0.3.
+
+    Each FILE has one JSON document, or one on each line; `-` reads standard input. Exit status: 0 all are valid
+    (warnings are allowed), 1 there are errors, 2 a file can't be read as JSON.
+    """
+    reports: list[Report] = []
+    status = 0
+    for name in files:
+        source = click.format_filename(name)
+        try:
+            for line, document in documents(read(name)):
+                report = Report(source, line, check(document))
+                reports.append(report)
+                _print(report, as_json=as_json)
+        except Unreadable as problem:
+            status = UNREADABLE
+            _print_unreadable(source, problem, as_json=as_json)
+    if not as_json:
+        _print_summary(reports)
+    if status == 0 and not all(report.valid for report in reports):
+        status = INVALID
+    if status:
+        sys.exit(status)
+
+
+@click.command("schema", short_help="Print the JSON Schema of a thread document, or of a topic's records.")
+@click.argument("topic", type=click.Choice([topic.name for topic in CATALOG]), required=False)
+def schema(topic: str | None) -> None:
+    """Print the JSON Schema of the records of TOPIC, or of a thread document (ThreadProtocol 0.0.4).
+
+    For dead letters, whose values are arbitrary bytes, it is the schema of their headers.
+    """
+    if topic is None:
+        click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        return
+    click.echo(packaged(next(one for one in CATALOG if one.name == topic)), nl=False)
+
+
+def _print(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        findings = [dataclasses.asdict(finding) for finding in report.findings]
+        row = {"source": report.source, "line": report.line, "valid": report.valid, "findings": findings}
+        click.echo(json.dumps(row))
+        return
+    place = report.source if report.line is None else f"{report.source}:{report.line}"
+    for finding in report.findings:
+        rule = f"rule {finding.rule}" if isinstance(finding.rule, int) else finding.rule
+        click.echo(f"{place}: {finding.path or 'document'}: {finding.severity} ({rule}): {finding.message}")
+
+
+def _print_unreadable(source: str, problem: Unreadable, *, as_json: bool) -> None:
+    if as_json:
+        row = {"source": source, "line": problem.line or None, "column": problem.column or None}
+        click.echo(json.dumps({**row, "valid": False, "error": problem.reason}))
+        return
+    place = f"{source}:{problem.line}:{problem.column}" if problem.line else source
+    click.echo(f"{place}: {problem.reason}", err=True)
+
+
+def _print_summary(reports: list[Report]) -> None:
+    severities = [finding.severity for report in reports for finding in report.findings]
+    valid = sum(report.valid for report in reports)
+    errors, warnings = severities.count("error"), severities.count("warning")
+    click.echo(f"{many(len(reports), 'document')}, {valid} valid, {many(errors, 'error')}, {many(warnings, 'warning')}")

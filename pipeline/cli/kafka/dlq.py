@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
-from pipeline.cli.stored.recording import recorded
+from pipeline.cli.stored.selection import recorded
 from pipeline.cli.stored.thread_view import plain
-from pipeline.kafka.redrive import Filed, filed_letters
-from pipeline.kafka.redrive import redrive as redrive_letters
+from pipeline.kafka.dead_letters import Filed, filed_letters
+from pipeline.kafka.dead_letters import redrive as redrive_letters
 from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
 from pipeline.settings import load

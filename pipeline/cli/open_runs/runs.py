@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
-from pipeline.cli.stored.recording import in_store
+from pipeline.cli.stored.selection import in_store
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import load
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads

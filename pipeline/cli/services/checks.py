@@ -9,8 +9,7 @@ from typing import Literal
 
 from pipeline.assembly.limits import Limits
 from pipeline.cli.output import many
-from pipeline.kafka.admin_client import ClusterInfo
-from pipeline.kafka.offsets import PartitionLag
+from pipeline.kafka.offsets import ClusterInfo, PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.worker.repair.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE

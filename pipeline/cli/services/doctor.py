@@ -31,9 +31,8 @@ from pipeline.cli.services.checks import (
     wire_findings,
 )
 from pipeline.kafka.admin import describe_topics, topic_changes
-from pipeline.kafka.admin_client import cluster_info
 from pipeline.kafka.expiry import expiries
-from pipeline.kafka.offsets import group_lag
+from pipeline.kafka.offsets import cluster_info, group_lag
 from pipeline.kafka.reading import reader
 from pipeline.kafka.topic_plan import Found
 from pipeline.settings import LAKE, Settings, load

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from pipeline.cli.options import Moment
-from pipeline.cli.stored.recording import in_store
+from pipeline.cli.stored.selection import in_store
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import Entry
 from pipeline.stores.accounts.audit import AuditQuery, audit_page
@@ -27,37 +28,28 @@ PAGE = 500
 @click.option("--until", type=Moment(), help="Before this time.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of entries.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per entry.")
-def audit(
-    tenant: str | None,
-    who: str | None,
-    what: str | None,
-    since: int | None,
-    until: int | None,
-    limit: int,
-    *,
-    as_json: bool,
-) -> None:
+def audit(limit: int, *, as_json: bool, **filters: Any) -> None:
     """Show who changed or exported something: the object, its tenant, and from where; newest first.
 
     The store keeps entries for TURNMILL_AUDIT_RETENTION.
     """
 
     async def show(store: ThreadStore) -> None:
-        async for entry in _entries(store, AuditQuery(tenant, who, what, since, until), limit):
+        async for entry in _entries(store, AuditQuery(**filters), limit):
             click.echo(json.dumps(asdict(entry)) if as_json else _line(entry))
 
     in_store(show)
 
 
-async def _entries(store: ThreadStore, wanted: AuditQuery, limit: int) -> AsyncIterator[Entry]:
+async def _entries(store: ThreadStore, query: AuditQuery, limit: int) -> AsyncIterator[Entry]:
     cursor: str | None = None
     while limit > 0:
-        some, cursor = await audit_page(store, wanted, min(limit, PAGE), cursor)
-        for one in some:
-            yield one
+        entries, cursor = await audit_page(store, query, min(limit, PAGE), cursor)
+        for entry in entries:
+            yield entry
         if cursor is None:
             return
-        limit -= len(some)
+        limit -= len(entries)
 
 
 def _line(entry: Entry) -> str:

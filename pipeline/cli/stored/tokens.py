@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from pipeline.cli.stored.recording import in_store, recorded
+from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.gateway.access.principal import SCOPES
 from pipeline.gateway.access.token_table import hashed, made_token, networks, new_secret
@@ -47,21 +47,14 @@ def _in_store(work: Callable[[ThreadStore], Awaitable[T]]) -> T:
 @click.option("--days", type=click.IntRange(1, 36_500), help="Days after which it expires; by default never.")
 @click.option("--rate", type=click.IntRange(1), help="Requests a second that it may make.")
 @click.option("--from", "addresses", multiple=True, metavar="NETWORK", help="Where it may be used from: 10.0.0.0/8.")
-def make(
-    name: str,
-    scopes: tuple[str, ...],
-    tenant: str | None,
-    days: int | None,
-    rate: int | None,
-    addresses: tuple[str, ...],
-) -> None:
+def make(name: str, scopes: tuple[str, ...], tenant: str | None, days: int | None, **limits: Any) -> None:
     """Make a token for NAME, and print it once."""
     try:
-        where = networks(addresses)
+        limits["addresses"] = networks(limits["addresses"])
     except ValueError as error:
         raise CallerError(f"--from: {error}") from None
     secret, expires = new_secret(), None if days is None else now_ms() + days * DAY_MS
-    made = made_token(secret, name, scopes, tenant, by=local_user(), expires_at=expires, rate=rate, addresses=where)
+    made = made_token(secret, name, scopes, tenant, by=local_user(), expires_at=expires, **limits)
     _in_store(lambda store: add_token(store, made))
     with recorded():
         audit.info("token %s %r made, by %s", made.id, name, local_user(), extra=of("token.make", made.id, tenant))
@@ -73,12 +66,12 @@ def make(
 def list_() -> None:
     """List tokens, oldest first, without their secrets."""
     now = now_ms()
-    for one in _in_store(all_tokens):
-        until = "for ever" if one.expires_at is None else f"until {iso(one.expires_at)}"
-        until = until if one.is_good(now) else "expired"
-        used = "never used" if one.used_at is None else f"used {iso(one.used_at)}"
-        whose = "all tenants" if one.tenant is None else f"tenant {plain(one.tenant)}"
-        click.echo(f"{one.id}  {plain(one.name)}  {','.join(one.scopes)}  {whose}  {until}  {used}")
+    for token in _in_store(all_tokens):
+        until = "for ever" if token.expires_at is None else f"until {iso(token.expires_at)}"
+        until = until if token.is_good(now) else "expired"
+        used = "never used" if token.used_at is None else f"used {iso(token.used_at)}"
+        tenant = "all tenants" if token.tenant is None else f"tenant {plain(token.tenant)}"
+        click.echo(f"{token.id}  {plain(token.name)}  {','.join(token.scopes)}  {tenant}  {until}  {used}")
 
 
 @tokens.command()
@@ -92,11 +85,11 @@ def rotate(token_id: str, overlap: int) -> None:
     The old secret stays valid for a while.
     """
     secret, now = new_secret(), now_ms()
-    found = _in_store(lambda store: rotate_token(store, token_id, hashed(secret), now, now + overlap * 1000))
-    if found is None:
+    token = _in_store(lambda store: rotate_token(store, token_id, hashed(secret), now, now + overlap * 1000))
+    if token is None:
         raise _unknown(token_id)
     with recorded():
-        audit.info("token %s rotated, by %s", token_id, local_user(), extra=of("token.rotate", token_id, found.tenant))
+        audit.info("token %s rotated, by %s", token_id, local_user(), extra=of("token.rotate", token_id, token.tenant))
     click.echo(secret)
 
 

@@ -21,10 +21,8 @@ from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import UsualSilence
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.state import Gateway, Service, provided
-from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
-from pipeline.kafka.portions import bytes_of, portions
-from pipeline.kafka.reading import MAX_OFFSET, follow, offsets_since, read, reader
+from pipeline.kafka.reading import MAX_OFFSET, bytes_of, follow, follow_on, offsets_since, portions, read, reader
 from pipeline.settings import Settings
 from topics.catalog import EVENTS, Topic
 from turnmill.ending import ended

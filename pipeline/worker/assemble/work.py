@@ -28,7 +28,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
-from pipeline.kafka.portions import portions
+from pipeline.kafka.reading import portions
 from pipeline.observability import metrics as m
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assemble.limits import AssembleSettings

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 from aiokafka import ConsumerRecord
 
 from pipeline.assembly.records import Refused
+from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
+from pipeline.kafka.outbox import Outbox
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import Retention
@@ -17,14 +22,16 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
 from pipeline.stores.turns import write_turns
 from pipeline.worker.host.group_work import Group, GroupWork
-from pipeline.worker.sinks.burying import Burying, refusal
 from pipeline.worker.sinks.housekeeping import Housekeeper, Spending
 from pipeline.worker.webhooks.role import Taking
 from topics import feedback, turn_record
+from topics.catalog import Topic
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.wire.envelope import batch_refusal
 
 Placed = tuple[int, ConsumerRecord]  # (partition, record)
+RETRY_DELAY: Final = 0.5  # seconds before dead letters that were not delivered are sent again
 
 
 class TurnWriter:
@@ -141,3 +148,32 @@ class StoreWork(GroupWork):
         """Begin a step of each housekeeper; the partition does not matter."""
         for housekeeper in self.housekeepers:
             housekeeper.step()
+
+
+def refusal(record: ConsumerRecord, reason: Reason, detail: str) -> Refused:
+    """Return a record with the reason of its refusal; if it stands for a whole batch, with that of the batch."""
+    batch = batch_refusal(record.headers)
+    return Refused(record, reason, detail) if batch is None else Refused(record, Reason.TOO_LARGE, batch)
+
+
+class Burying:
+    """Sends the dead letters of one topic."""
+
+    def __init__(self, prefix: str, topic: Topic, metrics: Metrics, outbox: Outbox) -> None:
+        """`prefix`: that of all topics; `self.topic` is the full name."""
+        self.topic = topic.full_name(prefix)
+        self._prefix = prefix
+        self._outbox = outbox
+        self._log = DeadLetterLog(self.topic, metrics)
+
+    async def bury(self, letters: Sequence[tuple[int, Refused]]) -> None:
+        """Send dead letters, each given with its partition; return once they are delivered."""
+        if not letters:
+            return
+        for partition, refused in letters:
+            self._log(partition, refused)
+        await self._outbox.send(deque(outgoing_letter(self._prefix, self.topic, *letter) for letter in letters))
+        while True:
+            if await self._outbox.flush():
+                return
+            await asyncio.sleep(RETRY_DELAY)

@@ -21,8 +21,8 @@ from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.kafka.reading import record_at
 from pipeline.observability import metrics as m
+from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.metrics import Metrics
-from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.pools import DELIVERIES, LETTERS
 from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Webhook

@@ -18,8 +18,8 @@ from aiokafka import ConsumerRecord
 from pipeline.kafka.dead_letters import without_value
 from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
+from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.metrics import Metrics
-from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.webhooks import Event, Webhook, networks
 from pipeline.settings import Settings
 from pipeline.stores.database.opened import Opened

@@ -16,8 +16,8 @@ from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
-from pipeline.worker.sinks import burying
 from pipeline.worker.sinks import store as sink
+from pipeline.worker.sinks import store as store_role
 from pipeline.worker.sinks.role import turn_writer
 from pipeline.worker.sinks.store import TurnWriter
 from tests.support.waiting import until
@@ -111,7 +111,7 @@ async def test_a_store_that_is_away_leaves_out_nothing(
 async def test_a_dead_letter_is_sent_until_it_is_delivered(
     writer: TurnWriter, letters: Letters, record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(burying, "RETRY_DELAY", 0.001)
+    monkeypatch.setattr(store_role, "RETRY_DELAY", 0.001)
     letters.lost = 5
     await writer.apply([(0, batch([record(status=None)]))])
     assert list(letters.found()) == [0]
@@ -121,7 +121,7 @@ async def test_between_two_attempts_there_is_a_pause(
     writer: TurnWriter, letters: Letters, record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by the review: while no dead letter could be delivered, it was sent again without an end and a pause."""
-    monkeypatch.setattr(burying, "RETRY_DELAY", 3600.0)
+    monkeypatch.setattr(store_role, "RETRY_DELAY", 3600.0)
     letters.lost = 10**6
     applying = asyncio.create_task(writer.apply([(0, batch([record(status=None)]))]))
 
