@@ -123,10 +123,7 @@ def read_file(file: Path) -> bytes:
 
 
 def run_info(file: Path) -> dict[str, Any]:
-    """Return the run's context from FILE.run.json; empty without that file.
-
-    Raises CallerError if it is malformed.
-    """
+    """Return the run's context from FILE.run.json; empty without that file. Raises CallerError if it is malformed."""
     sidecar = file.with_name(f"{file.name}.run.json")
     if not sidecar.exists():
         return {}

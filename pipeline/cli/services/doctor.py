@@ -90,24 +90,21 @@ def _examined(*, ledger: bool) -> list[Finding]:
 
 
 async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
-    """Return the findings of all checks.
-
-    An unreachable service is a finding, too, and the other checks go on.
-    """
+    """Return the findings of all checks. An unreachable service is a finding, too, and the other checks go on."""
     limits = limits_of(settings)
     findings = _unusable(settings) or settings_findings(limits, [rule.text for rule in settings.role_list])
     findings += wire_findings(settings)
-    store = await _store(settings) if _exists(settings) else _no_store(settings)
+    store = await _store(settings)
     try:
         findings.append(cluster_finding(settings.brokers, info := await cluster_info(settings)))
         ends = await expiries(settings, [address for _, address in info.brokers])
         findings += expiry_findings(ends, datetime.now(UTC))
-        found = await describe_topics(settings)
+        topics = await describe_topics(settings)
         changes = await topic_changes(settings)
-        findings += topic_findings(settings.topic_prefix, limits, found, changes, len(info.brokers))
-        findings += state_finding(settings.topic_prefix, limits, found)
-        if len(found) == len(CATALOG):
-            findings += await _records(settings, found, stored=store.level == "ok", ledger=ledger)
+        findings += topic_findings(settings.topic_prefix, limits, topics, changes, len(info.brokers))
+        findings += state_finding(settings.topic_prefix, limits, topics)
+        if len(topics) == len(CATALOG):
+            findings += await _records(settings, topics, stored=store.level == "ok", ledger=ledger)
     except TurnmillError as error:
         findings.append(_failure("broker", error))
     return [*findings, store, *await _archive(settings)]
@@ -124,18 +121,18 @@ def _unusable(settings: Settings) -> list[Finding]:
     return findings
 
 
-async def _records(settings: Settings, found: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
+async def _records(settings: Settings, topics: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
     findings, waiting = [], 0
     for role in default_roles(settings):
         group = role.group(settings)
         rows = await group_lag(settings, group, [role.topic])
         findings.append(lag_finding(group, role.name, rows))
         waiting += sum(row.lag for row in rows) if role.name in LEDGER_ROLES else 0
-    sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in found}
+    sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in topics}
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
     advice = "`turnmill dlq list` says why, `turnmill dlq redrive` tries them again" if letters else ""
     findings.append(Finding("warning" if letters else "ok", "dead letters", f"{letters:,} on the topic", advice))
-    findings.append(clock_finding(await _ahead(settings, found), MAX_CLOCK_SKEW))
+    findings.append(clock_finding(await _ahead(settings, topics), MAX_CLOCK_SKEW))
     events = sizes[EVENTS.full_name(settings.topic_prefix)]
     if not stored:
         return findings
@@ -148,18 +145,22 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
     return findings
 
 
-async def _ahead(settings: Settings, found: list[Found]) -> int:
+async def _ahead(settings: Settings, topics: list[Found]) -> int:
     """Return the number of partitions of the events topic with a record dated later than now + MAX_CLOCK_SKEW."""
     name = EVENTS.full_name(settings.topic_prefix)
     later = int((time.time() + MAX_CLOCK_SKEW) * 1000)
-    places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
+    rows = [row for topic in topics if topic.name == name for row in topic.partitions]
     async with reader(settings) as consumer:
-        return sum(offset is not None for offset in (await consumer.offsets_for_times(places)).values())
+        offsets = await consumer.offsets_for_times({TopicPartition(name, row.id): later for row in rows})
+        return sum(offset is not None for offset in offsets.values())
 
 
 async def _store(settings: Settings) -> Finding:
     """Check the store without `ThreadStore.open`, which would create and migrate an SQLite file."""
-    where = without_password(settings.store_url)
+    where, file = without_password(settings.store_url), Path(settings.store_url.removeprefix(SQLITE))
+    if settings.store_url.startswith(SQLITE) and not file.exists():  # noqa: ASYNC240  # once
+        advice = "a worker with the role store makes it"
+        return Finding("warning", "store", f"{settings.store_url} is not there yet", advice)
     try:
         async with ThreadStore(settings.store_url) as store:
             revision = await store.revision()
@@ -180,17 +181,17 @@ async def _archive(settings: Settings) -> list[Finding]:
     if settings.archive is None or not settings.archive.startswith(LAKE):
         return []
     try:
-        found = await lake_of(settings, _nobody).state()
+        tables = await lake_of(settings, _nobody).state()
     except CallerError:  # reported already, by the check of the settings
         return []
     except StoreError as error:
         return [_failure("archive", error)]
-    if not found:
+    if not tables:
         advice = "a worker with the role archive makes them"
         return [Finding("warning", "archive", f"{settings.archive} has no tables yet", advice)]
     seen = "; ".join(
         f"{name}: {many(table.rows, 'row')} in {many(table.files, 'file')}, {many(table.snapshots, 'snapshot')}"
-        for name, table in found.items()
+        for name, table in tables.items()
     )
     return [Finding("ok", "archive", f"{settings.archive}: {seen}")]
 
@@ -198,17 +199,6 @@ async def _archive(settings: Settings) -> list[Finding]:
 async def _nobody(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
     """Return no thread: the doctor writes nothing."""
     return set()
-
-
-def _exists(settings: Settings) -> bool:
-    url = settings.store_url
-    return not url.startswith(SQLITE) or Path(url.removeprefix(SQLITE)).exists()
-
-
-def _no_store(settings: Settings) -> Finding:
-    return Finding(
-        "warning", "store", f"{settings.store_url} is not there yet", "a worker with the role store makes it"
-    )
 
 
 def _failure(check: str, error: TurnmillError) -> Finding:

@@ -110,10 +110,7 @@ def letters_of(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
 async def read_entries(
     brokers: BrokerSettings, partition: int, wanted: Collection[bytes]
 ) -> AsyncGenerator[tuple[bytes, bytes]]:
-    """Yield the topic's entries of these state keys; rewritten ones are repeated.
-
-    Raises BrokerError.
-    """
+    """Yield the topic's entries of these state keys; rewritten ones are repeated. Raises BrokerError."""
     topic_partition = TopicPartition(STATE.full_name(brokers.topic_prefix), partition)
     async with aclosing(read_once(brokers, [topic_partition], max_poll_records=BATCH_SIZE)) as batches:
         async for _, records in batches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aiokafka import ConsumerRecord
@@ -34,22 +35,15 @@ Placed = tuple[int, ConsumerRecord]  # (partition, record)
 RETRY_DELAY: Final = 0.5  # seconds before dead letters that were not delivered are sent again
 
 
+@dataclass(frozen=True, slots=True)
 class TurnWriter:
     """Writes batches; the store is opened at the first one, or by a housekeeper, and stays open."""
 
-    def __init__(
-        self,
-        store: Opened[ThreadStore],
-        contents: ContentStore,
-        retention: Retention,
-        burying: Burying,
-        metrics: Metrics,
-    ) -> None:
-        self.store = store
-        self.contents = contents
-        self.retention = retention
-        self.burying = burying
-        self.metrics = metrics
+    store: Opened[ThreadStore]
+    contents: ContentStore
+    retention: Retention
+    burying: Burying
+    metrics: Metrics
 
     async def apply(self, group: Group) -> None:
         """Store a group. A record that can't be stored becomes a dead letter, so that it does not block the rest."""
@@ -104,14 +98,14 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
     return refusal(record, Reason.UNPROCESSABLE, f"can't be stored: {detail}")
 
 
+@dataclass(frozen=True, slots=True)
 class FeedbackWriter:
     """Writes feedback of people and programs; the store is opened at the first record, and stays open."""
 
-    def __init__(self, store: Opened[ThreadStore], webhooks: Taking | None, burying: Burying, metrics: Metrics) -> None:
-        self._store = store
-        self._webhooks = webhooks
-        self._burying = burying
-        self._metrics = metrics
+    store: Opened[ThreadStore]
+    webhooks: Taking | None
+    burying: Burying
+    metrics: Metrics
 
     async def apply(self, group: Group) -> None:
         """Store a group; invalid feedback becomes a dead letter. Raises StoreError."""
@@ -124,11 +118,11 @@ class FeedbackWriter:
                 except InvalidRecord as error:
                     refused.append((partition, refusal(record, error.reason, error.detail)))
         if received:
-            await add_feedback(await self._store.get(), received)
-            if self._webhooks is not None:
-                await self._webhooks.tell(group)
-        await self._burying.bury(refused)
-        self._metrics.add(m.RECORDS_READ, len(received) + len(refused), topic=self._burying.topic)
+            await add_feedback(await self.store.get(), received)
+            if self.webhooks is not None:
+                await self.webhooks.tell(group)
+        await self.burying.bury(refused)
+        self.metrics.add(m.RECORDS_READ, len(received) + len(refused), topic=self.burying.topic)
 
 
 class StoreWork(GroupWork):

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -59,36 +60,36 @@ class Webhooks:
         return self._known
 
 
+@dataclass(frozen=True, slots=True)
 class Taking:
     """Puts the events of a group into the queue."""
 
-    def __init__(self, webhooks: Webhooks, topic: str, read: Read, metrics: Metrics) -> None:
-        self._webhooks = webhooks
-        self._topic = topic
-        self._read = read
-        self._metrics = metrics
-        self._warn = RepeatedWarning(log)
+    webhooks: Webhooks
+    topic: str
+    read: Read
+    metrics: Metrics
+    warn: RepeatedWarning = field(default_factory=partial(RepeatedWarning, log))
 
     async def apply(self, group: Group) -> None:
         """Add the deliveries of a group to the store, and count its records. Raises StoreError."""
         await self.tell(group)
-        self._metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self._topic)
+        self.metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self.topic)
 
     async def tell(self, group: Group) -> None:
         """Add the deliveries of a group to the store. Raises StoreError."""
-        known = await self._webhooks.known(now=True)  # so that a new webhook gets all events from now on
+        known = await self.webhooks.known(now=True)  # so that a new webhook gets all events from now on
         wanted: list[tuple[str, Event]] = []
         for partition, records in group:
             for record in records if known else ():
-                event = self._event(record, (self._topic, partition, record.offset))
+                event = self._event(record, (self.topic, partition, record.offset))
                 wanted += [(webhook.id, event) for webhook in known if event is not None and webhook.hears(event)]
-        await enqueue(await self._webhooks.store.get(), wanted, now_ms())
+        await enqueue(await self.webhooks.store.get(), wanted, now_ms())
 
     def _event(self, record: ConsumerRecord, position: tuple[str, int, int]) -> Event | None:
         try:
-            return self._read(record, position)
+            return self.read(record, position)
         except MALFORMED as error:  # for malformed turns, the store role makes a dead letter
-            self._warn("unreadable", "%s/%d@%d can't be read, so no webhook receives it: %r", *position, error)
+            self.warn("unreadable", "%s/%d@%d can't be read, so no webhook receives it: %r", *position, error)
             return None
 
 
@@ -122,17 +123,11 @@ def _webhooks(settings: Settings) -> Webhooks:
 def turns_work(settings: Settings, metrics: Metrics, producer: Producer) -> DeliveringWork:
     """Return the work of the role `webhooks`."""
     webhooks = _webhooks(settings)
-    topic = catalog.TURNS.full_name(settings.topic_prefix)
-    taking = Taking(webhooks, topic, _turn, metrics)
-    deliverer = Deliverer(
-        settings,
-        webhooks.store.get,
-        webhooks.known,
-        Outbox(producer, without_value),
-        metrics,
-        Sender(networks(settings.webhooks_allow)),
-        within_ms=int(settings.webhooks_within * 1000),
-    )
+    taking = Taking(webhooks, catalog.TURNS.full_name(settings.topic_prefix), _turn, metrics)
+    outbox, sender = Outbox(producer, without_value), Sender(networks(settings.webhooks_allow))
+    within_ms = int(settings.webhooks_within * 1000)
+    stored = webhooks.store.get, webhooks.known
+    deliverer = Deliverer(settings, *stored, outbox, metrics, sender, within_ms=within_ms)
     return DeliveringWork("webhooks", taking.apply, metrics, deliverer)
 
 
