@@ -21,7 +21,7 @@ MODULES: Final = {
     "answer": "pipeline.cli.open_runs.commands:answer",
     "archive": "pipeline.cli.stored.store:archive",
     "assemble": "pipeline.cli.files.assemble:assemble",
-    "audit": "pipeline.cli.stored.audit:audit",
+    "audit": "pipeline.cli.stored.accounts:show_audit",
     "bench": "tests.bench.command:bench",
     "convert": "pipeline.cli.files.documents:convert",
     "demo": "pipeline.cli.dev.demo:demo",
@@ -47,7 +47,7 @@ MODULES: Final = {
     "store": "pipeline.cli.stored.store:store",
     "tenants": "pipeline.cli.stored.tenants:tenants",
     "threads": "pipeline.cli.stored.threads:threads",
-    "tokens": "pipeline.cli.stored.tokens:tokens",
+    "tokens": "pipeline.cli.stored.accounts:tokens",
     "topics": "pipeline.cli.kafka.topics:topics",
     "up": "pipeline.cli.dev.broker:up",
     "usage": "pipeline.cli.stored.usage:usage",
@@ -87,8 +87,8 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(
                 [
-                    (name, f"(needs turnmill[{one.extra}])" if missing(one.extra) else one.does)
-                    for name, one in sorted(COMMANDS.items())
+                    (name, f"(needs turnmill[{command.extra}])" if missing(command.extra) else command.does)
+                    for name, command in sorted(COMMANDS.items())
                 ]
             )
 

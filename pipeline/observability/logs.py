@@ -1,7 +1,11 @@
-"""The format of log lines: text for people on a terminal, or one JSON object a line for collectors; their number."""
+"""What services say: the format of log lines, how many of them, and why a port can't be opened.
+
+Lines are text for people on a terminal, or one JSON object a line for collectors.
+"""
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 import time
@@ -97,3 +101,14 @@ class RepeatedWarning:
         if left_out:
             message, values = f"{message} (%d more like this since the last line)", (*values, left_out)
         self._log.warning(message, *values, extra=extra and extra())
+
+
+def why_not_listening(host: str, port: int, error: OSError, prefix: str = "TURNMILL") -> str:
+    """Return why a port could not be opened, as a sentence; the settings are `prefix` with _HOST and _PORT."""
+    where = f"{host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where} is in use by another program: set {prefix}_PORT to another port, or to 0 for a free one"
+    if error.errno == errno.EACCES:
+        return f"{where} is not allowed to this user: set {prefix}_PORT to a port above 1023"
+    why = error.strerror or error
+    return f"can't listen on {where} ({why}): set {prefix}_HOST to an address of this machine"

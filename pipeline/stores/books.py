@@ -179,7 +179,7 @@ BOOKS: Final = (
                 _NAMED,
                 left=_owned(s.expired.c.name, lambda name: name[1] or ""),
             ),
-        ),
+        )
     ),
     Book(
         (
@@ -302,6 +302,6 @@ BOOKS: Final = (
             TablePlace("usage_state", "nothing of anybody", NOW),
             TablePlace("expiry_state", "nothing of anybody", NOW, ours=("holder",)),
             TablePlace("compatibility", "nothing of anybody", NOW, ours=("oldest",)),
-        ),
+        )
     ),
 )

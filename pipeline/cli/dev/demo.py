@@ -22,8 +22,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.cli.dev.broker import download_kafka
-from pipeline.cli.dev.children import Child, spawn
+from pipeline.cli.dev.broker import Child, download_kafka, spawn
 from pipeline.cli.files.publish import Summary, publish_all, repeated
 from pipeline.cli.files.recordings import Recording, files_of, read
 from pipeline.cli.output import wide_console

@@ -19,7 +19,7 @@ from typing import Final
 
 import orjson
 
-from pipeline.cli.dev.children import Child, spawn
+from pipeline.cli.dev.broker import Child, spawn
 from pipeline.cli.output import many
 from pipeline.devbroker import local
 from pipeline.devbroker.file_lock import locked

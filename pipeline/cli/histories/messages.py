@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from pipeline.assembly.format import Reader
-from pipeline.cli.files.json_files import each_value
+from pipeline.cli.files.documents import each_value
 from pipeline.cli.histories.session_files import SOURCES
 from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread

@@ -16,8 +16,7 @@ from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import load
 from pipeline.stores.threads.waiting import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
-from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
-from pipeline.worker.repair.open_runs import open_runs
+from pipeline.worker.repair.open_runs import OpenRunRow, Wanted, open_runs, rows
 from topics import json_text
 from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid

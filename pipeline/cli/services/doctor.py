@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import ssl
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Final
 
 import click
 from aiokafka import TopicPartition
+from cryptography import x509
 from rich.table import Table
 from rich.text import Text
 
@@ -31,7 +33,6 @@ from pipeline.cli.services.checks import (
     wire_findings,
 )
 from pipeline.kafka.admin import describe_topics, topic_changes
-from pipeline.kafka.expiry import expiries
 from pipeline.kafka.offsets import cluster_info, group_lag
 from pipeline.kafka.reading import reader
 from pipeline.kafka.topic_plan import Found
@@ -48,13 +49,16 @@ from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
-from turnmill.settings import without_password
+from turnmill.kafka.client import client_options
+from turnmill.kafka.probe import host_port
+from turnmill.settings import BrokerSettings, without_password
 
 MAX_CLOCK_SKEW: Final = 5.0  # seconds by which a record may be dated later than this machine's clock
 LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
 LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not include records that these roles have not read yet
 SQLITE: Final = "sqlite:///"
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
+REQUEST_TIMEOUT: Final = 5.0  # seconds
 
 
 @click.command(short_help="Check everything, and say what to do about problems.")
@@ -204,3 +208,38 @@ async def _nobody(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
 def _failure(check: str, error: TurnmillError) -> Finding:
     """Return an error as a finding: its message has the advice."""
     return Finding("error", check, str(error))
+
+
+async def expiries(settings: BrokerSettings, addresses: Sequence[str]) -> dict[str, datetime]:
+    """Return {broker's address or setting: expiry of its certificate} for brokers that answer; empty without TLS.
+
+    Raises CallerError as `client_options` does.
+    """
+    tls: ssl.SSLContext | None = client_options(settings)["ssl_context"]
+    if tls is None:
+        return {}
+    ends = await asyncio.gather(*(_end(address, tls) for address in addresses))
+    found = {address: end for address, end in zip(addresses, ends, strict=True) if end is not None}
+    if settings.ssl_certificate_file is not None:
+        found["TURNMILL_SSL_CERTIFICATE_FILE"] = _first_end(settings.ssl_certificate_file)
+    return found
+
+
+async def _end(address: str, tls: ssl.SSLContext) -> datetime | None:
+    host, port = host_port(address)
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT):
+            _, writer = await asyncio.open_connection(host, port, ssl=tls)
+    except (OSError, TimeoutError):  # other checks report the reason
+        return None
+    try:
+        not_after = writer.get_extra_info("peercert")["notAfter"]
+        return datetime.fromtimestamp(ssl.cert_time_to_seconds(not_after), UTC)
+    finally:
+        writer.close()
+
+
+def _first_end(file: Path) -> datetime:
+    """Return the earliest expiry of the certificates in a file, since the chain needs each of them."""
+    certificates = x509.load_pem_x509_certificates(file.read_bytes())
+    return min(certificate.not_valid_after_utc for certificate in certificates)

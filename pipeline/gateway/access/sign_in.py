@@ -118,9 +118,7 @@ class _Routes:
             request.scope["session"] = {kept["key"]: {"data": kept["data"], "exp": kept["exp"]}}
             client = await self._client(one)
             answered = await client.authorize_access_token(
-                request,
-                leeway=LEEWAY,
-                claims_options={"iss": {"value": one.issuer}, "aud": {"value": one.client_id}},
+                request, leeway=LEEWAY, claims_options={"iss": {"value": one.issuer}, "aud": {"value": one.client_id}}
             )
             claims = await self._claims(client, answered)
         except jwt.PyJWTError as error:

@@ -131,11 +131,7 @@ async def caller_of(
 
 
 async def give(
-    caller: Caller,
-    key: ThreadKey,
-    run_id: str,
-    body: Wanted | Message | Reply,
-    payload: dict[str, Any] | None = None,
+    caller: Caller, key: ThreadKey, run_id: str, body: Wanted | Message | Reply, payload: dict[str, Any] | None = None
 ) -> str:
     """Publish a command by this caller to a run of this thread, and return its id. Raises Problem, BrokerError."""
     principal = caller.principal

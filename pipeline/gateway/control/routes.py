@@ -11,16 +11,7 @@ from starlette.responses import Response
 
 from pipeline.gateway.access.security import Controller, Listening, Sender, Standing, Still
 from pipeline.gateway.budgets.memory import TheBudgets
-from pipeline.gateway.control.caller import (
-    AllGiven,
-    Caller,
-    Given,
-    Message,
-    Reply,
-    Wanted,
-    caller_of,
-    give,
-)
+from pipeline.gateway.control.caller import AllGiven, Caller, Given, Message, Reply, Wanted, caller_of, give
 from pipeline.gateway.control.commands import Commands, TheCommands
 from pipeline.gateway.live.event_stream import EventStream, comment, frame
 from pipeline.gateway.live.run_watch import TheRunWatch

@@ -59,12 +59,7 @@ class Taken(BaseModel):
     responses=documented("bad-request", "conflict", "forbidden"),
 )
 async def give_feedback(
-    gateway: TheGateway,
-    uploads: TheUploads,
-    principal: Judge,
-    thread_id: ThreadId,
-    given: Given,
-    tenant: Whose = None,
+    gateway: TheGateway, uploads: TheUploads, principal: Judge, thread_id: ThreadId, given: Given, tenant: Whose = None
 ) -> Taken:
     """Publish feedback on a thread, which needn't be stored yet. Workers store it; read it with `?feedback=true`."""
     bounded = principal.bounded(tenant)

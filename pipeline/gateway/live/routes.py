@@ -87,8 +87,7 @@ async def live(
     follow: Annotated[bool, Query(description="Go on with new events; else end after the present ones.")] = True,  # noqa: FBT002  # FastAPI passes it by name
     wait: Annotated[bool, Query(description="Wait for a thread that doesn't exist yet.")] = False,  # noqa: FBT002  # FastAPI passes it by name
     shows: Annotated[  # noqa: FBT002  # FastAPI passes it by name
-        bool,
-        Query(description="Add the visible text of each event, in any dialect: [[text|thinking|tool, …]]."),
+        bool, Query(description="Add the visible text of each event, in any dialect: [[text|thinking|tool, …]].")
     ] = False,
     last_event_id: Annotated[str | None, Header(max_length=100, description="Resume after this event.")] = None,
     from_id: Annotated[
@@ -207,13 +206,7 @@ async def _newest(streams: Live, following: Following, resume: Resume, run_id: s
 
 
 async def _frames_of_run(
-    streams: Live,
-    following: Following,
-    dialect: Dialect,
-    run_id: str,
-    seq: int,
-    number: int | None,
-    grace: float,
+    streams: Live, following: Following, dialect: Dialect, run_id: str, seq: int, number: int | None, grace: float
 ) -> AsyncGenerator[bytes]:
     """Yield the run's events from `seq` on, ordered by seq: an SDK's client fails at a delta before its start.
 

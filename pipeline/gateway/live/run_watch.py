@@ -15,8 +15,7 @@ from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.state import Gateway, Service, provided
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.worker.repair.open_run_rows import silent
-from pipeline.worker.repair.open_runs import beginnings
+from pipeline.worker.repair.open_runs import beginnings, silent
 from topics.catalog import EVENTS, STATE
 from turnmill.clock import now_ms
 

@@ -159,12 +159,7 @@ def _missing(webhook_id: str) -> Problem:
 
 def _shown(one: Webhook, waiting: int = 0) -> Shown:
     return Shown(
-        id=one.id,
-        url=one.url,
-        events=list(one.events),
-        tenant=one.tenant,
-        created_at=one.created_at,
-        waiting=waiting,
+        id=one.id, url=one.url, events=list(one.events), tenant=one.tenant, created_at=one.created_at, waiting=waiting
     )
 
 

@@ -139,11 +139,7 @@ PARTS: Final = (
         listeners=("control.commands:Commands",),
         pools=(pools.COMMANDS, pools.COMMAND_STREAMS),
     ),
-    Part(
-        "signing in",
-        exists=lambda gateway: gateway.settings.gateway_oidc is not None,
-        routers=("access.sign_in",),
-    ),
+    Part("signing in", exists=lambda gateway: gateway.settings.gateway_oidc is not None, routers=("access.sign_in",)),
     Part(
         "turnmill dev",
         exists=lambda gateway: gateway.dev is not None,

@@ -10,18 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import (
-    CTE,
-    BigInteger,
-    ColumnElement,
-    Select,
-    and_,
-    case,
-    func,
-    literal,
-    null,
-    select,
-)
+from sqlalchemy import CTE, BigInteger, ColumnElement, Select, and_, case, func, literal, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.metrics import UNKNOWN

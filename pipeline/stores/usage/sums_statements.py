@@ -36,10 +36,7 @@ from pipeline.stores.usage.plan import Plan
 from pipeline.stores.usage.tallies import QUARTER, TIMES, no_price, of_changes, signed, signed_time
 from pipeline.turns.column_text import column_text
 
-COLUMNS: Final = {
-    **{name: name for name in ("model", "provider", "tenant", "prompt", "origin")},
-    "agent": "agent_id",
-}
+COLUMNS: Final = {**{name: name for name in ("model", "provider", "tenant", "prompt", "origin")}, "agent": "agent_id"}
 WANTED: Final = {
     "postgresql": 'SELECT * FROM unnest(:spans, :begins, :ends) AS one (span, "begin", "end")',
     "sqlite": "SELECT json_extract(value, '$[0]') AS span, json_extract(value, '$[1]') AS \"begin\", "
@@ -77,12 +74,7 @@ def wanted_of(dialect: str, wanted: Iterable[tuple[int, int, int]]) -> dict[str,
 def changes_of(plan: Plan) -> dict[str, int]:
     """Return the times of changes, as parameters."""
     (live_begin, live_end), (expired_begin, expired_end) = plan.live, plan.expired
-    return {
-        "live_begin": live_begin,
-        "live_end": live_end,
-        "expired_begin": expired_begin,
-        "expired_end": expired_end,
-    }
+    return {"live_begin": live_begin, "live_end": live_end, "expired_begin": expired_begin, "expired_end": expired_end}
 
 
 @cache

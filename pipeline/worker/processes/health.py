@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from pipeline.observability.listening import why_not_listening
+from pipeline.observability.logs import why_not_listening
 from turnmill.errors import CallerError
 
 Probe = Callable[[], Coroutine[Any, Any, list[str]]]

@@ -7,12 +7,13 @@ away delays no topic, no other receiver, and none of its own threads except the 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import ConsumerRecord
 
@@ -21,16 +22,30 @@ from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.metrics import Metrics
-from pipeline.policies.webhooks import Event, Webhook, networks
+from pipeline.policies.webhooks import (
+    FEEDBACK_GIVEN,
+    TURN_COMPLETED,
+    TURN_INTERRUPTED,
+    Event,
+    Webhook,
+    body,
+    lane_of,
+    networks,
+)
 from pipeline.settings import Settings
+from pipeline.stores.database.keys import key_of
 from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.deliveries import all_webhooks, enqueue
+from pipeline.turns.times import iso
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.webhooks.delivery import Deliverer
-from pipeline.worker.webhooks.events import feedback_event, notice_event, turn_event
 from pipeline.worker.webhooks.sender import Sender
-from topics import catalog, feedback, notice, turn_record
+from topics import catalog, feedback, json_text, notice, turn_record
+from topics.feedback import FeedbackRecord
+from topics.notice import NoticeRecord
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
 
@@ -41,6 +56,8 @@ MALFORMED: Final = (InvalidRecord, KeyError, TypeError, ValueError, AttributeErr
 log = logging.getLogger(__name__)
 
 Read = Callable[[ConsumerRecord, tuple[str, int, int]], Event | None]
+MAX_TURN_BYTES: Final = 65_536  # larger turns are not included in their events
+NAMED: Final = ("tenant", "thread_id", "run_id", "turn_id", "agent_id", "dialect", "status", "revision", "events")
 
 
 class Webhooks:
@@ -155,3 +172,51 @@ def _turn(record: ConsumerRecord, position: tuple[str, int, int]) -> Event | Non
 
 def _notice(record: ConsumerRecord, position: tuple[str, int, int]) -> Event:
     return notice_event(notice.decode(record.value), position, record.timestamp)
+
+
+def turn_event(record: TurnRecord, position: tuple[str, int, int], at: int) -> Event | None:
+    """Return the event of a turn that ended; None for a record that only states facts, or is imported.
+
+    `at`: the broker's time of the record, epoch ms.
+    """
+    if record["turn"] is None or record.get("imported"):
+        return None
+    kind = TURN_COMPLETED if record["status"] == "complete" else TURN_INTERRUPTED
+    data: dict[str, Any] = {name: record[name] for name in NAMED if record.get(name) is not None}
+    external = (record.get("thread") or {}).get("external_id")
+    if external is not None:
+        data["external_id"] = external
+    small = len(json_text.dumps(record["turn"])) <= MAX_TURN_BYTES
+    data["turn"] = record["turn"] if small else None
+    tenant = record.get("tenant")
+    version = (tenant, record["thread_id"], record["turn_id"], record["status"], record["events"], record["revision"])
+    digest = hashlib.sha256(repr(version).encode("utf-8", "backslashreplace")).hexdigest()
+    key, payload = key_of(record), _body(kind, at, data)
+    return Event(f"turn_{digest[:32]}", kind, tenant, lane_of(tenant, key.thread_id), at, payload, position, key)
+
+
+def notice_event(record: NoticeRecord, position: tuple[str, int, int], at: int) -> Event:
+    """Return the event of a notice."""
+    tenant, thread = record.get("tenant"), record.get("thread_id")
+    data = {name: value for name, value in (("tenant", tenant), ("thread_id", thread)) if value is not None}
+    lane = lane_of(tenant, thread or str(record["data"].get("budget") or record["type"]))
+    payload = _body(record["type"], record["at"], {**data, **record["data"]})
+    return Event(record["id"], record["type"], tenant, lane, at, payload, position)
+
+
+def feedback_event(record: FeedbackRecord, position: tuple[str, int, int], at: int) -> Event:
+    """Return the event of feedback on a thread; a value of null withdraws it."""
+    tenant, key = record.get("tenant"), ThreadKey.of(record["thread_id"], record.get("tenant"))
+    data = {name: value for name, value in record.items() if name != "v"}
+    digest = hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
+    payload = _body(FEEDBACK_GIVEN, at, data)
+    return Event(
+        f"said_{digest[:32]}", FEEDBACK_GIVEN, tenant, lane_of(tenant, key.thread_id), at, payload, position, key
+    )
+
+
+def _body(kind: str, at: int, data: dict[str, Any]) -> bytes:
+    try:
+        return body(kind, iso(at), data)
+    except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
+        return json_text.dumps({"type": kind, "timestamp": iso(at), "data": data}).encode()

@@ -85,10 +85,7 @@ async def test_one_record_is_left_out_and_the_rest_is_stored(
     records[31] |= {"turn_id": "a\0b"}
     group = batch(records)
     await writer.apply([(3, group[:20]), (4, group[20:])])
-    assert letters.found() == {
-        7: (Reason.UNPROCESSABLE, group[7].value),
-        31: (Reason.NOT_AN_ENVELOPE, group[31].value),
-    }
+    assert letters.found() == {7: (Reason.UNPROCESSABLE, group[7].value), 31: (Reason.NOT_AN_ENVELOPE, group[31].value)}
     assert [letter.partition for letter in letters.sent] == [3, 4]
     assert (await count_rows(store)).threads == 38
     transactions = writer.metrics.registry.get_sample_value(m.STORE_BATCHES.name)
