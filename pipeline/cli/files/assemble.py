@@ -24,15 +24,8 @@ from turnmill.wire.envelope import loads as load_json
 from turnmill.wire.framing import decode
 
 RUN_INFO: Final = (
-    "agent_name",
-    "model_name",
-    "provider_name",
-    "parent_run_id",
-    "parent_thread_id",
-    "continues",
-    "replaces",
-    "started_at",
-    "request",
+    *("agent_name", "model_name", "provider_name", "parent_run_id", "parent_thread_id"),
+    *("continues", "replaces", "started_at", "request"),
 )
 # A file has no times of receipt. Without `started_at`, all events get this time (epoch ms).
 NO_TIME: Final = 0
@@ -71,12 +64,12 @@ def find_dialect(file: Path) -> Dialect:
             raise CallerError(f"{file}.run.json: no dialect is called {named!r:.80}")
         return DIALECTS[named]
     try:
-        found = recognise(read_file(file))
+        recognised = recognise(read_file(file))
     except UnknownWire as error:
         raise CallerError(f"{file}: {error}; name it with --dialect") from None
-    if found is None:
+    if recognised is None:
         raise CallerError(f"{file}: no event is in it; name its dialect with --dialect")
-    return found
+    return recognised
 
 
 def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:

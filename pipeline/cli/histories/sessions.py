@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -192,7 +192,12 @@ class Topic:
 
     def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run, or go on with it."""
-        names = {"thread_id": opened.thread, "agent_id": opened.agent, "run_id": opened.run, "dialect": dialect}
+        names: dict[str, Any] = {
+            "thread_id": opened.thread,
+            "agent_id": opened.agent,
+            "run_id": opened.run,
+            "dialect": dialect,
+        }
         return self.publisher.run(**names, tenant=self.tenant, info=opened.info, first_seq=first_seq)
 
 
@@ -210,7 +215,12 @@ class Printed:
         """Begin a run."""
         thread, external_id = thread_uuid(opened.thread)
         info = opened.info if external_id is None else {**opened.info, "external_id": external_id}
-        names = {"thread_id": thread, "run_id": opened.run, "agent_id": opened.agent, "dialect": dialect}
+        names: dict[str, Any] = {
+            "thread_id": thread,
+            "run_id": opened.run,
+            "agent_id": opened.agent,
+            "dialect": dialect,
+        }
         return Collected({"v": VERSION, **names, "seq": first_seq, "run": info}, self._threads[thread])
 
     def documents(self) -> Iterator[Fields]:
