@@ -19,9 +19,9 @@ from turnmill.errors import CallerError, TurnmillError
 # Where each command is; `bench` is of a checkout alone.
 MODULES: Final = {
     "answer": "pipeline.cli.open_runs.commands:answer",
-    "archive": "pipeline.cli.stored.archive:archive",
+    "archive": "pipeline.cli.stored.store:archive",
     "assemble": "pipeline.cli.files.assemble:assemble",
-    "audit": "pipeline.cli.stored.audit:audit",
+    "audit": "pipeline.cli.stored.accounts:show_audit",
     "bench": "tests.bench.command:bench",
     "convert": "pipeline.cli.files.documents:convert",
     "demo": "pipeline.cli.dev.demo:demo",
@@ -39,7 +39,7 @@ MODULES: Final = {
     "rerun": "pipeline.cli.rerun.command:rerun",
     "run": "pipeline.cli.programs.run:run",
     "runs": "pipeline.cli.open_runs.runs:runs",
-    "schema": "pipeline.cli.files.validate:schema",
+    "schema": "pipeline.cli.files.documents:schema",
     "search": "pipeline.cli.stored.search:search",
     "settings": "pipeline.cli.settings:settings",
     "steer": "pipeline.cli.open_runs.commands:steer",
@@ -47,11 +47,11 @@ MODULES: Final = {
     "store": "pipeline.cli.stored.store:store",
     "tenants": "pipeline.cli.stored.tenants:tenants",
     "threads": "pipeline.cli.stored.threads:threads",
-    "tokens": "pipeline.cli.stored.tokens:tokens",
+    "tokens": "pipeline.cli.stored.accounts:tokens",
     "topics": "pipeline.cli.kafka.topics:topics",
     "up": "pipeline.cli.dev.broker:up",
     "usage": "pipeline.cli.stored.usage:usage",
-    "validate": "pipeline.cli.files.validate:validate",
+    "validate": "pipeline.cli.files.documents:validate",
     "worker": "pipeline.cli.services.worker:worker",
 }
 
@@ -87,8 +87,8 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(
                 [
-                    (name, f"(needs turnmill[{one.extra}])" if missing(one.extra) else one.does)
-                    for name, one in sorted(COMMANDS.items())
+                    (name, f"(needs turnmill[{command.extra}])" if missing(command.extra) else command.does)
+                    for name, command in sorted(COMMANDS.items())
                 ]
             )
 

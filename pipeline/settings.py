@@ -250,8 +250,7 @@ class Settings(ClientSettings):
         12, description="Partitions of each topic when it is created; they bound the number of parallel workers."
     )
     replication: Count | None = Field(
-        None,
-        description="Replicas of each topic when it is created; by default 3, or as many as there are brokers.",
+        None, description="Replicas of each topic when it is created; by default 3, or as many as there are brokers."
     )
     retention: Annotated[str, AfterValidator(_retention)] | None = Field(
         None,
@@ -423,8 +422,7 @@ class Settings(ClientSettings):
     session_timeout: Seconds = Field(10.0, description="A worker that is silent for longer loses its partitions.")
     fetch_records: Count = Field(5000, description="Most records that are taken at once; at most 500 of turns.")
     metric_series: Count = Field(
-        200,
-        description="Most values of one metric label (model, agent, tenant, …); the rest is counted as `other`.",
+        200, description="Most values of one metric label (model, agent, tenant, …); the rest is counted as `other`."
     )
 
     @property

@@ -109,11 +109,7 @@ def status(settings: Settings) -> dict[Node, int | None]:
 
 @contextmanager
 def running(
-    settings: Settings,
-    brokers: int = 1,
-    *,
-    extra: Mapping[str, str] | None = None,
-    progress: Progress = silent,
+    settings: Settings, brokers: int = 1, *, extra: Mapping[str, str] | None = None, progress: Progress = silent
 ) -> Iterator[Cluster]:
     """Run a cluster that ends with the block, and dies with this process. `extra`: see properties.server_properties."""
     if any(status(settings).values()):

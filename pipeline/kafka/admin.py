@@ -15,8 +15,7 @@ from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
-from pipeline.kafka.admin_client import cluster_of, connected, partitions_of
-from pipeline.kafka.offsets import offsets_of
+from pipeline.kafka.offsets import cluster_of, connected, offsets_of, partitions_of
 from pipeline.kafka.topic_plan import Change, Found, Wanted, plan, wanted
 from pipeline.settings import Settings
 from topics.catalog import CATALOG

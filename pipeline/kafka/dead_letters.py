@@ -1,26 +1,40 @@
-"""Make the dead letter of a refused record, count it, and log it. Key and value stay unchanged."""
+"""Dead letters: make those of refused records, count, log, read them, and produce them again to their topics.
+
+Key and value stay unchanged.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
 
 from pipeline.assembly.records import Record, Refused
 from pipeline.kafka.outbox import Outgoing
+from pipeline.kafka.reading import answering, records_of
 from pipeline.observability import metrics as m
+from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.metrics import Metrics
-from pipeline.observability.repeated_warning import RepeatedWarning
 from topics import catalog, dead_letter
+from topics.catalog import DEAD_LETTERS
 from topics.dead_letter import DeadLetter
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
+from turnmill.kafka.client import client_options
 from turnmill.limits import RECORD_BYTES
+from turnmill.settings import BrokerSettings
 from turnmill.wire import traceparent
 from turnmill.wire.envelope import loads
 from turnmill.wire.traceparent import log_ids
 
 LINES: Final = 20
+
+MAX_REQUEST = DEAD_LETTERS.max_message_bytes
 
 log = logging.getLogger(__name__)
 
@@ -86,3 +100,57 @@ def _about(record: Record) -> dict[str, object]:
     thread_id = fields.get("thread_id") or (record.key or b"").decode("utf-8", "replace") or None
     span = fields.get("traceparent") or traceparent.of_headers(record.headers)
     return log_ids(thread_id, fields.get("run_id"), span)
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A dead letter and its place on the topic; `letter` is None for a record that another program wrote."""
+
+    partition: int
+    offset: int
+    letter: DeadLetter | None
+
+    @property
+    def place(self) -> str:
+        """PARTITION:OFFSET, the form of the command line."""
+        return f"{self.partition}:{self.offset}"
+
+
+async def filed_letters(settings: BrokerSettings) -> AsyncIterator[Filed]:
+    """Yield all current records of the dead-letters topic, each partition in order; one batch in memory at a time."""
+    async for record in records_of(settings, DEAD_LETTERS):
+        yield Filed(record.partition, record.offset, _letter(record))
+
+
+async def redrive(settings: BrokerSettings, letters: Iterable[DeadLetter]) -> int:
+    """Produce the original keys and values to the topics where they were refused. Return their number, all confirmed.
+
+    The assembler drops events that it already has as duplicates, so redriving twice does no harm.
+    """
+    async with answering(settings):
+        producer = AIOKafkaProducer(
+            **client_options(settings), acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST
+        )
+        try:
+            await producer.start()
+            sent = [
+                await producer.send(
+                    letter.topic,
+                    letter.value,
+                    letter.key,
+                    partition=letter.partition if letter.key is None else None,
+                    headers=[(f"{dead_letter.PREFIX}redriven", b"%d" % (letter.redriven + 1))],
+                )
+                for letter in letters
+            ]
+            await asyncio.gather(*sent)
+            return len(sent)
+        finally:
+            await producer.stop()
+
+
+def _letter(record: Any) -> DeadLetter | None:
+    try:
+        return dead_letter.from_record(record.key, record.value, record.headers)
+    except (KeyError, ValueError):
+        return None

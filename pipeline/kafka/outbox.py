@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from aiokafka.errors import MessageSizeTooLargeError
 
-from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.observability.logs import RepeatedWarning
 from turnmill.wire.envelope import Headers
 
 MAX_REQUEST_BYTES: Final = 20_000_000  # a worker's producer sends at once, below the limit of the topics

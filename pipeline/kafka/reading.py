@@ -8,10 +8,11 @@ one. Who reads several times takes a consumer from `reader`, and its records fro
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
@@ -20,7 +21,7 @@ from aiokafka.partitioner import murmur2
 from pipeline.kafka.offsets import Bounds, bounds
 from topics.catalog import Topic
 from turnmill.ending import stopped
-from turnmill.errors import BrokerError
+from turnmill.errors import BrokerError, TurnmillError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.refusal import refusal
 from turnmill.kafka.unpacking import bounded
@@ -207,3 +208,53 @@ async def _others(settings: BrokerSettings, topics: Collection[Topic], known: Ma
         await asyncio.sleep(PARTITIONS_INTERVAL)
         if (await bounds(settings, topics)).keys() != known.keys():
             return
+
+
+async def follow_on(
+    follow: Callable[[], Awaitable[None]],
+    stopped: Callable[[str | None], None],
+    *,
+    pause: float,
+    log: logging.Logger,
+    meanwhile: str,
+) -> NoReturn:
+    """Call `follow`, and again `pause` seconds after each return or exception.
+
+    `stopped` is called with the reason each time; None: it has returned, since the topics' partitions have changed.
+    Failures are logged as `meanwhile`, a text that says what doesn't work until then, followed by the reason.
+    """
+    while True:
+        trouble = None
+        try:
+            await follow()
+        except TurnmillError as error:
+            trouble = str(error) or repr(error)
+            log.warning("%s: %s", meanwhile, trouble)
+        except Exception as error:  # whatever it is, following must start again
+            trouble = repr(error)
+            log.exception("%s", meanwhile)
+        stopped(trouble)
+        await asyncio.sleep(pause)
+
+
+def bytes_of(record: Any) -> int:
+    """Return the size of a Kafka record's value in bytes."""
+    return len(record.value or b"")
+
+
+def portions(
+    records: Sequence[Any], most: int, most_bytes: int, size_of: Callable[[Any], int] = bytes_of
+) -> Iterator[Sequence[Any]]:
+    """Yield the records in portions of at most `most`, and of at most `most_bytes` unless it is a single record."""
+    sizes = [size_of(record) for record in records]
+    if records and len(records) <= most and sum(sizes) <= most_bytes:
+        yield records
+        return
+    begin = size = 0
+    for end, more in enumerate(sizes):
+        if end > begin and (end - begin == most or size + more > most_bytes):
+            yield records[begin:end]
+            begin, size = end, 0
+        size += more
+    if begin < len(records):
+        yield records[begin:]

@@ -1,17 +1,25 @@
-"""The format of log lines: text for people on a terminal, or one JSON object a line for collectors."""
+"""What services say: the format of log lines, how many of them, and why a port can't be opened.
+
+Lines are text for people on a terminal, or one JSON object a line for collectors.
+"""
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from pipeline.observability.audit import audit
 from topics import json_text
 from turnmill.kafka.client_log import QUIET, Chatter
 
 IDS: Final = ("thread_id", "run_id", "trace_id")
+INTERVAL: Final = 60.0  # seconds
 
 
 class JsonFormatter(logging.Formatter):
@@ -56,3 +64,51 @@ def set_up(level: str, form: str, process: str | None = None) -> None:
     audit.setLevel(logging.INFO)  # independent of the level of all others
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+
+
+@dataclass(slots=True)
+class _Kind:
+    ends: float  # when its next lines may be logged
+    lines: int = 0
+    left_out: int = 0
+
+
+class RepeatedWarning:
+    """A warning that is logged at most `most` times in INTERVAL seconds for each kind.
+
+    The first line after a pause has the number of lines that were left out. All kinds are remembered, so there must be
+    few.
+    """
+
+    def __init__(self, log: logging.Logger, most: int = 1) -> None:
+        self._log = log
+        self._most = most
+        self._kinds: dict[str, _Kind] = {}
+
+    def __call__(
+        self, kind: str, message: str, *values: object, extra: Callable[[], dict[str, Any]] | None = None
+    ) -> None:
+        """Log `message % values` with the fields that `extra` returns, unless enough of its kind was logged lately."""
+        now = time.monotonic()
+        found = self._kinds.setdefault(kind, _Kind(now + INTERVAL))
+        left_out = 0
+        if now >= found.ends:
+            left_out, found.ends, found.lines, found.left_out = found.left_out, now + INTERVAL, 0, 0
+        if found.lines >= self._most:
+            found.left_out += 1
+            return
+        found.lines += 1
+        if left_out:
+            message, values = f"{message} (%d more like this since the last line)", (*values, left_out)
+        self._log.warning(message, *values, extra=extra and extra())
+
+
+def why_not_listening(host: str, port: int, error: OSError, prefix: str = "TURNMILL") -> str:
+    """Return why a port could not be opened, as a sentence; the settings are `prefix` with _HOST and _PORT."""
+    where = f"{host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where} is in use by another program: set {prefix}_PORT to another port, or to 0 for a free one"
+    if error.errno == errno.EACCES:
+        return f"{where} is not allowed to this user: set {prefix}_PORT to a port above 1023"
+    why = error.strerror or error
+    return f"can't listen on {where} ({why}): set {prefix}_HOST to an address of this machine"

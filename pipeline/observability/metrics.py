@@ -14,14 +14,7 @@ from importlib.metadata import version
 from threading import Lock
 from typing import Final, Literal
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 from topics import CORE
 
@@ -60,299 +53,256 @@ class Metric:
     buckets: tuple[float, ...] = ()
 
 
+def counter(name: str, meaning: str, *labels: str) -> Metric:
+    """Return a metric that only grows."""
+    return Metric(name, "counter", meaning, labels)
+
+
+def gauge(name: str, meaning: str, *labels: str) -> Metric:
+    """Return a metric that is set."""
+    return Metric(name, "gauge", meaning, labels)
+
+
+def histogram(name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> Metric:
+    """Return a metric that counts values by their bucket."""
+    return Metric(name, "histogram", meaning, labels, buckets)
+
+
 # ---- what agents used and did: from the telemetry topic
 
-TOKEN_USAGE: Final = Metric(
+TOKEN_USAGE: Final = histogram(
     "gen_ai_client_token_usage",
-    "histogram",
     "Tokens of one response; token_type is input or output.",
-    (*USAGE, "token_type"),
     TOKEN_BUCKETS,
+    *USAGE,
+    "token_type",
 )
-OPERATION_DURATION: Final = Metric(
+OPERATION_DURATION: Final = histogram(
     "gen_ai_client_operation_duration_seconds",
-    "histogram",
     "Time that a model took for one response, as its stream reports it.",
-    USAGE,
     OPERATION_BUCKETS,
+    *USAGE,
 )
-TIME_TO_FIRST_TOKEN: Final = Metric(
+TIME_TO_FIRST_TOKEN: Final = histogram(
     "gen_ai_server_time_to_first_token_seconds",
-    "histogram",
     "Time from a turn's start to the first part of its first response.",
-    USAGE,
     FIRST_TOKEN_BUCKETS,
+    *USAGE,
 )
-AGENT_DURATION: Final = Metric(
-    "gen_ai_invoke_agent_duration_seconds", "histogram", "Duration of one turn.", (*USAGE, "status"), AGENT_BUCKETS
+AGENT_DURATION: Final = histogram(
+    "gen_ai_invoke_agent_duration_seconds", "Duration of one turn.", AGENT_BUCKETS, *USAGE, "status"
 )
-TOKENS: Final = Metric(
+TOKENS: Final = counter(
     "turnmill_tokens_total",
-    "counter",
     "Tokens by token_type: input and output; parts of them: thinking (of output), cache_read and cache_write "
     "(of input); total only where a stream reports no other number.",
-    (*USAGE, "token_type"),
+    *USAGE,
+    "token_type",
 )
-COST: Final = Metric("turnmill_cost_usd_total", "counter", "Cost that streams report, in US dollars.", USAGE)
-TOTAL_LATENCY: Final = Metric(
+COST: Final = counter("turnmill_cost_usd_total", "Cost that streams report, in US dollars.", *USAGE)
+TOTAL_LATENCY: Final = histogram(
     "turnmill_total_latency_seconds",
-    "histogram",
     "Time of one response with all around the model, as its stream reports it.",
-    USAGE,
     OPERATION_BUCKETS,
+    *USAGE,
 )
-CACHE_HITS: Final = Metric("turnmill_cache_hits_total", "counter", "Answers from a cache of the application.", USAGE)
-CACHE_LATENCY: Final = Metric(
-    "turnmill_cache_hit_latency_seconds", "histogram", "Time that a cache took to answer.", USAGE, FIRST_TOKEN_BUCKETS
+CACHE_HITS: Final = counter("turnmill_cache_hits_total", "Answers from a cache of the application.", *USAGE)
+CACHE_LATENCY: Final = histogram(
+    "turnmill_cache_hit_latency_seconds", "Time that a cache took to answer.", FIRST_TOKEN_BUCKETS, *USAGE
 )
-AGENT_TURNS: Final = Metric(
+AGENT_TURNS: Final = counter(
     "turnmill_agent_turns_total",
-    "counter",
     "Turns of agents by status and reason of interruption (none where complete).",
-    (*USAGE, "status", "reason"),
+    *USAGE,
+    "status",
+    "reason",
 )
-AGENT_TURNS_REVISED: Final = Metric(
+AGENT_TURNS_REVISED: Final = counter(
     "turnmill_agent_turns_revised_total",
-    "counter",
     "Turns that late events reopened, by the status they have now; counted once in turnmill_agent_turns_total.",
-    (*USAGE, "status", "reason"),
+    *USAGE,
+    "status",
+    "reason",
 )
-RESPONSES: Final = Metric("turnmill_responses_total", "counter", "Responses of models in finished turns.", USAGE)
-TOOL_CALLS: Final = Metric("turnmill_tool_calls_total", "counter", "Tool calls in finished turns.", USAGE)
-TOOL_ERRORS: Final = Metric("turnmill_tool_errors_total", "counter", "Tool calls that failed.", USAGE)
-TELEMETRY_RECORDS: Final = Metric(
-    "turnmill_telemetry_records_total", "counter", "Telemetry records by the type of their event.", ("type",)
+RESPONSES: Final = counter("turnmill_responses_total", "Responses of models in finished turns.", *USAGE)
+TOOL_CALLS: Final = counter("turnmill_tool_calls_total", "Tool calls in finished turns.", *USAGE)
+TOOL_ERRORS: Final = counter("turnmill_tool_errors_total", "Tool calls that failed.", *USAGE)
+TELEMETRY_RECORDS: Final = counter(
+    "turnmill_telemetry_records_total", "Telemetry records by the type of their event.", "type"
 )
-TELEMETRY_DUPLICATES: Final = Metric(
-    "turnmill_telemetry_duplicates_total", "counter", "Telemetry records that were counted before: replays."
+TELEMETRY_DUPLICATES: Final = counter(
+    "turnmill_telemetry_duplicates_total", "Telemetry records that were counted before: replays."
 )
-TELEMETRY_MALFORMED: Final = Metric(
+TELEMETRY_MALFORMED: Final = counter(
     "turnmill_telemetry_malformed_total",
-    "counter",
     "Telemetry values of the wrong shape, left out; by the type of their event.",
-    ("type",),
+    "type",
 )
 
 # ---- the pipeline
 
-BUILD: Final = Metric(
-    "turnmill_build_info",
-    "gauge",
-    "1, of this version; core is compiled or interpreted.",
-    ("version", "core"),
+BUILD: Final = gauge("turnmill_build_info", "1, of this version; core is compiled or interpreted.", "version", "core")
+RECORDS_READ: Final = counter("turnmill_records_read_total", "Records read from a topic.", "topic")
+EVENTS_ASSEMBLED: Final = counter(
+    "turnmill_events_assembled_total", "Stream events that became part of a run.", "dialect"
 )
-RECORDS_READ: Final = Metric("turnmill_records_read_total", "counter", "Records read from a topic.", ("topic",))
-EVENTS_ASSEMBLED: Final = Metric(
-    "turnmill_events_assembled_total", "counter", "Stream events that became part of a run.", ("dialect",)
-)
-DUPLICATES_DROPPED: Final = Metric(
-    "turnmill_duplicates_dropped_total", "counter", "Events that were read before, by their seq."
-)
-TURNS_PRODUCED: Final = Metric(
+DUPLICATES_DROPPED: Final = counter("turnmill_duplicates_dropped_total", "Events that were read before, by their seq.")
+TURNS_PRODUCED: Final = counter(
     "turnmill_turns_produced_total",
-    "counter",
     "Turns written to the turns topic by status and reason of interruption (none where complete).",
-    ("status", "reason"),
+    "status",
+    "reason",
 )
-DEAD_LETTERS: Final = Metric("turnmill_dead_letters_total", "counter", "Refused records by reason.", ("reason",))
-RUNS_OPENED: Final = Metric("turnmill_runs_opened_total", "counter", "Runs whose first event was read.")
-RUNS_CLOSED: Final = Metric("turnmill_runs_closed_total", "counter", "Runs whose turns were written.")
-RUNS_REOPENED: Final = Metric("turnmill_runs_reopened_total", "counter", "Closed runs that a late event reopened.")
-OPEN_TURNS: Final = Metric("turnmill_open_turns", "gauge", "Turns that are being assembled.")
-EARLY_EVENTS: Final = Metric("turnmill_early_events", "gauge", "Events that wait for a hole in their run to be filled.")
-SEGMENTS_SPILLED: Final = Metric(
-    "turnmill_segments_spilled_total", "counter", "Pieces of long-open turns written to the state topic."
+DEAD_LETTERS: Final = counter("turnmill_dead_letters_total", "Refused records by reason.", "reason")
+RUNS_OPENED: Final = counter("turnmill_runs_opened_total", "Runs whose first event was read.")
+RUNS_CLOSED: Final = counter("turnmill_runs_closed_total", "Runs whose turns were written.")
+RUNS_REOPENED: Final = counter("turnmill_runs_reopened_total", "Closed runs that a late event reopened.")
+OPEN_TURNS: Final = gauge("turnmill_open_turns", "Turns that are being assembled.")
+EARLY_EVENTS: Final = gauge("turnmill_early_events", "Events that wait for a hole in their run to be filled.")
+SEGMENTS_SPILLED: Final = counter(
+    "turnmill_segments_spilled_total", "Pieces of long-open turns written to the state topic."
 )
-RUNS_PARKED: Final = Metric(
-    "turnmill_runs_parked_total",
-    "counter",
-    "Open runs that made room: they are built from the state topic at their end.",
+RUNS_PARKED: Final = counter(
+    "turnmill_runs_parked_total", "Open runs that made room: they are built from the state topic at their end."
 )
-REDACTIONS: Final = Metric(
-    "turnmill_redactions_total", "counter", "Finds that were replaced in turns and telemetry, by rule.", ("rule",)
+REDACTIONS: Final = counter(
+    "turnmill_redactions_total", "Finds that were replaced in turns and telemetry, by rule.", "rule"
 )
-LAG: Final = Metric(
+LAG: Final = gauge(
     "turnmill_lag_records",
-    "gauge",
     "Records of a partition not yet read by the role of this worker that it is assigned to.",
-    ("role", "topic", "partition"),
+    "role",
+    "topic",
+    "partition",
 )
-CHECKPOINT_SECONDS: Final = Metric(
-    "turnmill_checkpoint_duration_seconds",
-    "histogram",
-    "Time of one checkpoint: produce, confirm, commit.",
-    (),
-    CHECKPOINT_BUCKETS,
+CHECKPOINT_SECONDS: Final = histogram(
+    "turnmill_checkpoint_duration_seconds", "Time of one checkpoint: produce, confirm, commit.", CHECKPOINT_BUCKETS
 )
-CHECKPOINT_TIME: Final = Metric(
+CHECKPOINT_TIME: Final = gauge(
     "turnmill_last_checkpoint_timestamp_seconds",
-    "gauge",
     "Epoch time of a role's last checkpoint; its age is time() - this.",
-    ("role",),
+    "role",
 )
-COMMITS: Final = Metric("turnmill_commits_total", "counter", "Commits of offsets.")
-REBALANCES: Final = Metric("turnmill_rebalances_total", "counter", "Times that partitions were assigned anew.")
-TAKEOVER_SECONDS: Final = Metric(
+COMMITS: Final = counter("turnmill_commits_total", "Commits of offsets.")
+REBALANCES: Final = counter("turnmill_rebalances_total", "Times that partitions were assigned anew.")
+TAKEOVER_SECONDS: Final = histogram(
     "turnmill_takeover_duration_seconds",
-    "histogram",
     "Time from an assignment of partitions until their state is read, and records are taken again.",
-    ("role",),
     CHECKPOINT_BUCKETS,
+    "role",
 )
-LAST_PROGRESS: Final = Metric(
-    "turnmill_last_progress_timestamp_seconds", "gauge", "Epoch time at which a role last got on.", ("role",)
+LAST_PROGRESS: Final = gauge(
+    "turnmill_last_progress_timestamp_seconds", "Epoch time at which a role last got on.", "role"
 )
 
 # ---- the content store
 
-CONTENT_OBJECTS: Final = Metric(
-    "turnmill_content_objects_total", "counter", "Large values of turns written to the content store."
+CONTENT_OBJECTS: Final = counter(
+    "turnmill_content_objects_total", "Large values of turns written to the content store."
 )
-CONTENT_BYTES: Final = Metric("turnmill_content_bytes_total", "counter", "Bytes written to the content store.")
-CONTENT_FAILURES: Final = Metric(
-    "turnmill_content_failures_total", "counter", "Batches whose large values could not be written, and were again."
+CONTENT_BYTES: Final = counter("turnmill_content_bytes_total", "Bytes written to the content store.")
+CONTENT_FAILURES: Final = counter(
+    "turnmill_content_failures_total", "Batches whose large values could not be written, and were again."
 )
 
 # ---- the store
 
-STORE_BATCHES: Final = Metric("turnmill_store_batches_total", "counter", "Transactions committed to the store.")
-STORE_ROWS: Final = Metric("turnmill_store_rows_total", "counter", "Turn records written to the store.")
-STORE_ERASED: Final = Metric(
-    "turnmill_store_erased_total", "counter", "Times that a batch brought something of an erased thread."
+STORE_BATCHES: Final = counter("turnmill_store_batches_total", "Transactions committed to the store.")
+STORE_ROWS: Final = counter("turnmill_store_rows_total", "Turn records written to the store.")
+STORE_ERASED: Final = counter(
+    "turnmill_store_erased_total", "Times that a batch brought something of an erased thread."
 )
-STORE_EXPIRED: Final = Metric(
+STORE_EXPIRED: Final = counter(
     "turnmill_store_expired_total",
-    "counter",
     "Turn records that were neither stored nor archived, as they were older than the retention; by role.",
-    ("role",),
+    "role",
 )
-EXPIRED_THREADS: Final = Metric(
-    "turnmill_expired_threads_total", "counter", "Threads that went, as their retention was over."
+EXPIRED_THREADS: Final = counter("turnmill_expired_threads_total", "Threads that went, as their retention was over.")
+EXPIRED_TURNS: Final = counter("turnmill_expired_turns_total", "Turns of these threads.")
+EXPIRED_OBJECTS: Final = counter("turnmill_expired_objects_total", "Large values of expired threads that are gone.")
+EXPIRED_BYTES: Final = counter("turnmill_expired_bytes_total", "Bytes of these large values.")
+EXPIRED_ARCHIVED: Final = counter(
+    "turnmill_expired_archive_rows_total", "Rows of expired threads that are gone from the archive."
 )
-EXPIRED_TURNS: Final = Metric("turnmill_expired_turns_total", "counter", "Turns of these threads.")
-EXPIRED_OBJECTS: Final = Metric(
-    "turnmill_expired_objects_total", "counter", "Large values of expired threads that are gone."
-)
-EXPIRED_BYTES: Final = Metric("turnmill_expired_bytes_total", "counter", "Bytes of these large values.")
-EXPIRED_ARCHIVED: Final = Metric(
-    "turnmill_expired_archive_rows_total", "counter", "Rows of expired threads that are gone from the archive."
-)
-COST_LAST_HOUR: Final = Metric(
+COST_LAST_HOUR: Final = gauge(
     "turnmill_cost_last_hour_usd",
-    "gauge",
     "Cost of the stored responses of the last hour, of all of which it is known; 0 where a worker has not looked.",
 )
-BUDGET_USED: Final = Metric(
-    "turnmill_budget_used_ratio",
-    "gauge",
-    "Used of a budget in its current hour, day or month; 1 is all.",
-    ("budget",),
+BUDGET_USED: Final = gauge(
+    "turnmill_budget_used_ratio", "Used of a budget in its current hour, day or month; 1 is all.", "budget"
 )
-NOTICES: Final = Metric("turnmill_notices_total", "counter", "Notices that their topic has, by type.", ("type",))
-WEBHOOK_ATTEMPTS: Final = Metric(
+NOTICES: Final = counter("turnmill_notices_total", "Notices that their topic has, by type.", "type")
+WEBHOOK_ATTEMPTS: Final = counter(
     "turnmill_webhook_attempts_total",
-    "counter",
     "Attempts to deliver an event to a webhook, by outcome: `delivered`, `failed`, `given_up`.",
-    ("outcome",),
+    "outcome",
 )
-WEBHOOKS_WAITING: Final = Metric(
-    "turnmill_webhook_waiting", "gauge", "Events that wait for a webhook to take them, in the whole store."
+WEBHOOKS_WAITING: Final = gauge(
+    "turnmill_webhook_waiting", "Events that wait for a webhook to take them, in the whole store."
 )
-STORE_RETRIES: Final = Metric("turnmill_store_retries_total", "counter", "Transactions that were tried again.")
-STORE_FAILURES: Final = Metric("turnmill_store_failures_total", "counter", "Transactions that failed.")
+STORE_RETRIES: Final = counter("turnmill_store_retries_total", "Transactions that were tried again.")
+STORE_FAILURES: Final = counter("turnmill_store_failures_total", "Transactions that failed.")
 
 # ---- the archive
 
-ARCHIVE_SEGMENTS: Final = Metric(
-    "turnmill_archive_segments_total", "counter", "Segments of turns written to the archive."
+ARCHIVE_SEGMENTS: Final = counter("turnmill_archive_segments_total", "Segments of turns written to the archive.")
+ARCHIVE_ROWS: Final = counter("turnmill_archive_rows_total", "Turn records written to the archive.")
+ARCHIVE_BYTES: Final = counter("turnmill_archive_bytes_total", "Bytes of Parquet written to the archive.")
+ARCHIVE_REFUSED: Final = counter(
+    "turnmill_archive_refused_total", "Records of the turns topic that are no turn records."
 )
-ARCHIVE_ROWS: Final = Metric("turnmill_archive_rows_total", "counter", "Turn records written to the archive.")
-ARCHIVE_BYTES: Final = Metric("turnmill_archive_bytes_total", "counter", "Bytes of Parquet written to the archive.")
-ARCHIVE_REFUSED: Final = Metric(
-    "turnmill_archive_refused_total", "counter", "Records of the turns topic that are no turn records."
-)
-ARCHIVE_FAILURES: Final = Metric(
-    "turnmill_archive_failures_total", "counter", "Segments that could not be written, and were tried again."
+ARCHIVE_FAILURES: Final = counter(
+    "turnmill_archive_failures_total", "Segments that could not be written, and were tried again."
 )
 
 # ---- traces
 
-SPANS: Final = Metric("turnmill_spans_total", "counter", "Spans of turns that were made for the collector.")
-SPANS_EXPORTED: Final = Metric(
-    "turnmill_spans_exported_total", "counter", "Spans that the collector has taken; the rest waits, or is lost."
+SPANS: Final = counter("turnmill_spans_total", "Spans of turns that were made for the collector.")
+SPANS_EXPORTED: Final = counter(
+    "turnmill_spans_exported_total", "Spans that the collector has taken; the rest waits, or is lost."
 )
-SPANS_FAILED: Final = Metric(
-    "turnmill_spans_failed_total", "counter", "Turns of which no span could be made; the log says why."
-)
+SPANS_FAILED: Final = counter("turnmill_spans_failed_total", "Turns of which no span could be made; the log says why.")
 
 # ---- the gateway
 
-REQUESTS: Final = Metric(
-    "turnmill_gateway_requests_total", "counter", "Requests by route and status.", ("method", "route", "status")
+REQUESTS: Final = counter(
+    "turnmill_gateway_requests_total", "Requests by route and status.", "method", "route", "status"
 )
-REQUEST_SECONDS: Final = Metric(
+REQUEST_SECONDS: Final = histogram(
     "turnmill_gateway_request_duration_seconds",
-    "histogram",
     "Time of one request, to the end of its answer.",
-    ("route",),
     OPERATION_BUCKETS,
+    "route",
 )
-LOOP_HELD: Final = Metric(
+LOOP_HELD: Final = histogram(
     "turnmill_gateway_loop_held_seconds",
-    "histogram",
     "Times of more than 10 ms in which the event loop was held, and nobody was answered.",
-    buckets=HELD_BUCKETS,
+    HELD_BUCKETS,
 )
-UPLOADS: Final = Metric("turnmill_gateway_uploads", "gauge", "Uploads of runs that are coming in.")
-UPLOADED_EVENTS: Final = Metric(
-    "turnmill_gateway_events_total", "counter", "Events that were uploaded and published.", ("dialect",)
+UPLOADS: Final = gauge("turnmill_gateway_uploads", "Uploads of runs that are coming in.")
+UPLOADED_EVENTS: Final = counter("turnmill_gateway_events_total", "Events that were uploaded and published.", "dialect")
+REFUSED_EVENTS: Final = counter(
+    "turnmill_gateway_refused_events_total", "Uploaded events that could not be published.", "reason"
 )
-REFUSED_EVENTS: Final = Metric(
-    "turnmill_gateway_refused_events_total", "counter", "Uploaded events that could not be published.", ("reason",)
+PROXIED: Final = counter("turnmill_gateway_proxied_total", "Requests that were passed on.", "upstream", "outcome")
+PROXIED_BYTES: Final = counter(
+    "turnmill_gateway_proxied_bytes_total", "Bytes of answers that were passed on.", "upstream"
 )
-PROXIED: Final = Metric(
-    "turnmill_gateway_proxied_total", "counter", "Requests that were passed on.", ("upstream", "outcome")
+PROXY_OPEN: Final = gauge("turnmill_gateway_proxy_open", "Requests that are being passed on.")
+LIVE_READERS: Final = gauge("turnmill_gateway_live_readers", "Live streams that are open.")
+LIVE_EVENTS: Final = counter("turnmill_gateway_live_events_total", "Events sent on live streams.")
+AUDIT_LOST: Final = counter("turnmill_gateway_audit_lost_total", "Entries of the audit log that are not in the store.")
+LIVE_CUT: Final = counter(
+    "turnmill_gateway_live_cut_total", "Live streams that were cut off, as their reader was too slow."
 )
-PROXIED_BYTES: Final = Metric(
-    "turnmill_gateway_proxied_bytes_total", "counter", "Bytes of answers that were passed on.", ("upstream",)
-)
-PROXY_OPEN: Final = Metric("turnmill_gateway_proxy_open", "gauge", "Requests that are being passed on.")
-LIVE_READERS: Final = Metric("turnmill_gateway_live_readers", "gauge", "Live streams that are open.")
-LIVE_EVENTS: Final = Metric("turnmill_gateway_live_events_total", "counter", "Events sent on live streams.")
-AUDIT_LOST: Final = Metric(
-    "turnmill_gateway_audit_lost_total", "counter", "Entries of the audit log that are not in the store."
-)
-LIVE_CUT: Final = Metric(
-    "turnmill_gateway_live_cut_total", "counter", "Live streams that were cut off, as their reader was too slow."
-)
-LIVE_HELD: Final = Metric("turnmill_gateway_live_held_bytes", "gauge", "Recent records held for live streams.")
-LISTED_RUNS: Final = Metric(
-    "turnmill_gateway_open_runs", "gauge", "Open runs of the whole pipeline, as GET /v1/runs lists them."
-)
-SILENT_RUNS: Final = Metric(
-    "turnmill_gateway_silent_runs",
-    "gauge",
-    "Of these, those that are silent for longer than their agent's usually are.",
+LIVE_HELD: Final = gauge("turnmill_gateway_live_held_bytes", "Recent records held for live streams.")
+LISTED_RUNS: Final = gauge("turnmill_gateway_open_runs", "Open runs of the whole pipeline, as GET /v1/runs lists them.")
+SILENT_RUNS: Final = gauge(
+    "turnmill_gateway_silent_runs", "Of these, those that are silent for longer than their agent's usually are."
 )
 
-TABLE: Final[tuple[Metric, ...]] = (
-    *(TOKEN_USAGE, OPERATION_DURATION, TIME_TO_FIRST_TOKEN, AGENT_DURATION, TOKENS, COST, TOTAL_LATENCY),
-    *(CACHE_HITS, CACHE_LATENCY, AGENT_TURNS, AGENT_TURNS_REVISED, RESPONSES, TOOL_CALLS, TOOL_ERRORS),
-    *(TELEMETRY_RECORDS, TELEMETRY_DUPLICATES, TELEMETRY_MALFORMED),
-    BUILD,
-    *(RECORDS_READ, EVENTS_ASSEMBLED, DUPLICATES_DROPPED, TURNS_PRODUCED, DEAD_LETTERS),
-    *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, RUNS_PARKED, LAG),
-    *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, TAKEOVER_SECONDS, LAST_PROGRESS),
-    *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
-    *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_EXPIRED, STORE_RETRIES, STORE_FAILURES),
-    *(COST_LAST_HOUR, BUDGET_USED, NOTICES, WEBHOOK_ATTEMPTS, WEBHOOKS_WAITING),
-    *(EXPIRED_THREADS, EXPIRED_TURNS, EXPIRED_OBJECTS, EXPIRED_BYTES, EXPIRED_ARCHIVED),
-    *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
-    *(SPANS, SPANS_EXPORTED, SPANS_FAILED),
-    *(REQUESTS, REQUEST_SECONDS, LOOP_HELD, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),
-    *(PROXIED, PROXIED_BYTES, PROXY_OPEN),
-    *(AUDIT_LOST, LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD, LISTED_RUNS, SILENT_RUNS),
-)
+# In the order in which they are defined above.
+TABLE: Final = tuple(value for value in tuple(globals().values()) if isinstance(value, Metric))
 
 
 class Metrics:

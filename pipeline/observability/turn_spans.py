@@ -79,7 +79,7 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
 
 
 def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
-    own = next((config for config in agent_configs(record) if config["agent_id"] == record["agent_id"]), {})
+    agent_config = next((config for config in agent_configs(record) if config["agent_id"] == record["agent_id"]), {})
     messages = turn.get("messages")
     responses = [
         message
@@ -94,10 +94,10 @@ def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "gen_ai.operation.name": OPERATION,
         "gen_ai.agent.id": record["agent_id"],
-        "gen_ai.agent.name": _text(own.get("agent_name")) or record["agent_id"],
+        "gen_ai.agent.name": _text(agent_config.get("agent_name")) or record["agent_id"],
         "gen_ai.conversation.id": record["thread_id"],
-        "gen_ai.provider.name": _text(first.get("provider_name") or own.get("provider_name")),
-        "gen_ai.request.model": _text(first.get("model_name") or own.get("model_name")),
+        "gen_ai.provider.name": _text(first.get("provider_name") or agent_config.get("provider_name")),
+        "gen_ai.request.model": _text(first.get("model_name") or agent_config.get("model_name")),
         "gen_ai.response.finish_reasons": reasons[:MAX_REASONS] or None,
         "gen_ai.response.time_to_first_chunk": None if first_chunk_ms is None else first_chunk_ms / 1000,
         **{name: used.get(key) for name, key in TOKENS.items()},

@@ -38,11 +38,7 @@ async def every_door(stage: Stage) -> None:
         "gateway_oidc_client_secret": SecretStr("x" * 32),
         "gateway_oidc_roles": json.dumps(rules),
     }
-    async with (
-        stage.another_gateway(**signing_in) as url,
-        client(url) as nobody,
-        client(url) as viewer,
-    ):
+    async with stage.another_gateway(**signing_in) as url, client(url) as nobody, client(url) as viewer:
         viewer.cookies.set("turnmill", secret)
         assert (await viewer.get("/v1/threads")).status_code == 200
         document = (await nobody.get("/openapi.json")).json()

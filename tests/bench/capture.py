@@ -83,12 +83,7 @@ async def _program(settings: Settings, url: str, mode: str, streams: int) -> dic
     variables = {**environment(settings), "TURNMILL_CAPTURE_HOSTS": "127.0.0.1"}
     program = ("-m", "tests.bench.captured_program", url, mode, str(streams))
     process = await asyncio.create_subprocess_exec(
-        *runner,
-        sys.executable,
-        *program,
-        env=variables,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        *runner, sys.executable, *program, env=variables, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     out, errors = await process.communicate()
     if process.returncode:

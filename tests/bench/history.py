@@ -48,10 +48,7 @@ NUMBERS: Final = {
     "postgresql": "SELECT generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS n",
     "sqlite": "WITH RECURSIVE s(n) AS (SELECT :first UNION ALL SELECT n + 1 FROM s WHERE n < :last) SELECT n FROM s",
 }
-BYTES: Final = {
-    "postgresql": "decode(lpad(to_hex(n), 32, '0'), 'hex')",
-    "sqlite": "from_hex(printf('%032x', n))",
-}
+BYTES: Final = {"postgresql": "decode(lpad(to_hex(n), 32, '0'), 'hex')", "sqlite": "from_hex(printf('%032x', n))"}
 THREAD: Final = f"({1 << 40} + n / 5)"  # ids that the database itself does not come to
 TURN: Final = f"({{at}} << {NUMBER_BITS} | n % {NUMBERS_OF_TURNS})"
 MADE: Final = (

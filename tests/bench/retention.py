@@ -83,8 +83,8 @@ async def _written(store: ThreadStore, settings: Settings, part: int) -> list[fl
         await write_turns(store, records, settings.kept_for, now_ms())
         taken.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(PAUSE)
-    if expiring.steps.under_way is not None:
-        await expiring.steps.under_way
+    if expiring.under_way is not None:
+        await expiring.under_way
     return sorted(taken)
 
 

@@ -92,10 +92,7 @@ class Plan:
         what = [name for name in MEASUREMENTS if name in only]
         who = [name for name in CONTENDERS if name in only]
         usual = [*USUAL_CONTENDERS, *(PEERS if peers else ())]
-        return cls(
-            what or (ALL if everything else USUAL),
-            who or (list(CONTENDERS) if everything else usual),
-        )
+        return cls(what or (ALL if everything else USUAL), who or (list(CONTENDERS) if everything else usual))
 
 
 def run(settings: Settings, plan: Plan, suite: Suite, progress: Progress) -> None:

@@ -16,8 +16,8 @@ import aiohttp
 from aiokafka import AIOKafkaProducer
 
 from pipeline.kafka.admin import apply_topics
+from pipeline.kafka.dead_letters import filed_letters
 from pipeline.kafka.offsets import group_lag
-from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
 from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.store import ThreadStore

@@ -272,10 +272,7 @@ async def test_init_containers_do_what_hooks_do(release: Make, started: list[Con
 
 async def test_an_archive_and_split_roles(release: Make, started: list[Container]) -> None:
     split = {
-        "roles": {
-            "all": {"enabled": False},
-            **{role: {"enabled": True} for role in ("assemble", "store", "archive")},
-        },
+        "roles": {"all": {"enabled": False}, **{role: {"enabled": True} for role in ("assemble", "store", "archive")}},
         "settings": {"archive": "file:///var/lib/turnmill/archive", "archive_age": 1.0},
     }
     one = release(split)
@@ -318,10 +315,7 @@ async def test_certificates_and_passwords_come_from_secrets(
         known.append(secret("login", password=SCRAM_PASSWORD))
     else:
         pem = server.authority.sign(f"me-{how}", password=PASSWORD).read_text()
-        kafka = {
-            "brokers": server.mutual,
-            "tls": {**tls, "client": {"existingSecret": "me", "passwordKey": "phrase"}},
-        }
+        kafka = {"brokers": server.mutual, "tls": {**tls, "client": {"existingSecret": "me", "passwordKey": "phrase"}}}
         known.append(secret("me", **{"tls.crt": pem, "tls.key": pem, "phrase": PASSWORD}))
     one = release({"kafka": kafka}, secrets=tuple(known))
     await one.hooks()

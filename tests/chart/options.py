@@ -35,10 +35,7 @@ DEV: Final = {
     "store": {"migrate": "init"},
 }
 ARCHIVE: Final = {"settings": {"archive": "s3://bucket/turns"}}
-SPLIT: Final = {
-    "roles": {"all": {"enabled": False}, **{role: {"enabled": True} for role in ROLES}},
-    **ARCHIVE,
-}
+SPLIT: Final = {"roles": {"all": {"enabled": False}, **{role: {"enabled": True} for role in ROLES}}, **ARCHIVE}
 SCALED_SPLIT: Final = {**SPLIT, **KEDA}
 DIGEST: Final = f"sha256:{'0a' * 32}"
 
@@ -268,10 +265,6 @@ CASES: Final[dict[str, Case]] = {
     "test.enabled": ({"test": {"enabled": False}}, None, ""),
     "dev.kafka.enabled": ({"topics": {"apply": "init"}, "store": {"migrate": "init"}}, True, "t-turnmill-kafka"),
     "dev.kafka.image": (DEV, "mirror/kafka:4", "image: mirror/kafka:4"),
-    "dev.postgres.enabled": (
-        {"topics": {"apply": "init"}, "store": {"migrate": "init"}},
-        True,
-        "t-turnmill-postgres",
-    ),
+    "dev.postgres.enabled": ({"topics": {"apply": "init"}, "store": {"migrate": "init"}}, True, "t-turnmill-postgres"),
     "dev.postgres.image": (DEV, "mirror/postgres:17", "image: mirror/postgres:17"),
 }

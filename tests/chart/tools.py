@@ -68,9 +68,7 @@ KWOK: Final = Module(
 # Likewise: definitions of the resources of others.
 KEDA: Final = Module("github.com/kedacore/keda/v2", "v2.21.0", "h1:R6z2HZvstK4RLUMxroNACzBj74xGxt3kG59b5Xc+Xps=")
 PROMETHEUS_OPERATOR: Final = Module(
-    "github.com/prometheus-operator/prometheus-operator",
-    "v0.85.0",
-    "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
+    "github.com/prometheus-operator/prometheus-operator", "v0.85.0", "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
 )
 GATEWAY_API: Final = Module("sigs.k8s.io/gateway-api", "v1.4.1", "h1:NPxFutNkKNa8UfLd2CMlEuhIPMQgDQ6DXNKG9sHbJU8=")
 

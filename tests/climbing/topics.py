@@ -32,8 +32,7 @@ from pipeline.stores.database.schema import metadata
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.turns import write_turns
 from pipeline.turns.thread_document import thread_document
-from pipeline.worker.webhooks.events import notice_event, turn_event
-from pipeline.worker.webhooks.role import MALFORMED
+from pipeline.worker.webhooks.role import MALFORMED, notice_event, turn_event
 from tests.climbing.cost import Target
 from tests.property.test_hostile_events import FILES, streams
 from tests.support.assembled import START, THREAD_ID

@@ -14,19 +14,17 @@ ASKED: dict[tuple[str, str], list[tuple[str, str | None, Any, str | None]]] = {
     ("ag-ui", "interrupt_out"): [("approval", "book_berth", {"item": "falcon beacon", "count": 10}, "Approve?")],
     ("ag-ui", "pai_client_tool"): [("result", "paint", {"colour": "red"}, None)],
     ("ag-ui", "tool_client_side_answered"): [],
-    ("langgraph", "ask-sse-v3-run1"): [
-        ("input", "ask_user", {"question": "Which day?"}, '{"question":"Which day?"}'),
-    ],
+    ("langgraph", "ask-sse-v3-run1"): [("input", "ask_user", {"question": "Which day?"}, '{"question":"Which day?"}')],
     ("langgraph", "ask-sse-v3-run2"): [],
     ("langgraph", "hitl-approve-tuples-run1"): [
-        ("approval", "send_mail", {"to": "ann@example.org", "body": "Anchor lantern arrow …"}, "Tool execution"),
+        ("approval", "send_mail", {"to": "ann@example.org", "body": "Anchor lantern arrow …"}, "Tool execution")
     ],
     ("langgraph", "hitl-approve-tuples-run2"): [],
     ("openai-agents", "approval_stop"): [("result", "book_berth", {"n": 3}, None)],
     ("openai-agents", "approval_granted"): [],
     ("openai-responses", "gen_run_approval"): [],
     ("openai-responses", "gen_call_one"): [
-        ("result", "weather", {"place": "Zürich", "days": [1, 2], "unit": None}, None),
+        ("result", "weather", {"place": "Zürich", "days": [1, 2], "unit": None}, None)
     ],
     ("google-adk", "confirm-jsonl"): [("approval", "pays", {"amount": 900}, "Please approve or reject")],
     ("anthropic", "loop-tool"): [],

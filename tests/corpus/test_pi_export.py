@@ -14,11 +14,7 @@ STREAMS = [
     *(("pydantic-ai", path) for path in sorted((HERE / "pydantic-ai").glob("*/*.pai_events.jsonl"))),
     *(("agents-sdk", path) for path in sorted((HERE / "agents-sdk").glob("*.sse"))),
 ]
-BLOCKS = {
-    "user": {"text", "image"},
-    "assistant": {"text", "thinking", "toolCall"},
-    "toolResult": {"text", "image"},
-}
+BLOCKS = {"user": {"text", "image"}, "assistant": {"text", "thinking", "toolCall"}, "toolResult": {"text", "image"}}
 TEXTS = ("text", "thinking", "id", "name", "data", "mimeType", "textSignature", "thinkingSignature")
 TOKENS = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
 

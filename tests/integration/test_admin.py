@@ -8,7 +8,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
-from pipeline.kafka import admin, admin_client, offsets
+from pipeline.kafka import admin, offsets
 from pipeline.settings import Settings
 from tests.support.topic_records import configure
 from tests.support.waiting import until
@@ -125,12 +125,12 @@ async def test_offsets_and_lag(applied_settings: Settings) -> None:
 
 
 async def test_cluster_info(broker: Cluster, settings: Settings) -> None:
-    info = await admin_client.cluster_info(settings)
-    assert info == admin_client.ClusterInfo(broker.cluster_id, ((1, broker.bootstrap),))
+    info = await offsets.cluster_info(settings)
+    assert info == offsets.ClusterInfo(broker.cluster_id, ((1, broker.bootstrap),))
 
 
 async def test_an_unreachable_broker_is_named(tmp_path) -> None:
     nobody = Settings(home=tmp_path, brokers=f"127.0.0.1:{free_ports(1)[0]}")
-    for call in (admin.apply_topics, admin.describe_topics, admin.check_topics, admin_client.cluster_info):
+    for call in (admin.apply_topics, admin.describe_topics, admin.check_topics, offsets.cluster_info):
         with pytest.raises(BrokerError, match=f"{nobody.brokers}.*turnmill up"):
             await call(nobody)

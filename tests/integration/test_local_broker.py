@@ -17,7 +17,7 @@ from pipeline.devbroker import local
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics, describe_topics
-from pipeline.kafka.admin_client import cluster_info
+from pipeline.kafka.offsets import cluster_info
 from pipeline.settings import Settings
 from tests.support.places import CACHE, ROOT
 from tests.support.topic_records import configure

@@ -24,7 +24,7 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.notices import deleted
 from pipeline.stores.threads.feedback import feedback_of
 from pipeline.worker.sinks.role import feedback_writer, turn_writer
-from pipeline.worker.webhooks.events import notice_event
+from pipeline.worker.webhooks.role import notice_event
 from tests.support.assembled import START, THREAD_ID
 from tests.support.commands import turnmill
 from tests.support.fleet import Envelope

@@ -15,9 +15,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from pipeline.cli.services.doctor import examine
-from pipeline.kafka import admin_client
+from pipeline.kafka import offsets
 from pipeline.kafka.admin import apply_topics, check_topics
-from pipeline.kafka.admin_client import cluster_info
+from pipeline.kafka.offsets import cluster_info
 from pipeline.settings import Settings, load
 from tests.support.certificates import Authority
 from tests.support.commands import turnmill
@@ -325,7 +325,7 @@ async def test_a_failure_shows_no_secret_in_its_traceback(
         raise RuntimeError(str(sorted(options)))
 
     settings = settings_of(**over_tls(server, **PLAIN))
-    monkeypatch.setattr(admin_client, "AIOKafkaAdminClient", broken)
+    monkeypatch.setattr(offsets, "AIOKafkaAdminClient", broken)
     with pytest.raises(RuntimeError) as caught:
         await cluster_info(settings)
     assert PASSWORD not in str(caught.getrepr(style="native"))

@@ -493,10 +493,7 @@ class World(RuleBasedStateMachine):
 
 def test_nothing_is_lost_and_nothing_is_spurious() -> None:
     options = settings(
-        max_examples=150,
-        stateful_step_count=40,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
+        max_examples=150, stateful_step_count=40, suppress_health_check=list(HealthCheck), print_blob=True
     )
     run_state_machine_as_test(World, settings=options)
     unseen = {row for row in TRANSITIONS if row not in World.rows}

@@ -110,9 +110,7 @@ def test_what_is_removed_in_the_middle_takes_no_more_memory_in_the_end() -> None
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 5)), max_size=60),
-    st.sampled_from(KEYS),
-    st.integers(0, 5),
+    st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 5)), max_size=60), st.sampled_from(KEYS), st.integers(0, 5)
 )
 def test_a_mark_is_found_by_what_its_entry_is_called(
     added: list[tuple[RunKey, int]], wanted: RunKey, number: int

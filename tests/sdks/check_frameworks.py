@@ -19,10 +19,7 @@ from tests.sdks.scripted import CASES
 from tests.support.spools import away
 from tests.support.workers import environment
 
-HELPERS = {
-    "google-adk": "google_adk_helper_recorder.py",
-    "langgraph": "langchain_helper_recorder.py",
-}
+HELPERS = {"google-adk": "google_adk_helper_recorder.py", "langgraph": "langchain_helper_recorder.py"}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -34,11 +34,7 @@ AI_SDK = ("ai-responses", "ai-chat", "ai-messages")
 
 @pytest.mark.parametrize(
     ("sdk", "way"),
-    [
-        ("chat", "stream"),
-        ("chat", "whole"),
-        *((sdk, "stream") for sdk in ("responses", "messages", "gemini", *AI_SDK)),
-    ],
+    [("chat", "stream"), ("chat", "whole"), *((sdk, "stream") for sdk in ("responses", "messages", "gemini", *AI_SDK))],
 )
 async def test_an_sdk_for_node_hears_the_provider(tmp_path: Path, sdk: str, way: str) -> None:
     done = await speak(tmp_path, sdk, way)
@@ -49,10 +45,7 @@ async def test_an_sdk_for_node_hears_the_provider(tmp_path: Path, sdk: str, way:
 
 @pytest.mark.parametrize(
     ("sdk", "status"),
-    [
-        *product(("chat", "messages"), (429, 500)),
-        *(("ai-responses", 429), ("ai-chat", 500), ("ai-messages", 500)),
-    ],
+    [*product(("chat", "messages"), (429, 500)), *(("ai-responses", 429), ("ai-chat", 500), ("ai-messages", 500))],
 )
 async def test_an_sdk_for_node_hears_what_the_provider_refuses(tmp_path: Path, sdk: str, status: int) -> None:
     async def refuses(_: Asked, answer: Answering) -> None:

@@ -128,10 +128,7 @@ def named(answer: Answer) -> Answer:
 REFUSED = Answer(refused=400)
 GOES_ON = {"cut short": (Answer(text="is, as ever."),), "broken off": (REFUSED,), "broken off in a call": (REFUSED,)}
 PLAYED = {case: tuple(map(named, [*answers, *GOES_ON.get(case, ())])) for case, answers in CASES.items()}
-WAYS = {
-    "whole": partial(speak, messages=teed, pieces=False),
-    "partial": partial(speak, messages=teed, pieces=True),
-}
+WAYS = {"whole": partial(speak, messages=teed, pieces=False), "partial": partial(speak, messages=teed, pieces=True)}
 HELPERS = {
     "query": partial(speak, messages=queried, pieces=False),
     "client": partial(speak, messages=received, pieces=True),

@@ -9,13 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from claude_agent_sdk import (
-    fork_session,
-    get_session_messages,
-    get_subagent_messages,
-    list_sessions,
-    list_subagents,
-)
+from claude_agent_sdk import fork_session, get_session_messages, get_subagent_messages, list_sessions, list_subagents
 
 
 def read(session: object) -> dict:

@@ -238,9 +238,4 @@ def clock(loop: SimulatedLoop) -> Any:
         process = CURRENT.get()
         return START + loop.now + (process.skew if process is not None else 0.0)
 
-    return SimpleNamespace(
-        time=wall,
-        time_ns=lambda: int(wall() * 1e9),
-        monotonic=loop.time,
-        perf_counter=loop.time,
-    )
+    return SimpleNamespace(time=wall, time_ns=lambda: int(wall() * 1e9), monotonic=loop.time, perf_counter=loop.time)

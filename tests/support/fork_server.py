@@ -123,11 +123,7 @@ _server: Final = _Server()
 
 
 def start(
-    arguments: Sequence[str],
-    variables: Mapping[str, str],
-    stdin: IO[bytes] | int,
-    stdout: IO[bytes],
-    stderr: IO[bytes],
+    arguments: Sequence[str], variables: Mapping[str, str], stdin: IO[bytes] | int, stdout: IO[bytes], stderr: IO[bytes]
 ) -> Started:
     """Start `turnmill ARGUMENTS` with these variables and files."""
     if _fit(variables):

@@ -46,12 +46,7 @@ def requests(url: str, request: dict[str, Any]) -> Any:
         return answer.status_code
 
 
-CALLS = {
-    "httpx": sync_httpx,
-    "httpx-async": async_httpx,
-    "aiohttp": aiohttp,
-    "requests": requests,
-}
+CALLS = {"httpx": sync_httpx, "httpx-async": async_httpx, "aiohttp": aiohttp, "requests": requests}
 
 
 def chain(error: BaseException | None) -> list[str]:

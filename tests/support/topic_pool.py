@@ -21,7 +21,7 @@ from threading import Event, Thread
 from typing import Final
 
 from pipeline.kafka.admin import _create
-from pipeline.kafka.admin_client import cluster_of, connected, partitions_of
+from pipeline.kafka.offsets import cluster_of, connected, partitions_of
 from pipeline.kafka.topic_plan import Partition, wanted
 from pipeline.settings import Settings
 from topics.catalog import CATALOG

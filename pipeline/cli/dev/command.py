@@ -53,34 +53,32 @@ def dev(*, fleet: bool, mine: bool, browser: bool) -> None:
     settings = load()
     check_local(settings)
     console = Console(stderr=True, highlight=False)
-    mirror = settings.maven_repository
-    download_kafka(
-        settings.cache_folder, mirror, console, lambda text: console.print(f"[dim]{text}[/]", soft_wrap=True)
-    )
+    mirror, dim = settings.maven_repository, partial(console.print, style="dim", soft_wrap=True)
+    download_kafka(settings.cache_folder, mirror, console, dim)
 
     def say(what: str, more: str) -> None:
         console.print(f"  [green]✓[/] {what:<9} {more}", soft_wrap=True)
 
-    with stage(settings, say) as found:
+    with stage(settings, say) as running:
         if fleet:
             threading.Thread(target=_talk, args=[partial(Publisher, settings, spool=False)], daemon=True).start()
             say("fleet", f"{FLEET_SIZE} recorded agents at a time")
         if mine:
             threading.Thread(target=_import, args=[destination_of(settings), say], daemon=True).start()
-        _welcome(console, found)
+        _welcome(console, running)
         if browser:
-            webbrowser.open(found.url)
-        kills = Kills(found, lambda words: console.print(f"  {words}", soft_wrap=True))
-        _watch(found, kills)
+            webbrowser.open(running.url)
+        kills = Kills(running, lambda words: console.print(f"  {words}", soft_wrap=True))
+        _watch(running, kills)
         kills.stop()
         console.print("  stopping; the data stays", soft_wrap=True)
 
 
-def _welcome(console: Console, found: Stage) -> None:
-    base = f"{found.url}proxy"
+def _welcome(console: Console, running: Stage) -> None:
+    base = f"{running.url}proxy"
     console.print(
         f"""
-  [bold]Dashboard  {found.url}[/]
+  [bold]Dashboard  {running.url}[/]
 
   In another terminal, your own agents:
     turnmill run -- python agent.py                          a program, unchanged; so are node, claude, codex, …
@@ -94,7 +92,7 @@ def _welcome(console: Console, found: Stage) -> None:
     )
 
 
-def _watch(found: Stage, kills: Kills) -> None:
+def _watch(running: Stage, kills: Kills) -> None:
     """Return at Ctrl-C or SIGTERM. Raises BrokerError where the gateway ends, or a worker that nobody has killed."""
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -102,9 +100,9 @@ def _watch(found: Stage, kills: Kills) -> None:
     signal.signal(signal.SIGUSR1, lambda *_: kills.kill())  # the dashboard's button
     with _keys() as terminal:
         while not stopping.is_set():
-            found.gateway.check()
+            running.gateway.check()
             if not kills.under_way:
-                found.worker.check()
+                running.worker.check()
             if not terminal:
                 stopping.wait(POLL_INTERVAL)
             elif select.select([sys.stdin], [], [], POLL_INTERVAL)[0] and sys.stdin.read(1) == "k":
@@ -129,20 +127,18 @@ def _import(destination: Destination, say: Say) -> None:
     """Import the sessions of all programs that have any here, and follow them until the process ends."""
 
     async def follow() -> None:
-        found = [source for source in SOURCES.values() if source.place().exists()]
+        sources = [source for source in SOURCES.values() if source.folder().exists()]
         if away := destination.elsewhere:
             raise CallerError(f"sessions would leave this machine, for {away[0]}: `turnmill import` can be told to")
-        if found:
-            places = " and ".join(escape(str(source.place())) for source in found)
-            say("mine", f"reading {places}: nothing leaves this machine")
+        if sources:
+            folders = " and ".join(escape(str(source.folder())) for source in sources)
+            say("mine", f"reading {folders}: nothing leaves this machine")
         else:
             say("mine", "there are no sessions of " + ", ".join(source.title for source in SOURCES.values()))
         async with asyncio.TaskGroup() as group:
-            for source in found:
-                wanted = Wanted(source, follow=True)
-                group.create_task(
-                    publish_sessions(destination, wanted, files_of(source, ()), lambda text: say("mine", escape(text)))
-                )
+            for source in sources:
+                wanted, files = Wanted(source, follow=True), files_of(source, ())
+                group.create_task(publish_sessions(destination, wanted, files, lambda text: say("mine", escape(text))))
 
     try:
         asyncio.run(follow())
@@ -152,9 +148,8 @@ def _import(destination: Destination, say: Say) -> None:
 
 def _talk(publisher: Callable[[], Publisher]) -> None:
     """Publish the demo's recordings at the pace of a model, each time under new ids, until the process ends."""
-    recordings = [
-        recording for file in recordings_in([OF_WIRES, RECORDINGS]) for recording in read(file, None, {}).recordings
-    ]
+    files = recordings_in([OF_WIRES, RECORDINGS])
+    recordings = [recording for file in files for recording in read(file, None, {}).recordings]
     chance = random.Random()  # noqa: S311  # an order, and no secret
     while True:
         number = int(time.time())
@@ -173,7 +168,7 @@ def _today(recording: Recording) -> Recording:
 
 def _undated(value: Any) -> Any:
     if isinstance(value, list):
-        return [_undated(one) for one in value]
+        return list(map(_undated, value))
     if not isinstance(value, dict):
         return value
-    return {key: _undated(one) for key, one in value.items() if key not in ("started_at", "timestamp")}
+    return {key: _undated(member) for key, member in value.items() if key not in ("started_at", "timestamp")}

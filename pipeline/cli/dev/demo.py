@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -22,8 +23,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.cli.dev.broker import download_kafka
-from pipeline.cli.dev.children import Child, spawn
+from pipeline.cli.dev.broker import Child, download_kafka, spawn
 from pipeline.cli.files.publish import Summary, publish_all, repeated
 from pipeline.cli.files.recordings import Recording, files_of, read
 from pipeline.cli.output import wide_console
@@ -113,10 +113,10 @@ def demo(runs: int, *, keep: bool) -> None:
 def _recordings(runs: int) -> list[Recording]:
     recordings: list[Recording] = []
     for file in files_of([OF_WIRES, RECORDINGS]):
-        found = read(file, None, {})
-        if found.problems:
-            raise CallerError("\n".join(found.problems))
-        recordings += found.recordings
+        contents = read(file, None, {})
+        if contents.problems:
+            raise CallerError("\n".join(contents.problems))
+        recordings += contents.recordings
     times = math.ceil(runs / len(recordings))
     return list(islice(repeated(recordings, times, same_thread=False), runs))
 
@@ -127,16 +127,8 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Chil
     storing = bar.add_task("storing runs", total=len(recordings))
     began = time.monotonic()
     async with await ThreadStore.open(settings.store_url) as store:
-        publishing = asyncio.create_task(
-            publish_all(
-                Publisher(settings, spool=False),
-                recordings,
-                None,
-                FLEET_SIZE,
-                BATCH_EVENTS,
-                lambda count: bar.advance(sending, count),
-            )
-        )
+        publisher, advance = Publisher(settings, spool=False), partial(bar.advance, sending)
+        publishing = asyncio.create_task(publish_all(publisher, recordings, None, FLEET_SIZE, BATCH_EVENTS, advance))
         try:
             while not publishing.done():
                 await asyncio.wait([publishing], timeout=0.3)
@@ -171,11 +163,11 @@ async def _report(settings: Settings, outcome: Outcome) -> None:
     async with await ThreadStore.open(settings.store_url) as store:
         counts = await count_rows(store)
         page = await list_threads(store, 1000)
-        some = page.threads[:: max(1, len(page.threads) // SHOWN_THREADS)][:SHOWN_THREADS]
+        shown = page.threads[:: max(1, len(page.threads) // SHOWN_THREADS)][:SHOWN_THREADS]
         _section(console, f"{counts.threads:,} threads, among them")
-        console.print(thread_table(ThreadPage(some, None)))
-        found = await find_threads(store, SHOWN_THREAD)
-        document = await read_thread(store, found[0]) if found else None
+        console.print(thread_table(ThreadPage(shown, None)))
+        keys = await find_threads(store, SHOWN_THREAD)
+        document = await read_thread(store, keys[0]) if keys else None
         if document is not None:
             _section(console, "one of them")
             for piece in view(document):
@@ -255,12 +247,11 @@ def _stage(settings: Settings, say: Callable[[str], None], *, keep: bool) -> Ite
     if this process is killed.
     """
     with ExitStack() as stack:
+        elsewhere = f"set {PREFIX}HOME to another folder"
         try:
             stack.enter_context(locked(settings.home.with_name("demo.lock"), wait=False))
         except BlockingIOError:
-            raise CallerError(
-                f"another demo is running in {settings.home}: wait for it, or set {PREFIX}HOME to another folder"
-            ) from None
+            raise CallerError(f"another demo is running in {settings.home}: wait for it, or {elsewhere}") from None
         _make_room(settings)
         group = None
         if keep:
@@ -287,9 +278,8 @@ def _stage(settings: Settings, say: Callable[[str], None], *, keep: bool) -> Ite
 
 def _make_room(settings: Settings) -> None:
     if any(local.status(settings).values()):
-        raise CallerError(
-            f"a demo that was kept is still running: {PREFIX}HOME={settings.home} turnmill down stops its broker"
-        )
+        stop = f"{PREFIX}HOME={settings.home} turnmill down stops its broker"
+        raise CallerError(f"a demo that was kept is still running: {stop}")
     if settings.home.exists():
         if not (settings.home / "kafka").is_dir():
             raise CallerError(f"{settings.home} is not of a demo: move it away, or set {PREFIX}HOME to another folder")

@@ -19,7 +19,7 @@ from typing import Final
 
 import orjson
 
-from pipeline.cli.dev.children import Child, spawn
+from pipeline.cli.dev.broker import Child, spawn
 from pipeline.cli.output import many
 from pipeline.devbroker import local
 from pipeline.devbroker.file_lock import locked
@@ -58,17 +58,12 @@ class Stage:
         """The address of the dashboard."""
         return f"http://127.0.0.1:{self.gateway.port}/"
 
-    def stop_worker(self) -> None:
-        """Stop the present worker."""
-        self.worker.stop()
-
 
 def check_local(settings: Settings) -> None:
     """Raise CallerError unless all brokers are on this machine, since `dev` kills processes and starts a broker."""
     if away := settings.brokers_elsewhere:
-        raise CallerError(
-            f"`turnmill dev` runs a broker of its own on this machine, {away[0]} is elsewhere: unset TURNMILL_BROKERS"
-        )
+        here = "`turnmill dev` runs a broker of its own on this machine"
+        raise CallerError(f"{here}, {away[0]} is elsewhere: unset TURNMILL_BROKERS")
     if settings.security_protocol != "PLAINTEXT":
         raise CallerError("the development broker has neither TLS nor logins: unset TURNMILL_SECURITY_PROTOCOL")
 
@@ -91,15 +86,14 @@ def stage(settings: Settings, say: Say) -> Iterator[Stage]:
             if not bindable("127.0.0.1", port):
                 raise CallerError(f"port {port} is in use by another program: stop that, or set {name} to another port")
         began = time.monotonic()
-        before = any(local.status(settings).values())
-        if before:
-            cluster = local.start(settings)
-        else:
-            cluster = stack.enter_context(local.running(settings, len(local.status(settings)) or 1))
+        nodes = local.status(settings)
+        before = any(nodes.values())
+        cluster = local.start(settings) if before else stack.enter_context(local.running(settings, len(nodes) or 1))
         asyncio.run(apply_topics(settings))
         say("Kafka", f"{cluster.bootstrap}{', which ran already' if before else ''} ({time.monotonic() - began:.1f} s)")
         group = stack.enter_context(watchdog())
-        environment = _environment(settings)
+        defaults = {"TURNMILL_GATEWAY_PROXY": PROXIED, "TURNMILL_SESSION_TIMEOUT": SESSION}
+        environment = {**defaults, **os.environ, "TURNMILL_HOME": str(home)}
 
         def start(name: str, arguments: list[str], port: int) -> Child:
             log = home / "dev" / f"{name}.log"
@@ -110,18 +104,13 @@ def stage(settings: Settings, say: Say) -> Iterator[Stage]:
 
         gateway = start("gateway", ["gateway", "--dev", str(home / "dev")], settings.gateway_port)
         stack.callback(gateway.stop)
-        found = Stage(settings, start_worker(), gateway, start_worker)
-        stack.callback(found.stop_worker)
-        found.worker.wait_until_ready()
+        running = Stage(settings, start_worker(), gateway, start_worker)
+        stack.callback(lambda: running.worker.stop())  # noqa: PLW0108  # that after the last kill
+        running.worker.wait_until_ready()
         say("worker", f"{', '.join(role.name for role in default_roles(settings))} ({time.monotonic() - began:.1f} s)")
-        found.gateway.wait_until_ready()
-        say("gateway", f"{found.url} ({time.monotonic() - began:.1f} s)")
-        yield found
-
-
-def _environment(settings: Settings) -> Mapping[str, str]:
-    home = {"TURNMILL_HOME": str(settings.home.absolute())}
-    return {"TURNMILL_GATEWAY_PROXY": PROXIED, "TURNMILL_SESSION_TIMEOUT": SESSION, **os.environ, **home}
+        gateway.wait_until_ready()
+        say("gateway", f"{running.url} ({time.monotonic() - began:.1f} s)")
+        yield running
 
 
 @dataclass(slots=True)

@@ -24,15 +24,8 @@ from turnmill.wire.envelope import loads as load_json
 from turnmill.wire.framing import decode
 
 RUN_INFO: Final = (
-    "agent_name",
-    "model_name",
-    "provider_name",
-    "parent_run_id",
-    "parent_thread_id",
-    "continues",
-    "replaces",
-    "started_at",
-    "request",
+    *("agent_name", "model_name", "provider_name", "parent_run_id", "parent_thread_id"),
+    *("continues", "replaces", "started_at", "request"),
 )
 # A file has no times of receipt. Without `started_at`, all events get this time (epoch ms).
 NO_TIME: Final = 0
@@ -41,11 +34,7 @@ NO_TIME: Final = 0
 @click.command(short_help="Assemble recorded streams, without a broker.")
 @dialect_option
 @click.option(
-    "--to",
-    "form",
-    required=True,
-    type=click.Choice(list(FORMATS)),
-    help="Format of `messages`; thread: no messages.",
+    "--to", "form", required=True, type=click.Choice(list(FORMATS)), help="Format of `messages`; thread: no messages."
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False))
 def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
@@ -75,12 +64,12 @@ def find_dialect(file: Path) -> Dialect:
             raise CallerError(f"{file}.run.json: no dialect is called {named!r:.80}")
         return DIALECTS[named]
     try:
-        found = recognise(read_file(file))
+        recognised = recognise(read_file(file))
     except UnknownWire as error:
         raise CallerError(f"{file}: {error}; name it with --dialect") from None
-    if found is None:
+    if recognised is None:
         raise CallerError(f"{file}: no event is in it; name its dialect with --dialect")
-    return found
+    return recognised
 
 
 def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
@@ -127,10 +116,7 @@ def read_file(file: Path) -> bytes:
 
 
 def run_info(file: Path) -> dict[str, Any]:
-    """Return the run's context from FILE.run.json; empty without that file.
-
-    Raises CallerError if it is malformed.
-    """
+    """Return the run's context from FILE.run.json; empty without that file. Raises CallerError if it is malformed."""
     sidecar = file.with_name(f"{file.name}.run.json")
     if not sidecar.exists():
         return {}

@@ -67,11 +67,7 @@ class Speed(click.ParamType):
 
 @click.command(short_help="Publish recorded runs to the events topic.")
 @click.argument(
-    "paths",
-    nargs=-1,
-    required=True,
-    metavar="PATH...",
-    type=click.Path(path_type=Path, exists=True, allow_dash=True),
+    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path, exists=True, allow_dash=True)
 )
 @dialect_option
 @click.option("--speed", type=Speed(), default="max", show_default=True, help="1: the pace of a model's stream.")
@@ -96,11 +92,9 @@ def publish(
     limit: int | None,
     repeat: int,
     batch: int,
-    thread_id: str | None,
-    agent_id: str | None,
-    run_id: str | None,
     *,
     as_json: bool,
+    **overrides: str | None,
 ) -> None:
     """Publish recorded runs: files, folders of them (*.sse, *.jsonl, *.ndjson), or - for standard input.
 
@@ -112,21 +106,19 @@ def publish(
     Dialects that were recognised by the first events are reported on stderr.
     """
     settings = load()
-    overrides = {"thread_id": thread_id, "agent_id": agent_id, "run_id": run_id}
     named = None if dialect == AUTO else dialect
     recordings, warnings = _read_all(paths, named, {key: text for key, text in overrides.items() if text})
     for warning in warnings:
         click.echo(f"turnmill: {warning}", err=True)
-    if run_id and len(recordings) > 1:
+    if overrides["run_id"] and len(recordings) > 1:
         raise CallerError(f"--run names one run, and {len(recordings)} are given: leave it out")
-    chosen = list(islice(repeated(recordings, repeat, same_thread=bool(thread_id)), limit))
+    chosen = list(islice(repeated(recordings, repeat, same_thread=bool(overrides["thread_id"])), limit))
     total = sum(recording.size for recording in chosen)
     with _bar(total) as advance:
         summary = asyncio.run(publish_all(Publisher(settings, spool=False), chosen, speed, concurrency, batch, advance))
     if as_json:
-        click.echo(
-            json.dumps({**dataclasses.asdict(summary), "events_per_second": round(summary.events_per_second, 1)})
-        )
+        rate = round(summary.events_per_second, 1)
+        click.echo(json.dumps({**dataclasses.asdict(summary), "events_per_second": rate}))
         return
     click.echo(
         f"{many(summary.runs, 'run')}, {many(summary.events, 'event')} in {many(summary.records, 'record')} "
@@ -255,10 +247,10 @@ def _read_all(
     problems: list[str] = []
     warnings: list[str] = []
     for file in files_of(paths):
-        found = read(file, dialect, overrides)
-        recordings += found.recordings
-        problems += found.problems
-        warnings += found.warnings
+        contents = read(file, dialect, overrides)
+        recordings += contents.recordings
+        problems += contents.problems
+        warnings += contents.warnings
     if problems:
         more = [f"and {len(problems) - MAX_SHOWN} more"] if len(problems) > MAX_SHOWN else []
         raise CallerError("\n".join(["nothing was published:", *problems[:MAX_SHOWN], *more]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,12 +127,12 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
     notes: list[str] = []
     if wire is None:
         try:
-            found = recognise(data)
+            recognised = recognise(data)
         except UnknownWire as error:
             return Found(problems=(f"{name}: {error}; name it with --dialect",))
-        if found is None:
+        if recognised is None:
             return Found(problems=(f"{name}: no event is in it",))
-        wire = found.name
+        wire = recognised.name
         notes = [f"read as {wire}, by its first events"]
     if wire not in DIALECTS:
         return Found(problems=(f"{name}.run.json: no dialect is called {wire!r:.80}",))
@@ -214,8 +214,7 @@ def _is_envelopes(data: bytes) -> bool:
 def _envelopes(name: str, data: bytes) -> Found:
     """Return one recording for each thread in JSON lines of envelopes, with its records in the file's order."""
     problems: list[str] = []
-    threads: dict[str, list[dict[str, Any]]] = {}
-    values: dict[str, list[tuple[int, bytes]]] = {}
+    threads = defaultdict[str, list[tuple[dict[str, Any], bytes]]](list)
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -226,20 +225,12 @@ def _envelopes(name: str, data: bytes) -> Found:
             problems.append(f"line {number}: {'; '.join(wrong)}")
         else:
             envelope = loads(line)
-            thread_id, _ = thread_uuid(envelope["thread_id"])
-            threads.setdefault(thread_id, []).append(envelope)
-            values.setdefault(thread_id, []).append((envelope["ts"], line.strip()))
+            threads[thread_uuid(envelope["thread_id"])[0]].append((envelope, line.strip()))
     if problems:
         return Found(problems=tuple(f"{name}: {problem}" for problem in _shortened(problems)))
-    return Found(
-        tuple(
-            Envelopes(
-                name,
-                thread_id,
-                len({envelope["run_id"] for envelope in rows}),
-                sum(len(envelope["events"]) for envelope in rows),
-                tuple(values[thread_id]),
-            )
-            for thread_id, rows in threads.items()
-        )
-    )
+    recordings = []
+    for thread_id, rows in threads.items():
+        runs, size = {envelope["run_id"] for envelope, _ in rows}, sum(len(envelope["events"]) for envelope, _ in rows)
+        records = tuple((envelope["ts"], line) for envelope, line in rows)
+        recordings.append(Envelopes(name, thread_id, len(runs), size, records))
+    return Found(tuple(recordings))

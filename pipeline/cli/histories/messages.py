@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from pipeline.assembly.format import Reader
-from pipeline.cli.files.json_files import each_value
+from pipeline.cli.files.documents import each_value
 from pipeline.cli.histories.session_files import SOURCES
 from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
@@ -64,11 +64,7 @@ def import_(
                 f"sessions of {SOURCES[form].title} are published, under their own ids: leave out that option"
             )
         need("worker", f"`turnmill import --from {form}`")
-        from pipeline.cli.histories.sessions import (  # noqa: PLC0415  # they need the store
-            Wanted,
-            destination_of,
-            import_sessions,
-        )
+        from pipeline.cli.histories.sessions import Wanted, destination_of, import_sessions  # noqa: PLC0415  # the store
 
         wanted = Wanted(SOURCES[form], tuple(map(Path, files)), tenant, printed=printed, follow=follow)
         import_sessions(destination_of(load()), wanted, elsewhere=elsewhere)
@@ -77,55 +73,50 @@ def import_(
         raise click.UsageError("Missing argument 'PATH...'.")
     if printed or follow or elsewhere:
         raise CallerError(f"--print, --follow and --elsewhere are of --from {', '.join(SOURCES)}")
-    histories = [(place, *_history(place, value)) for place, value in each_value(files)]
+    histories = [(source, *_history(source, value)) for source, value in each_value(files)]
     if thread_id is not None and len(histories) > 1:
         raise CallerError(f"--thread names one conversation, and these files hold {len(histories)}: leave it out")
-    found = [
-        (name, _document(form, place, messages, name, agent_id))
-        for place, messages, own in histories
-        for name in [thread_id or own or place]
+    threads = [
+        (name, _document(form, source, messages, name, agent_id))
+        for source, messages, id_in_file in histories
+        for name in [thread_id or id_in_file or source]
     ]
     if publish:
-        sent = asyncio.run(_publish(found, agent_id, tenant))
-        click.echo(f"published {sent} turns of {len(found)} threads")
+        sent = asyncio.run(_publish(threads, agent_id, tenant))
+        click.echo(f"published {sent} turns of {len(threads)} threads")
         return
-    for _, document in found:
+    for _, document in threads:
         click.echo(json_text.dumps(document))
 
 
-def _history(place: str, value: Any) -> tuple[Any, str | None]:
+def _history(source: str, value: Any) -> tuple[Any, str | None]:
     """Return (messages, the conversation's id where the file holds it). Raises CallerError for another shape."""
     if not isinstance(value, dict):
         return value, None
     if "messages" not in value:
-        raise CallerError(f"{place}: a list of messages is expected, or an object with `messages`")
+        raise CallerError(f"{source}: a list of messages is expected, or an object with `messages`")
     named = value.get("thread_id") or value.get("id")
     return value["messages"], named if isinstance(named, str) else None
 
 
-def _document(form: str, place: str, messages: Any, name: str, agent_id: str) -> Document:
+def _document(form: str, source: str, messages: Any, name: str, agent_id: str) -> Document:
     uuid, external_id = thread_uuid(name)
     origin = Origin(uuid, agent_id, now_ms(), external_id=external_id)
     try:
         return thread(READERS[form], messages, origin)
     except InvalidRecord as error:
-        raise CallerError(f"{place}: no history of {form}: {error.detail}") from None
+        raise CallerError(f"{source}: no history of {form}: {error.detail}") from None
 
 
-async def _publish(found: Sequence[tuple[str, Document]], agent_id: str, tenant: str | None) -> int:
-    """Publish each turn as a run of its own, so that a grown history adds only its new turns. -> number of turns."""
+async def _publish(threads: Sequence[tuple[str, Document]], agent_id: str, tenant: str | None) -> int:
+    """Publish each turn as a run, so that a grown history adds only its new turns. Return the number of turns."""
     sent = 0
     async with Publisher(load(), spool=False) as publisher:
-        for name, document in found:
+        for name, document in threads:
             for number, turn in enumerate(document["turns"]):
-                run = publisher.run(
-                    thread_id=name,
-                    agent_id=agent_id,
-                    dialect="thread-protocol",
-                    run_id=f"{turn['meta:run_id']}/{turn['turn_type']}",
-                    tenant=tenant,
-                )
-                async with run:
+                names: dict[str, Any] = {"thread_id": name, "agent_id": agent_id, "dialect": "thread-protocol"}
+                run_id = f"{turn['meta:run_id']}/{turn['turn_type']}"
+                async with publisher.run(**names, run_id=run_id, tenant=tenant) as run:
                     if number == 0:
                         for agent in document["agents"].values():
                             await run.send({"type": "agent-config", "agent": agent})

@@ -85,7 +85,8 @@ class Sessions(Lines):
     @staticmethod
     def extent(path: Path) -> int:
         """Return the time of the last change, in ns: SQLite writes what is new beside the database."""
-        return max(one.stat().st_mtime_ns for one in (path, path.with_name(f"{path.name}-wal")) if one.exists())
+        files = (path, path.with_name(f"{path.name}-wal"))
+        return max(file.stat().st_mtime_ns for file in files if file.exists())
 
     def read(self) -> Iterator[tuple[Fields, int]]:
         """Yield (line, bytes)."""
@@ -104,13 +105,13 @@ class Sessions(Lines):
         seen = self._seen.setdefault(session["id"], Seen())
         earlier = frozenset(kept.ids(session["id"])) if again else None  # without those that were taken back
         for row, whole in settled(kept.messages(session["id"], seen.place)):
-            found = kept.parts(row.place[1]) if row.info is not None else iter(())
+            parts = kept.parts(row.place[1]) if row.info is not None else iter(())
             if row.info is not None and not row.answers:
-                parts = list(found)
-                present = [part for part, _ in parts if part is not None]
-                yield {"message": row.info, "parts": present, "earlier": earlier}, sum(size for _, size in parts)
+                sized = list(parts)
+                present = [part for part, _ in sized if part is not None]
+                yield {"message": row.info, "parts": present, "earlier": earlier}, sum(size for _, size in sized)
             else:
-                final = found if whole else takewhile(lambda one: one[0] is None or is_final(one[0]), found)
+                final = parts if whole else takewhile(lambda sized: sized[0] is None or is_final(sized[0]), parts)
                 for number, (part, size) in enumerate(final, 1):
                     if number > seen.parts:
                         seen.parts = number
@@ -142,7 +143,7 @@ def settled(rows: Iterable[Row]) -> Iterator[tuple[Row, bool]]:
     waiting: list[Row] = []
     for row in rows:
         if row.answers:
-            yield from ((one, True) for one in waiting)
+            yield from ((message, True) for message in waiting)
             waiting = []
         if row.done and not waiting:
             yield row, True

@@ -25,9 +25,8 @@ HEAD_BYTES: Final = 16_384  # in which a session says when it began, and whether
 TIME: Final = re.compile(rb'"timestamp": ?"([^"]+)"')
 UUID_CHARACTERS: Final = 36
 EVENTS: Final = "events.jsonl"  # in a folder with the session's id
-NAMED: Final = re.compile(
-    r"^name: *(?:[|>][-+]?\n +)?(.+?) *$", re.MULTILINE
-)  # in YAML; of a longer one its first line
+# In YAML; of a longer name its first line.
+NAMED: Final = re.compile(r"^name: *(?:[|>][-+]?\n +)?(.+?) *$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Source:
     """A program that keeps sessions: where by default, in which files, and how one of them is read."""
 
     title: str
-    place: Callable[[], Path]
+    folder: Callable[[], Path]
     patterns: tuple[str, ...]
     reader: Callable[[Path, Homes], Reader]
     kind: Callable[[Path], type[Lines]] = lambda path: Whole if path.suffix == ".json" else Lines
@@ -46,19 +45,19 @@ def files_of(source: Source, paths: Sequence[Path]) -> list[Path]:
 
     Raises CallerError where a path doesn't exist, or none is given and the usual one doesn't.
     """
-    for place in paths or [source.place()]:
-        if not place.exists():
-            raise CallerError(f"{place} does not exist: name the folder with the sessions of {source.title}")
+    for path in paths or [source.folder()]:
+        if not path.exists():
+            raise CallerError(f"{path} does not exist: name the folder with the sessions of {source.title}")
     return in_order(paths_of(source, paths))
 
 
 def paths_of(source: Source, paths: Sequence[Path]) -> set[Path]:
     """Return the same in no order."""
-    found: set[Path] = set()
-    for place in paths or [source.place()]:
-        below = (file for pattern in source.patterns for file in place.rglob(pattern))
-        found |= {file.absolute() for file in ([place] if place.is_file() else below)}
-    return found
+    files: set[Path] = set()
+    for path in paths or [source.folder()]:
+        below = (file for pattern in source.patterns for file in path.rglob(pattern))
+        files |= {file.absolute() for file in ([path] if path.is_file() else below)}
+    return files
 
 
 def in_order(files: Iterable[Path]) -> list[Path]:
@@ -81,24 +80,9 @@ def name_of(file: Path) -> str:
     return (file.parent.name if file.name == EVENTS else file.stem)[-UUID_CHARACTERS:]
 
 
-def _claude_code() -> Path:
-    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects"
-
-
-def _codex() -> Path:
-    return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "sessions"
-
-
-def _gemini() -> Path:
-    return Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp"
-
-
-def _copilot() -> Path:
-    return Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot") / "session-state"
-
-
-def _opencode() -> Path:
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "opencode"
+def _below(variable: str, default: str, rest: str) -> Callable[[], Path]:
+    """Return a function that returns the folder `rest` below that of a variable, else below `default` in the home."""
+    return lambda: Path(os.environ.get(variable) or Path.home() / default) / rest
 
 
 def _session(path: Path, homes: Homes) -> Reader:
@@ -137,13 +121,17 @@ def _titles(index: Path) -> dict[str, str]:
 
 
 SOURCES: Final = {
-    "claude-code": Source("Claude Code", _claude_code, ("*.jsonl",), _session),
-    "codex": Source("Codex", _codex, ("rollout-*.jsonl",), _rollout),
-    "gemini-cli": Source("Gemini CLI", _gemini, ("chats/**/*.jsonl", "chats/session-*.json"), _chat),
-    "copilot-cli": Source("Copilot CLI", _copilot, (EVENTS, "*-*-*-*-*.jsonl"), _events),
+    "claude-code": Source("Claude Code", _below("CLAUDE_CONFIG_DIR", ".claude", "projects"), ("*.jsonl",), _session),
+    "codex": Source("Codex", _below("CODEX_HOME", ".codex", "sessions"), ("rollout-*.jsonl",), _rollout),
+    "gemini-cli": Source(
+        "Gemini CLI", _below("GEMINI_CLI_HOME", "", ".gemini/tmp"), ("chats/**/*.jsonl", "chats/session-*.json"), _chat
+    ),
+    "copilot-cli": Source(
+        "Copilot CLI", _below("COPILOT_HOME", ".copilot", "session-state"), (EVENTS, "*-*-*-*-*.jsonl"), _events
+    ),
     "opencode": Source(
         "opencode",
-        _opencode,
+        _below("XDG_DATA_HOME", ".local/share", "opencode"),
         ("opencode*.db", "session/*/ses_*.json"),
         lambda path, homes: Conversations(str(path), homes),
         lambda _: Sessions,

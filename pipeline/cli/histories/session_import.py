@@ -113,15 +113,15 @@ class Import:
 
     async def read(self, file: File, advance: Callable[[int], object]) -> None:
         """Read what is new in a file; its last runs stay open. `advance` is called with bytes."""
-        broken, place = len(file.lines.broken), file.lines.path
+        broken, path = len(file.lines.broken), file.lines.path
         self._stored.clear()
         try:
             for line, size in file.lines.read():
                 await self._line(file, line)
                 advance(size)
         except OSError as error:  # it is gone, or is another user's
-            self.counts.broken.append(f"{place} ({error.strerror})")
-        self.counts.broken += [f"{place}:{number}" for number in file.lines.broken[broken:]]
+            self.counts.broken.append(f"{path} ({error.strerror})")
+        self.counts.broken += [f"{path}:{number}" for number in file.lines.broken[broken:]]
         for running in file.running.values():
             running.paused = True
 

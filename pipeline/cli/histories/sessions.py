@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -74,7 +74,7 @@ def destination_of(settings: Settings) -> Destination:
 
 def import_sessions(destination: Destination, wanted: Wanted, *, elsewhere: bool) -> None:
     """Import sessions, and say what became of them. Raises CallerError where they would leave this machine."""
-    console = Console(stderr=True, highlight=False)
+    say = partial(Console(stderr=True, highlight=False).print, soft_wrap=True, markup=False)
     files = files_of(wanted.source, wanted.paths)
     if wanted.printed:
         printed = Printed()
@@ -83,15 +83,11 @@ def import_sessions(destination: Destination, wanted: Wanted, *, elsewhere: bool
         for document in printed.documents():
             click.echo(json_text.dumps(document))
         for text in remarks(reading.counts):
-            console.print(text, soft_wrap=True, markup=False)
+            say(text)
         return
     away = destination.elsewhere
     if away and not elsewhere:
         raise CallerError(f"sessions would leave this machine, for {away[0]}: say --elsewhere if that is meant")
-
-    def say(text: str) -> None:
-        console.print(text, soft_wrap=True, markup=False)
-
     if not away:
         say(f"to {destination.address}: nothing leaves this machine")
     asyncio.run(publish_sessions(destination, wanted, files, say))
@@ -101,8 +97,9 @@ def places_elsewhere(settings: Settings) -> list[str]:
     """Return the places on other machines to which sessions would go, as far as the settings of this process say."""
     if settings.publish_url:
         return [settings.publish_url]
-    kept = [urlsplit(one).hostname for one in (settings.store_url, settings.archive, settings.content_url) if one]
-    return [*settings.brokers_elsewhere, *(host for host in kept if host and host not in LOOPBACK)]
+    urls = filter(None, (settings.store_url, settings.archive, settings.content_url))
+    hosts = [urlsplit(url).hostname for url in urls]
+    return [*settings.brokers_elsewhere, *(host for host in hosts if host and host not in LOOPBACK)]
 
 
 async def publish_sessions(destination: Destination, wanted: Wanted, files: Sequence[Path], say: Say) -> None:
@@ -127,8 +124,8 @@ async def publish_sessions(destination: Destination, wanted: Wanted, files: Sequ
 
 def remarks(counts: Counts) -> Iterator[str]:
     """Yield what was not imported as it is in the files."""
-    for place in counts.broken[:MAX_SHOWN]:
-        yield f"left out: {place} can't be read"
+    for line in counts.broken[:MAX_SHOWN]:
+        yield f"left out: {line} can't be read"
     if len(counts.broken) > MAX_SHOWN:
         yield f"and {len(counts.broken) - MAX_SHOWN:,} more lines"
     if counts.cut:
@@ -146,14 +143,14 @@ class Followed:
 
 async def _read_all(reading: Import, files: Sequence[Path], wanted: Wanted) -> dict[Path, Followed]:
     console = Console(stderr=True, highlight=False)
-    found: dict[Path, Followed] = {}
+    followed: dict[Path, Followed] = {}
     with transfer(console) as bars:
         bar = bars.add_task(wanted.source.title, total=sum(path.stat().st_size for path in files))
         for path in await reading.stored_first(files):
             extent, written = wanted.source.kind(path).extent(path), path.stat().st_mtime
-            one = found[path] = Followed(extent, written, reading.open(path))
-            await _read(reading, one, wanted, lambda size: bars.advance(bar, size))
-    return found
+            followed[path] = Followed(extent, written, reading.open(path))
+            await _read(reading, followed[path], wanted, lambda size: bars.advance(bar, size))
+    return followed
 
 
 async def _read_on(reading: Import, followed: dict[Path, Followed], wanted: Wanted) -> None:
@@ -164,46 +161,44 @@ async def _read_on(reading: Import, followed: dict[Path, Followed], wanted: Want
             sizes[path] = wanted.source.kind(path).extent(path)
     grown = [path for path, size in sizes.items() if path not in followed or followed[path].size != size]
     for path in in_order(grown):
-        one = followed.setdefault(path, Followed(0, 0, None))
-        again = one.file is None or sizes[path] < one.size  # it was written anew
-        one.size, one.written = sizes[path], time.time()
-        one.file = reading.open(path) if again else one.file
-        await _read(reading, one, wanted, lambda _: None)
+        entry = followed.setdefault(path, Followed(0, 0, None))
+        again = entry.file is None or sizes[path] < entry.size  # it was written anew
+        entry.size, entry.written = sizes[path], time.time()
+        entry.file = reading.open(path) if again else entry.file
+        await _read(reading, entry, wanted, lambda _: None)
 
 
-async def _read(reading: Import, one: Followed, wanted: Wanted, advance: Callable[[int], object]) -> None:
-    if one.file is None:
+async def _read(reading: Import, entry: Followed, wanted: Wanted, advance: Callable[[int], object]) -> None:
+    if entry.file is None:
         return
-    await reading.read(one.file, advance)
+    await reading.read(entry.file, advance)
     await asyncio.sleep(0)  # whoever sends has its turn
-    if not wanted.follow or one.written < time.time() - GROWING_SECONDS:
-        reading.close(one.file)
-        one.file = None
+    if not wanted.follow or entry.written < time.time() - GROWING_SECONDS:
+        reading.close(entry.file)
+        entry.file = None
 
 
+@dataclass(frozen=True, slots=True)
 class Topic:
     """Runs to the events topic; the store says which are there."""
 
-    def __init__(self, publisher: Publisher, store: ThreadStore, tenant: str | None) -> None:
-        self._publisher = publisher
-        self._store = store
-        self._tenant = tenant
+    publisher: Publisher
+    store: ThreadStore
+    tenant: str | None
 
     async def stored(self, thread: str) -> Mapping[str, int]:
         """Return the number of stored events of each run of a thread."""
-        return await run_events(self._store, ThreadKey.of(thread_uuid(thread, self._tenant)[0], self._tenant))
+        return await run_events(self.store, ThreadKey.of(thread_uuid(thread, self.tenant)[0], self.tenant))
 
     def run(self, opened: RunOpened, dialect: str, first_seq: int) -> Output:
         """Begin a run, or go on with it."""
-        return self._publisher.run(
-            thread_id=opened.thread,
-            agent_id=opened.agent,
-            dialect=dialect,
-            run_id=opened.run,
-            tenant=self._tenant,
-            info=opened.info,
-            first_seq=first_seq,
-        )
+        names: dict[str, Any] = {
+            "thread_id": opened.thread,
+            "agent_id": opened.agent,
+            "run_id": opened.run,
+            "dialect": dialect,
+        }
+        return self.publisher.run(**names, tenant=self.tenant, info=opened.info, first_seq=first_seq)
 
 
 class Printed:
@@ -220,7 +215,12 @@ class Printed:
         """Begin a run."""
         thread, external_id = thread_uuid(opened.thread)
         info = opened.info if external_id is None else {**opened.info, "external_id": external_id}
-        names = {"thread_id": thread, "run_id": opened.run, "agent_id": opened.agent, "dialect": dialect}
+        names: dict[str, Any] = {
+            "thread_id": thread,
+            "run_id": opened.run,
+            "agent_id": opened.agent,
+            "dialect": dialect,
+        }
         return Collected({"v": VERSION, **names, "seq": first_seq, "run": info}, self._threads[thread])
 
     def documents(self) -> Iterator[Fields]:

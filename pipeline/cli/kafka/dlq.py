@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
-from pipeline.cli.stored.recording import recorded
+from pipeline.cli.stored.selection import recorded
 from pipeline.cli.stored.thread_view import plain
-from pipeline.kafka.redrive import Filed, filed_letters
-from pipeline.kafka.redrive import redrive as redrive_letters
+from pipeline.kafka.dead_letters import Filed, filed_letters
+from pipeline.kafka.dead_letters import redrive as redrive_letters
 from pipeline.observability.audit import audit, local_user, of
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
@@ -60,7 +60,7 @@ def list_(reason: str | None, limit: int, *, as_json: bool) -> None:
     table = Table("place", "refused at (UTC)", "reason", "redriven", "from", "detail", box=None, pad_edge=False)
     for column in table.columns[:5]:
         column.no_wrap = True
-    for filed in sorted(newest, key=_time):
+    for filed in newest:
         table.add_row(*_row(filed))
     console.print(table)
     listed = ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
@@ -68,13 +68,13 @@ def list_(reason: str | None, limit: int, *, as_json: bool) -> None:
 
 
 @dlq.command(short_help="Show one dead letter, and why it was refused.")
-@click.argument("place", metavar="PARTITION:OFFSET")
+@click.argument("position", metavar="PARTITION:OFFSET")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; key and value as text.")
-def show(place: str, *, as_json: bool) -> None:
+def show(position: str, *, as_json: bool) -> None:
     """Show one dead letter: why it was refused, where it came from, and its value."""
-    (filed,) = asyncio.run(_chosen(load(), {_place(place)}))
+    (filed,) = asyncio.run(_chosen(load(), {_position(position)}))
     if filed.letter is None:
-        raise CallerError(f"{place} is no dead letter of Turnmill: its headers are not there")
+        raise CallerError(f"{position} is no dead letter of Turnmill: its headers are not there")
     if as_json:
         click.echo(json.dumps(_fields(filed) | {"value": _text(filed.letter.value)}))
         return
@@ -99,13 +99,13 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
     """
     if bool(places) == bool(reason):
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
-    settings, chosen = load(), {_place(text) for text in places}
+    settings, chosen = load(), set(map(_position, places))
     with recorded():
         targets, left_out = asyncio.run(_redrive(settings, settings.store_url, reason, chosen, dry_run=dry_run))
         if not dry_run:
             set_up(settings.log_level, settings.log_format)
-            for one in places or [f"reason {reason}"]:
-                audit.info("dead letter %s redriven, by %s", one, local_user(), extra=of("dead-letter.redrive", one))
+            for name in places or [f"reason {reason}"]:
+                audit.info("dead letter %s redriven, by %s", name, local_user(), extra=of("dead-letter.redrive", name))
     where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())
     done = "would be published again" if dry_run else "published again"
     rest = "".join(f"; {number:,} {what} left out" for what, number in left_out.items() if number)
@@ -132,12 +132,12 @@ async def _overview(
 
 async def _chosen(settings: BrokerSettings, places: Collection[tuple[int, int]]) -> list[Filed]:
     """Return the letters at `places`, (partition, offset) each. Raises CallerError for a place without a letter."""
-    found = {(f.partition, f.offset): f async for f in filed_letters(settings) if (f.partition, f.offset) in places}
-    missing = sorted(set(places) - set(found))
+    letters = {(f.partition, f.offset): f async for f in filed_letters(settings) if (f.partition, f.offset) in places}
+    missing = sorted(set(places) - set(letters))
     if missing:
         listed = ", ".join(f"{partition}:{offset}" for partition, offset in missing)
         raise CallerError(f"no dead letter at {listed}; `turnmill dlq list` shows those that are there")
-    return list(found.values())
+    return list(letters.values())
 
 
 async def _redrive(
@@ -193,7 +193,7 @@ async def _letters(
                 yield filed.letter
 
 
-def _place(text: str) -> tuple[int, int]:
+def _position(text: str) -> tuple[int, int]:
     partition, _, offset = text.partition(":")
     if not (partition.isdigit() and offset.isdigit()):
         raise CallerError(f"{text!r} is no place of a dead letter: PARTITION:OFFSET is expected, such as 3:17")
@@ -212,33 +212,18 @@ def _row(filed: Filed) -> tuple[str | Text, ...]:
     letter = filed.letter
     if letter is None:
         return filed.place, "", _reason(filed), "", "", "a record without the headers of a dead letter"
-    origin = f"{letter.topic}/{letter.partition}@{letter.offset}"
-    return (
-        filed.place,
-        _when(letter),
-        letter.reason.value,
-        str(letter.redriven or ""),
-        Text(origin),
-        Text(plain(letter.detail)),
-    )
+    texts = Text(f"{letter.topic}/{letter.partition}@{letter.offset}"), Text(plain(letter.detail))
+    return filed.place, _when(letter), letter.reason.value, str(letter.redriven or ""), *texts
 
 
 def _fields(filed: Filed) -> dict[str, Any]:
     letter = filed.letter
     if letter is None:
         return {"place": filed.place, "reason": _reason(filed)}
-    return {
-        "place": filed.place,
-        "reason": letter.reason.value,
-        "detail": letter.detail,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "time": _when(letter),
-        "redriven": letter.redriven,
-        "key": _text(letter.key),
-        "bytes": len(letter.value or b""),
-    }
+    facts = {name: getattr(letter, name) for name in ("reason", "detail", "topic", "partition", "offset")}
+    size = len(letter.value or b"")
+    rest = {"time": _when(letter), "redriven": letter.redriven, "key": _text(letter.key), "bytes": size}
+    return {"place": filed.place, **facts, **rest}
 
 
 def _when(letter: DeadLetter) -> str:

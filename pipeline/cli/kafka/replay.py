@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -78,15 +77,11 @@ def replay(
     console = Console(stderr=True, highlight=False)
     with progress(console) as bar:
         task = bar.add_task("replaying", total=None)
-        seen, counts = asyncio.run(
-            _replay(
-                settings,
-                stretch,
-                ours.store_url,
-                lambda done, total: bar.update(task, completed=done, total=total),
-                dry_run=dry_run,
-            )
-        )
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        seen, counts = asyncio.run(_replay(settings, stretch, ours.store_url, advance, dry_run=dry_run))
     if as_json:
         click.echo(json.dumps({"turns": counts, "dry_run": dry_run, **dataclasses.asdict(seen)}))
         return
@@ -127,7 +122,11 @@ async def _replay(
     metrics = Metrics(settings.metric_series)
     offload = Offload(contents, settings.content_threshold, metrics) if contents.root is not None else None
     async with AsyncExitStack() as stack:
-        store = await _store(settings, dry_run=dry_run)
+        url = settings.store_url
+        if dry_run:
+            store = await _existing(url)
+        else:
+            store = await ThreadStore.open(url, search=settings.search, prices=settings.price_list)
         if store is not None:
             await stack.enter_async_context(store)
         known = await _existing(original) if original != settings.store_url else None
@@ -143,10 +142,7 @@ async def _replay(
             if store is None:
                 counts["new"] += len({record["turn_id"] for record in records})
                 return
-            now = now_ms()
-            result = await (partial(compare_turns, store) if dry_run else partial(write_turns, store))(
-                records, settings.kept_for, now
-            )
+            result = await (compare_turns if dry_run else write_turns)(store, records, settings.kept_for, now_ms())
             for key in () if dry_run else result.erased:  # as the store role does
                 await contents.delete_thread(key)
             erased = sum(key_of(record) in result.erased for record in records)
@@ -167,17 +163,8 @@ async def _replay(
     return seen, {name: counts[name] for name in (*order, *rare)}
 
 
-async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:
-    """Return the store to write to; None in a dry run, if it does not exist yet."""
-    url = settings.store_url
-    return (
-        await _existing(url)
-        if dry_run
-        else await ThreadStore.open(url, search=settings.search, prices=settings.price_list)
-    )
-
-
 async def _existing(url: str) -> ThreadStore | None:
+    """Return a store that exists; None for an SQLite file that is not there."""
     if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():  # noqa: ASYNC240  # once, at the start
         return None
     store = ThreadStore(url)

@@ -7,7 +7,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.console import Console
@@ -75,20 +75,17 @@ def describe(*, partitions: bool, as_json: bool) -> None:
     async def ask() -> tuple[list[Found], list[Change]]:
         return await describe_topics(settings), await topic_changes(settings)
 
-    found, changes = asyncio.run(ask())
+    described, changes = asyncio.run(ask())
     if as_json:
-        rows: dict[str, Any] = {
-            "topics": [{**dataclasses.asdict(t), "replication": t.replication} for t in found],
-            "differences": [dataclasses.asdict(change) for change in changes],
-        }
-        click.echo(json.dumps(rows, indent=2))
+        rows = [{**dataclasses.asdict(t), "replication": t.replication} for t in described]
+        differences = [dataclasses.asdict(change) for change in changes]
+        click.echo(json.dumps({"topics": rows, "differences": differences}, indent=2))
         return
     console = Console(highlight=False)
-    console.print(_by_partition(found) if partitions else _by_topic(found))
+    console.print(_by_partition(described) if partitions else _by_topic(described))
     for change in changes:
-        console.print(
-            f"[yellow]{TO_DO[change.action]}[/] {escape(change.topic)}: {escape(change.detail)}", soft_wrap=True
-        )
+        difference = f"{escape(change.topic)}: {escape(change.detail)}"
+        console.print(f"[yellow]{TO_DO[change.action]}[/] {difference}", soft_wrap=True)
     if any(change.action != "left" for change in changes):
         console.print("`turnmill topics apply` puts that right.")
 
@@ -113,9 +110,9 @@ def _table(*columns: str) -> Table:
     return Table(*(Column(name, no_wrap=True) for name in columns), box=None, pad_edge=False, collapse_padding=True)
 
 
-def _by_topic(found: Sequence[Found]) -> Table:
+def _by_topic(topics: Sequence[Found]) -> Table:
     table = _table("topic", "partitions", "replicas", "in sync", "records", "cleanup", "days")
-    for topic in found:
+    for topic in topics:
         records = sum(p.end - p.begin for p in topic.partitions if p.begin is not None and p.end is not None)
         behind = [p.id for p in topic.partitions if len(p.in_sync) < len(p.replicas)]
         table.add_row(
@@ -130,9 +127,9 @@ def _by_topic(found: Sequence[Found]) -> Table:
     return table
 
 
-def _by_partition(found: Sequence[Found]) -> Table:
+def _by_partition(topics: Sequence[Found]) -> Table:
     table = _table("topic", "partition", "leader", "replicas", "in sync", "begin", "end")
-    for topic in found:
+    for topic in topics:
         for p in topic.partitions:
             numbers = (p.leader, p.begin, p.end)
             leader, begin, end = ("none" if number is None else str(number) for number in numbers)

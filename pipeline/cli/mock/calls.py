@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from pipeline.assembly.offline import assemble
@@ -63,18 +64,19 @@ def calls_of(document: Fields, records: Mapping[str, TurnRecord], bodies: Mappin
 
     `records`: those of its turns, by turn id. `bodies`: those of the requests that they name.
     """
-    found: list[Call] = []
+    calls: list[Call] = []
     for turn in document["turns"]:
         record = records.get(turn.get("meta:turn_id", ""))
         if turn.get("turn_type") == "agent" and record is not None and record["dialect"] in HISTORY:
-            found += _of_turn(document, turn, record, bodies)
-    return found
+            calls += _of_turn(document, turn, record, bodies)
+    return calls
 
 
 def _of_turn(document: Fields, turn: Fields, record: TurnRecord, bodies: Mapping[str, Fields]) -> Iterator[Call]:
     dialect, turn_answers = record["dialect"], answers(turn)
     for number, answer in enumerate(turn_answers):
-        later = next((one.response for one in turn_answers[number:] if one.response is not None), None)
+        responses = (later.response for later in turn_answers[number:])
+        later = next((response for response in responses if response is not None), None)
         asked = bodies.get(request_of(later or {}) or "")
         request = request_again(document, turn, answer.index, asked or {}, dialect)
         if dialect == GENERATE:
@@ -92,10 +94,10 @@ def _rebuilt(dialect: str, answer: Answered) -> tuple[Reply, Reply]:
     return whole, Reply(streamed(dialect, body, own_events(dialect, answer)))
 
 
-def streamed(dialect: str, body: Fields, own: Sequence[Fields] = ()) -> list[Timed]:
+def streamed(dialect: str, body: Fields, provider_events: Sequence[Fields] = ()) -> list[Timed]:
     """Return the events of a stream with the content of a whole answer."""
     ends = [(0, DONE)] if dialect == CHAT else []
-    return [*((0, event) for event in events_of(dialect, body, own)), *ends]
+    return [*((0, event) for event in events_of(dialect, body, provider_events)), *ends]
 
 
 def as_recorded(
@@ -108,14 +110,14 @@ def as_recorded(
 
     `hashes`: of the stored turns. `runs`: the envelopes of each run. `redacted`: applied to each event.
     """
-    found: list[Call] = []
+    merged: list[Call] = []
     for run in dict.fromkeys(call.run for call in calls):
-        own, envelopes = [call for call in calls if call.run == run], runs.get(run, [])
-        turns, _ = assemble(DIALECTS[own[0].dialect], envelopes)
-        agent_hashes = [one["hash"] for one in turns if one["turn"] and one["turn"]["turn_type"] == "agent"]
-        same = bool(agent_hashes) and all(one in hashes for one in agent_hashes)
-        found += _of_run(own, [(at, redacted(event)) for at, event in _timed(envelopes)]) if same else own
-    return found
+        of_run, envelopes = [call for call in calls if call.run == run], runs.get(run, [])
+        turns, _ = assemble(DIALECTS[of_run[0].dialect], envelopes)
+        agent_hashes = [turn["hash"] for turn in turns if turn["turn"] and turn["turn"]["turn_type"] == "agent"]
+        same = bool(agent_hashes) and all(agent_hash in hashes for agent_hash in agent_hashes)
+        merged += _of_run(of_run, [(at, redacted(event)) for at, event in _timed(envelopes)]) if same else of_run
+    return merged
 
 
 def _of_run(calls: list[Call], times: list[Timed]) -> list[Call]:
@@ -123,20 +125,19 @@ def _of_run(calls: list[Call], times: list[Timed]) -> list[Call]:
     per_call = segments(dialect, [event for _, event in times])
     if len(per_call) != len(calls):
         return calls
-    found, place = [], 0
-    for call, events in zip(calls, per_call, strict=True):
-        found.append(_with_events(call, times[place : place + len(events)]))
-        place += len(events)
-    return found
+    rest = iter(times)
+    pairs = zip(calls, per_call, strict=True)
+    return [_with_events(call, list(islice(rest, len(events)))) for call, events in pairs]
 
 
 def _timed(envelopes: Sequence[Fields]) -> list[Timed]:
     """Return the events of a run in their order, each once, with their times."""
-    found: dict[int, Timed] = {}
-    for one in envelopes:
-        for number, event in enumerate(one["events"]):
-            found.setdefault(one["seq"] + number, (one["ts"] + (one.get("dt") or {number: 0})[number], event))
-    return [found[seq] for seq in sorted(found)]
+    by_seq: dict[int, Timed] = {}
+    for envelope in envelopes:
+        for number, event in enumerate(envelope["events"]):
+            at = envelope["ts"] + (envelope.get("dt") or {number: 0})[number]
+            by_seq.setdefault(envelope["seq"] + number, (at, event))
+    return [by_seq[seq] for seq in sorted(by_seq)]
 
 
 def _with_events(call: Call, events: Sequence[Timed]) -> Call:
@@ -166,17 +167,14 @@ def _is_whole(dialect: str, event: Fields) -> bool:
 def _without_made_up(request: Fields) -> Fields:
     """Return a request to Gemini without the ids that Turnmill made up for tool calls."""
 
-    def part(one: Fields) -> Fields:
-        objects = {name: value for name, value in one.items() if isinstance(value, dict)}
-        made = {n: {k: v for k, v in value.items() if k != "id"} for n, value in objects.items() if _is_made(value)}
-        return {**one, **made}
+    def value_of(value: Any) -> Any:
+        made_up = isinstance(value, dict) and str(value.get("id")).startswith(MADE_UP)
+        return {k: v for k, v in value.items() if k != "id"} if made_up else value
 
-    contents = [{**one, "parts": [part(each) for each in one["parts"]]} for one in request["contents"]]
-    return {**request, "contents": contents}
+    def parts_of(content: Fields) -> list[Fields]:
+        return [{name: value_of(value) for name, value in part.items()} for part in content["parts"]]
 
-
-def _is_made(value: Fields) -> bool:
-    return str(value.get("id")).startswith(MADE_UP)
+    return {**request, "contents": [{**content, "parts": parts_of(content)} for content in request["contents"]]}
 
 
 def frozen(calls: Sequence[Call]) -> str:
@@ -188,11 +186,10 @@ def frozen(calls: Sequence[Call]) -> str:
 def thawed(text: str, name: str) -> list[Call]:
     """Return the calls of a fixture. Raises CallerError."""
     try:
-        found = json.loads(text)
-        if found["turnmill_mock"] != VERSION:
-            raise ValueError(f"version {found['turnmill_mock']} is not known")
-        return [
-            Call(**{**one, "whole": Reply(**one["whole"]), "stream": Reply(**one["stream"])}) for one in found["calls"]
-        ]
+        fixture = json.loads(text)
+        if fixture["turnmill_mock"] != VERSION:
+            raise ValueError(f"version {fixture['turnmill_mock']} is not known")
+        calls = fixture["calls"]
+        return [Call(**{**c, "whole": Reply(**c["whole"]), "stream": Reply(**c["stream"])}) for c in calls]
     except (ValueError, KeyError, TypeError) as error:
         raise CallerError(f"{name} is no fixture of `turnmill mock --freeze`: {error}") from None

@@ -6,9 +6,8 @@ and tools as JSON. Of several equal calls, the first that was not made yet match
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -37,14 +36,10 @@ class Asked:
     @classmethod
     def of(cls, dialect: str, body: Fields) -> Asked:
         """Read a request."""
-        own = without_messages(body, dialect) or {}
-        beside = {*STREAMING, *ON_SERVER, *PROMPT}
-        return cls(
-            messages(dialect, body),
-            {name: own[name] for name in PROMPT if own.get(name)},
-            {name: value for name, value in own.items() if name not in beside},
-            goes_on=any(body.get(name) for name in ON_SERVER[:2]),
-        )
+        settings = without_messages(body, dialect) or {}
+        prompt = {name: settings[name] for name in PROMPT if settings.get(name)}
+        rest = {name: value for name, value in settings.items() if name not in {*STREAMING, *ON_SERVER, *PROMPT}}
+        return cls(messages(dialect, body), prompt, rest, goes_on=any(body.get(name) for name in ON_SERVER[:2]))
 
     def same_words(self, recorded: Asked) -> bool:
         """Return True if the messages are those of a recorded request, or its newest ones."""
@@ -83,12 +78,12 @@ class Tape:
     def match(self, dialect: str, body: Fields) -> Match:
         """Return the recorded call that matches a request."""
         asked = Asked.of(dialect, self._redacted(dialect, body))
-        own = [number for number, call in enumerate(self.calls) if call.dialect == dialect]
-        alike = [number for number in own if asked.same_words(self.recorded[number])]
+        of_wire = [number for number, call in enumerate(self.calls) if call.dialect == dialect]
+        alike = [number for number in of_wire if asked.same_words(self.recorded[number])]
         same = [n for n in alike if not self.calls[n].settings or self.recorded[n].prompt == asked.prompt]
         if not same:
-            return Match(None, self._difference(asked, alike or own, dialect))
-        number = next((one for one in same if one not in self.made), same[-1])
+            return Match(None, self._difference(asked, alike or of_wire, dialect))
+        number = next((number for number in same if number not in self.made), same[-1])
         call, recorded = self.calls[number], self.recorded[number]
         warnings = tuple(_differing(recorded.rest, asked.rest)) if call.settings else ()
         if warnings and self.strict:
@@ -105,18 +100,18 @@ class Tape:
         conversation = {history: self.redaction.value(masked[history])} if history in masked else {}
         return {**self.redaction.request(rest), **conversation}
 
-    def _difference(self, asked: Asked, own: Sequence[int], dialect: str) -> str:
+    def _difference(self, asked: Asked, numbers: Sequence[int], dialect: str) -> str:
         """Return how a request differs from the most similar recorded one."""
-        if not own:
+        if not numbers:
             has = ", ".join(sorted({call.dialect for call in self.calls})) or "none"
             return f"the run made no call of {dialect}; its calls are of: {has}"
-        nearest = max(own, key=lambda number: _same_beginning(asked.messages, self.recorded[number].messages))
+        nearest = max(numbers, key=lambda number: _same_beginning(asked.messages, self.recorded[number].messages))
         recorded, run = self.recorded[nearest], self.calls[nearest].run
         name = f"call {nearest + 1} of {len(self.calls)} (run {run})"
         if asked.same_words(recorded):
             return f"the run made no such request; of {name}, {next(_differing(recorded.prompt, asked.prompt))}"
         at = _same_beginning(asked.messages, recorded.messages)
-        was, now = [_shown(one.messages[at]) if at < len(one.messages) else "nothing" for one in (recorded, asked)]
+        was, now = [_shown(r.messages[at]) if at < len(r.messages) else "nothing" for r in (recorded, asked)]
         return f"the run made no such request; of {name}, message {at + 1} was {was}, and is {now}"
 
 
@@ -127,18 +122,16 @@ def _differing(before: Fields, after: Fields) -> Any:
         if was == now:
             continue
         if isinstance(was, list) and isinstance(now, list):
-            place, was, now = next((n, a, b) for n, (a, b) in enumerate(zip_longest(was, now)) if a != b)
-            name = f"{name}[{place}]"  # noqa: PLW2901  # the place within the list
-        was, now = _apart(*(one if isinstance(one, str) else json_text.dumps(one) for one in (was, now)))
+            index, was, now = next((n, a, b) for n, (a, b) in enumerate(zip_longest(was, now)) if a != b)
+            name = f"{name}[{index}]"  # noqa: PLW2901  # with the index in the list
+        was, now = _apart(*(value if isinstance(value, str) else json_text.dumps(value) for value in (was, now)))
         yield f"{name} was {was}, and is {now}"
 
 
 def _apart(was: str, now: str) -> tuple[str, str]:
     """Return two texts, shortened to where they differ."""
-    same = next((n for n, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
-    begin = max(0, same - EXCERPT_CHARACTERS // 4)
-    cut: Callable[[str], str] = partial(_cut, begin=begin)
-    return cut(was), cut(now)
+    begin = max(0, _same_beginning(was, now) - EXCERPT_CHARACTERS // 4)
+    return _cut(was, begin), _cut(now, begin)
 
 
 def _cut(text: str, begin: int = 0) -> str:
@@ -146,10 +139,10 @@ def _cut(text: str, begin: int = 0) -> str:
     return f"{'…' if begin else ''}{shown}{'…' if len(text) > begin + EXCERPT_CHARACTERS else ''}"
 
 
-def _shown(one: NormalMessage) -> str:
-    calls = f", with the calls {', '.join(one.calls)}" if one.calls else ""
-    return f"{one.role}: {_cut(one.text)!r}{calls}"
+def _shown(message: NormalMessage) -> str:
+    calls = f", with the calls {', '.join(message.calls)}" if message.calls else ""
+    return f"{message.role}: {_cut(message.text)!r}{calls}"
 
 
-def _same_beginning(some: Sequence[NormalMessage], others: Sequence[NormalMessage]) -> int:
+def _same_beginning(some: Sequence[object], others: Sequence[object]) -> int:
     return next((n for n, (a, b) in enumerate(zip(some, others, strict=False)) if a != b), min(len(some), len(others)))

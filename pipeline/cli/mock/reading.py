@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import suppress
 
 from aiokafka import TopicPartition
 
@@ -37,7 +37,7 @@ async def calls_in(
     redaction: Redaction | None,
 ) -> tuple[list[Call], str | None]:
     """Return the calls of threads, and why events could not be used, else None. Raises CallerError, StoreError."""
-    found: list[Call] = []
+    all_calls: list[Call] = []
     why: str | None = None
     async with await ThreadStore.open(store_url) as store:
         for name in names:
@@ -45,43 +45,38 @@ async def calls_in(
             stored = await read_thread(store, key)
             assert stored is not None  # just found
             document = await contents.inlined(key, stored)
-            records = {one["turn_id"]: one for one in await read_records(store, key)}
+            records = {read_record["turn_id"]: read_record for read_record in await read_records(store, key)}
             calls = calls_of(document, records, await request_bodies(store, named_in(document), key.tenant or ""))
             if redaction is not None and redaction.paths:
                 why = "rules of redaction name paths, which events have not"
             else:
                 try:
                     runs = await events_of(brokers, key, epoch_ms(document["created_at"]) or 0)
-                    hashes = {one["hash"] for one in records.values()}
+                    hashes = {record["hash"] for record in records.values()}
                     calls = as_recorded(
                         calls, hashes, runs, lambda event: event if redaction is None else redaction.value(event)
                     )
                 except BrokerError as error:
                     why = str(error)
-            found += calls
-    if not found:
+            all_calls += calls
+    if not all_calls:
         raise CallerError("no call of a provider's API is stored there (docs/mock.md)")
-    return found, why
+    return all_calls, why
 
 
 async def events_of(brokers: BrokerSettings, key: ThreadKey, since: int) -> Mapping[str, list[Fields]]:
     """Return a thread's envelopes on the events topic, by run. Raises BrokerError."""
-    found = defaultdict[str, list[Fields]](list)
+    runs = defaultdict[str, list[Fields]](list)
     bounds = await bounds_of(brokers, EVENTS)
-    place = next(iter(bounds))
-    place = TopicPartition(place.topic, partition_of(key.thread_id, len(bounds)))
-    begin, end = bounds[place]
+    topic = EVENTS.full_name(brokers.topic_prefix)
+    partition = TopicPartition(topic, partition_of(key.thread_id, len(bounds)))
+    begin, end = bounds[partition]
     async with reader(brokers) as consumer:
-        first = (await offsets_at(consumer, since - EARLIER_MS, {place: end}))[place]
-        async for _, records in read(consumer, {place: (max(begin, first), end)}):
-            for envelope in map(_read, records):
-                if envelope is not None and ThreadKey.of(envelope["thread_id"], envelope.get("tenant")) == key:
-                    found[envelope["run_id"]].append(envelope)
-    return found
-
-
-def _read(record: Any) -> Fields | None:
-    try:
-        return decode(record.value)
-    except InvalidRecord:
-        return None
+        first = (await offsets_at(consumer, since - EARLIER_MS, {partition: end}))[partition]
+        async for _, records in read(consumer, {partition: (max(begin, first), end)}):
+            for record in records:
+                with suppress(InvalidRecord):
+                    envelope = decode(record.value)
+                    if ThreadKey.of(envelope["thread_id"], envelope.get("tenant")) == key:
+                        runs[envelope["run_id"]].append(envelope)
+    return runs

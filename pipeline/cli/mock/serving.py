@@ -46,31 +46,32 @@ class Mock:
             await runner.cleanup()
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
-        dialect = _dialect(request.path)
+        # The AI SDK expects the version in the base URL, all others don't.
+        dialect = MESSAGES if request.path.endswith("/messages") else dialect_of(request.path)
         if request.method == "HEAD":
             return web.Response()
         if request.method != "POST" or dialect is None:
             return _refused(CHAT, 404, f"{request.method} {request.path} is no call that a run is answered for")
         try:
-            body = loads(await _read(request))
+            body = loads(await _body_of(request))
         except InvalidRecord as error:
             return _refused(dialect, 400, f"the body is no JSON: {error.detail}")
         if not isinstance(body, dict):
             return _refused(dialect, 400, "the body is no JSON object")
-        found = self.tape.match(dialect, body)
-        for warning in found.warnings:
+        match = self.tape.match(dialect, body)
+        for warning in match.warnings:
             self.tell(f"warning: {warning}")
-        if found.call is None:
-            self.tell(f"refused: {found.problem}")
-            return _refused(dialect, 400, found.problem)
+        if match.call is None:
+            self.tell(f"refused: {match.problem}")
+            return _refused(dialect, 400, match.problem)
         streams = "streamGenerateContent" in request.path if dialect == GENERATE else body.get("stream") is True
-        reply = found.call.stream if streams else found.call.whole
-        self.tell(f"{_label(reply)}: {dialect}, run {found.call.run}")
+        reply = match.call.stream if streams else match.call.whole
+        self.tell(f"{_label(reply)}: {dialect}, run {match.call.run}")
         if reply.status != 200 or not streams:
             headers = {LABEL: _label(reply)}
             return web.json_response(reply.events[0][1], status=reply.status, headers=headers, dumps=json_text.dumps)
         as_array = dialect == GENERATE and request.query.get("alt") != "sse"
-        return await self._streamed(request, found.call, reply, as_array=as_array)
+        return await self._streamed(request, match.call, reply, as_array=as_array)
 
     async def _streamed(
         self, request: web.BaseRequest, call: Call, reply: Reply, *, as_array: bool
@@ -114,17 +115,11 @@ def _label(reply: Reply) -> str:
     return "recorded" if reply.recorded else "rebuilt"
 
 
-def _dialect(path: str) -> str | None:
-    if path.endswith("/messages"):  # the AI SDK expects the version in the base URL, all others don't
-        return MESSAGES
-    return dialect_of(path)
-
-
-async def _read(request: web.BaseRequest) -> bytes:
-    found = bytearray()
-    while len(found) <= PROXIED_BYTES and (chunk := await request.content.readany()):
-        found += chunk
-    return bytes(found)
+async def _body_of(request: web.BaseRequest) -> bytes:
+    body = bytearray()
+    while len(body) <= PROXIED_BYTES and (chunk := await request.content.readany()):
+        body += chunk
+    return bytes(body)
 
 
 def _refused(dialect: str, status: int, problem: str) -> web.Response:
@@ -133,8 +128,6 @@ def _refused(dialect: str, status: int, problem: str) -> web.Response:
     if dialect == GENERATE:
         error: Fields = {"error": {"code": status, "message": message, "status": "INVALID_ARGUMENT"}}
     else:
-        error = {
-            "type": "error",
-            "error": {"type": "invalid_request_error", "code": "turnmill_mock", "message": message},
-        }
+        about = {"type": "invalid_request_error", "code": "turnmill_mock", "message": message}
+        error = {"type": "error", "error": about}
     return web.Response(body=json.dumps(error), status=status, content_type="application/json", headers=FINAL)

@@ -128,10 +128,10 @@ async def _follow(ask: Ask, path: str, names: list[str], body: dict[str, Any], u
 async def _state(ask: Ask, command_id: str, until: str, *, wait: bool) -> str:
     shown = ""
     while True:
-        found = await ask("GET", "/v1/commands/{}", command_id)
-        state = str(found["state"])
+        answer = await ask("GET", "/v1/commands/{}", command_id)
+        state = str(answer["state"])
         if state != shown:
-            click.echo(f"{command_id}  {state}: {SAYS.get(state) or found['reason']}")
+            click.echo(f"{command_id}  {state}: {SAYS.get(state) or answer['reason']}")
             shown = state
         if not wait or state in SETTLED or state == until:
             return state

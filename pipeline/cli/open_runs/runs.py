@@ -11,13 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
-from pipeline.cli.stored.recording import in_store
+from pipeline.cli.stored.selection import in_store
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import load
 from pipeline.stores.threads.reading import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
-from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
-from pipeline.worker.repair.open_runs import open_runs
+from pipeline.worker.repair.open_runs import OpenRunRow, Wanted, open_runs, rows
 from topics import json_text
 from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
@@ -46,22 +45,23 @@ def runs(
         threads = in_store(lambda store: waiting_threads(store, WaitingWanted(tenant, agent, named), limit))
         _show(threads, waiting_table(threads), "no thread waits for an answer", as_json=as_json)
         return
-    listed, wanted = asyncio.run(open_runs(settings)), Wanted(tenant, agent, thread, silent)
-    found = rows(listed, limits_of(settings), wanted, now_ms(), limit)
-    _show(found, open_table(found), "no run is open", as_json=as_json)
+    limits = limits_of(settings)
+    listed = asyncio.run(open_runs(settings, limits.reopen_ms))
+    open_rows = rows(listed, limits, Wanted(tenant, agent, thread, silent), now_ms(), limit)
+    _show(open_rows, open_table(open_rows), "no run is open", as_json=as_json)
 
 
-def _show(found: list[OpenRunRow] | list[Waiting], table: Table, none: str, *, as_json: bool) -> None:
+def _show(records: list[OpenRunRow] | list[Waiting], table: Table, none: str, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json_text.dumps({"runs": [asdict(one) for one in found]}))
+        click.echo(json_text.dumps({"runs": [asdict(record) for record in records]}))
     else:
-        wide_console().print(table if found else none)
+        wide_console().print(table if records else none)
 
 
-def open_table(found: list[OpenRunRow]) -> Table:
+def open_table(runs: list[OpenRunRow]) -> Table:
     """Return open runs as a table, with unusually long silences in red."""
     table = Table("thread", "run", "agent", "tenant", "age", "silence", "usual", "events", "last event", box=None)
-    for run in found:
+    for run in runs:
         usual = "" if run.usual_silence_ms is None else f"< {_span(run.usual_silence_ms)}"
         table.add_row(
             Text(plain(run.external_id or run.thread_id)),
@@ -77,17 +77,17 @@ def open_table(found: list[OpenRunRow]) -> Table:
     return table
 
 
-def waiting_table(found: list[Waiting]) -> Table:
+def waiting_table(threads: list[Waiting]) -> Table:
     """Return waiting threads as a table, with a line for each question."""
     table = Table("thread", "agent", "tenant", "since", "asks for", "tool", "what", box=None)
-    for one in found:
-        for asked in one.asked:
+    for thread in threads:
+        for asked in thread.asked:
             what = asked["message"] or ("" if asked["args"] is None else json_text.dumps(asked["args"]))
             table.add_row(
-                Text(plain(one.external_id or one.thread_id)),
-                Text(plain(one.agent_name or one.agent_id)),
-                Text(plain(one.tenant or "")),
-                short_time(one.since),
+                Text(plain(thread.external_id or thread.thread_id)),
+                Text(plain(thread.agent_name or thread.agent_id)),
+                Text(plain(thread.tenant or "")),
+                short_time(thread.since),
                 asked["kind"],
                 Text(plain(asked["tool_name"] or "")),
                 Text(plain(what[:QUESTION_CHARACTERS])),

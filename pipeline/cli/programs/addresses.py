@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -38,18 +38,18 @@ def is_ours(address: str) -> bool:
 
 def environment(variables: Mapping[str, str], proxy: str, more_hosts: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a program whose calls go through the proxy; `more_hosts`: further hosts."""
-    found = dict(variables)
+    changed = dict(variables)
     for name, default in VARIABLES.items():
         address = variables.get(name) or default
         if not is_ours(address):
-            found[name] = through(proxy, address)
+            changed[name] = through(proxy, address)
     known = [pattern.pattern for pattern, _ in HOSTS] + [re.escape(host) for host in more_hosts]
-    found["TURNMILL_RUN_PROXY"] = proxy
-    found["TURNMILL_RUN_HOSTS"] = f"^(?:{'|'.join(known)})$"
-    found["NODE_OPTIONS"] = f"{variables.get('NODE_OPTIONS', '')} --require {_quoted(str(PRELOAD))}".strip()
+    changed["TURNMILL_RUN_PROXY"] = proxy
+    changed["TURNMILL_RUN_HOSTS"] = f"^(?:{'|'.join(known)})$"
+    changed["NODE_OPTIONS"] = f"{variables.get('NODE_OPTIONS', '')} --require {_quoted(str(PRELOAD))}".strip()
     for name in ("NO_PROXY", "no_proxy"):  # the network's proxy must not be used for our own on this machine
-        found[name] = ",".join(filter(None, (variables.get(name), LOCAL)))
-    return found
+        changed[name] = ",".join(filter(None, (variables.get(name), LOCAL)))
+    return changed
 
 
 def arguments(command: Sequence[str], variables: Mapping[str, str], proxy: str) -> list[str]:
@@ -63,19 +63,20 @@ def arguments(command: Sequence[str], variables: Mapping[str, str], proxy: str) 
 def agent_of(command: Sequence[str]) -> str:
     """Return the agent's id: the name of the script that a JavaScript runtime runs, else that of the program."""
     name = Path(command[0]).name
-    scripts = (Path(one).stem for one in command[1:] if Path(one).suffix in SOURCES and not one.startswith("-"))
+    words = (Path(word) for word in command[1:] if not word.startswith("-"))
+    scripts = (path.stem for path in words if path.suffix in SOURCES)
     return next(scripts, name) if name in RUNTIMES else name
 
 
 def _codex(variables: Mapping[str, str], proxy: str) -> list[str]:
     """Return options for Codex's configuration; options of the command line come after them, and override them."""
     home = Path(variables.get("CODEX_HOME") or Path(variables.get("HOME", "~")).expanduser() / ".codex")
-    settings, login = _toml(home / "config.toml"), _json(home / "auth.json")
+    settings, login = _table(home / "config.toml", tomllib.loads), _table(home / "auth.json", json.loads)
     name = settings.get("model_provider")
     providers = settings.get("model_providers")
-    own = providers.get(name) if isinstance(providers, dict) else None
-    if isinstance(own, dict) and isinstance(own.get("base_url"), str):
-        base = own["base_url"]
+    provider = providers.get(name) if isinstance(providers, dict) else None
+    if isinstance(provider, dict) and isinstance(provider.get("base_url"), str):
+        base = provider["base_url"]
         return [] if is_ours(base) else [f"model_providers.{name}.base_url={json.dumps(through(proxy, base))}"]
     if name not in (None, "openai"):
         return []
@@ -86,19 +87,12 @@ def _codex(variables: Mapping[str, str], proxy: str) -> list[str]:
     return ['model_provider="turnmill"', *(f"model_providers.turnmill.{fact}" for fact in facts)]
 
 
-def _toml(file: Path) -> dict[str, Any]:
+def _table(file: Path, loads: Callable[[str], Any]) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        value = loads(file.read_text("utf-8"))
     except (OSError, ValueError):  # Codex itself reports the error
         return {}
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _quoted(path: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -97,9 +97,9 @@ class ProgramProxy:
         """Return the provider and wire of a request; the provider of an unknown host is the host itself."""
         host, _, port = target.host.partition(":")
         path = unquote(target.path.partition("?")[0])
-        found = self._providers.known(method, host, int(port) if port.isdigit() else None, path)
-        if found is not None or method != "POST":
-            return found
+        known = self._providers.known(method, host, int(port) if port.isdigit() else None, path)
+        if known is not None or method != "POST":
+            return known
         dialect = dialect_of(path)
         return None if dialect is None else Known(OF_HOST.get(host, host), dialect)
 
@@ -128,14 +128,8 @@ class ProgramProxy:
         self, request: web.BaseRequest, target: Target, held: bytes, call: CapturedCall | None
     ) -> web.StreamResponse:
         assert self._session is not None  # it serves
-        send = partial(
-            self._session.request,
-            request.method,
-            target.url,
-            headers=_upward(request),
-            data=_body(request, held),
-            allow_redirects=False,
-        )
+        options: dict[str, Any] = {"headers": _upward(request), "data": _body(request, held), "allow_redirects": False}
+        send = partial(self._session.request, request.method, target.url, **options)
         heard = stopping(None if call is None else call.stop)
         try:
             answer = await heard.during(send)
@@ -201,10 +195,10 @@ async def _returned(
 
 async def _read(request: web.BaseRequest) -> bytes:
     """Return a body of at most PROXIED_BYTES, or the beginning of a longer one."""
-    found = bytearray()
-    while len(found) <= PROXIED_BYTES and (chunk := await request.content.readany()):
-        found += chunk
-    return bytes(found)
+    body = bytearray()
+    while len(body) <= PROXIED_BYTES and (chunk := await request.content.readany()):
+        body += chunk
+    return bytes(body)
 
 
 async def _rest(request: web.BaseRequest, held: bytes) -> AsyncIterator[bytes]:
@@ -220,7 +214,7 @@ def _body(request: web.BaseRequest, held: bytes) -> bytes | AsyncIterator[bytes]
 
 
 def _upward(request: web.BaseRequest) -> CIMultiDict[str]:
-    named = {one.strip().lower() for one in request.headers.get("connection", "").split(",")} | NOT_PASSED
+    named = {name.strip().lower() for name in request.headers.get("connection", "").split(",")} | NOT_PASSED
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()

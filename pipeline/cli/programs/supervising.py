@@ -49,8 +49,8 @@ def supervise(program: str, command: Sequence[str]) -> None:
 async def _run(program: str, command: Sequence[str], proxy: ProgramProxy, hosts: dict[str, str]) -> int:
     loop = asyncio.get_running_loop()
     heard = asyncio.Queue[signal.Signals]()
-    for one in PASSED:  # before the start: a signal may come during it
-        loop.add_signal_handler(one, heard.put_nowait, one)
+    for number in PASSED:  # before the start: a signal may come during it
+        loop.add_signal_handler(number, heard.put_nowait, number)
     async with proxy.serving() as address:
         variables = environment(of_python(os.environ), address, hosts)
         try:
@@ -68,10 +68,10 @@ async def _run(program: str, command: Sequence[str], proxy: ProgramProxy, hosts:
 
 async def _pass(heard: asyncio.Queue[signal.Signals], child: asyncio.subprocess.Process) -> None:
     while True:
-        one = await heard.get()
-        if one not in OF_TERMINAL or not _is_in_foreground():
+        number = await heard.get()
+        if number not in OF_TERMINAL or not _is_in_foreground():
             with suppress(ProcessLookupError):
-                child.send_signal(one)
+                child.send_signal(number)
 
 
 def _is_in_foreground() -> bool:

@@ -32,16 +32,15 @@ from turnmill.errors import CallerError
 from turnmill.publish.publisher import Publisher
 
 CONCURRENCY: Final = 4  # concurrent requests to a provider
+FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.command(short_help="Send the request of an answer again, with changes.")
 @click.argument("thread", required=False)
 @click.option("--turn", help="Id of the turn or its run; by default the newest answer.")
 @click.option("--model", "other_model", metavar="MODEL", help="Another model of the same provider.")
-@click.option("--system", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Another system prompt.")
-@click.option(
-    "--tools", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Other tools, as the API takes them."
-)
+@click.option("--system", type=FILE, help="Another system prompt.")
+@click.option("--tools", type=FILE, help="Other tools, as the API takes them.")
 @click.option("--set", "values", multiple=True, metavar="NAME=JSON", help="Parameter, as temperature=0; null: none.")
 @click.option("--base-url", help="URL of the provider, if it is not a known one.")
 @click.option("--scorer", "by", metavar="COMMAND", help="How to score answers: a command, or module:function.")
@@ -77,15 +76,16 @@ def rerun(
     """
     if thread is None and turn is not None:
         raise CallerError("--turn needs its thread: `turnmill rerun THREAD --turn TURN`")
-    if thread is None and not any(wanted[name] is not None for name in FILTERS) and tenant is None:
+    filtered = any(wanted[name] is not None for name in FILTERS)
+    if thread is None and not filtered and tenant is None:
         raise CallerError("name a thread, or choose some: --agent, --of-model, --search, --status, --tenant")
-    if thread is not None and any(wanted[name] is not None for name in FILTERS):
+    if thread is not None and filtered:
         raise CallerError("the options that choose among all threads go without THREAD")
     changes = Changes(
         other_model,
         None if system is None else system.read_text("utf-8"),
         None if tools is None else _json(tools.read_text("utf-8"), "--tools"),
-        dict(_value(one) for one in values),
+        dict(map(_value, values)),
         base_url,
     )
     settings, score = load(), None if by is None else scorer(by)
@@ -95,13 +95,13 @@ def rerun(
     async def run() -> list[Pair]:
         async with await ThreadStore.open(settings.store_url) as store:
             if thread is not None:
-                found = [await _one(store, contents, thread, tenant, turn, changes)]
+                answers = [await _answer_in(store, contents, thread, tenant, turn, changes)]
             else:
                 query = ListQuery(tenant=tenant, **wanted)
-                found = [one async for one in _some(store, contents, query, changes, limit)]
-        if not found:
+                answers = [answer async for answer in _newest(store, contents, query, changes, limit)]
+        if not answers:
             raise CallerError("no answer of the chosen threads says what its model was asked (docs/requests.md)")
-        return await _asked(found, publisher, partial(answer_of, prices=settings.price_list), score)
+        return await _pairs(answers, publisher, partial(answer_of, prices=settings.price_list), score)
 
     pairs = asyncio.run(run())
     if as_json:
@@ -113,33 +113,33 @@ def rerun(
         raise CallerError("no answer came: what the provider said is in the answers above")
 
 
-async def _one(
+async def _answer_in(
     store: ThreadStore, contents: ContentStore, given: str, tenant: str | None, turn: str | None, changes: Changes
 ) -> Chosen:
     key = await find_thread(store, given, tenant)
     document = await read_thread(store, key)
     assert document is not None  # just found
-    found = await chosen(store, contents, key, document, turn, changes, os.environ)
-    if found is None:
+    answer = await chosen(store, contents, key, document, turn, changes, os.environ)
+    if answer is None:
         what = "no answer" if turn is None else f"the turn {turn!r:.100} is not there, or"
         raise CallerError(f"{given}: {what} says what its model was asked (docs/requests.md)")
-    return found
+    return answer
 
 
-async def _some(
+async def _newest(
     store: ThreadStore, contents: ContentStore, query: ListQuery, changes: Changes, limit: int
 ) -> AsyncIterator[Chosen]:
     async for key, document in all_documents(store, query):
-        found = await chosen(store, contents, key, document, None, changes, os.environ)
-        if found is not None:
-            yield found
+        answer = await chosen(store, contents, key, document, None, changes, os.environ)
+        if answer is not None:
+            yield answer
             limit -= 1
         if not limit:
             return
 
 
-async def _asked(
-    found: Sequence[Chosen], publisher: Publisher | None, read: Callable[[TurnRecord], Answer], score: Score | None
+async def _pairs(
+    answers: Sequence[Chosen], publisher: Publisher | None, read: Callable[[TurnRecord], Answer], score: Score | None
 ) -> list[Pair]:
     room = asyncio.Semaphore(CONCURRENCY)
     async with AsyncExitStack() as stack:
@@ -147,24 +147,22 @@ async def _asked(
         if publisher is not None:
             await stack.enter_async_context(publisher)
 
-        async def ask(one: Chosen) -> Pair:
+        async def ask(old: Chosen) -> Pair:
             async with room:
-                heard = await call(http, one.request)
-                record = assembled(heard, one.request, one.record)
+                heard = await call(http, old.request)
+                records = [old.record, assembled(heard, old.request, old.record)]
                 if publisher is not None:
-                    await publish(publisher, heard, one.request, one.key, one.record)
-                before, after = (read(each) for each in (one.record, record))
+                    await publish(publisher, heard, old.request, old.key, old.record)
+                sides = [read(record) for record in records]
                 if score is not None:
-                    named = {"thread_id": one.key.thread_id, "request": one.request.body}
-                    first, second = [
-                        await scored(score, {**named, "turn_id": each["turn_id"], "turn": each["turn"]})
-                        for each in (one.record, record)
-                    ]
-                    before, after = replace(before, score=first), replace(after, score=second)
+                    named = {"thread_id": old.key.thread_id, "request": old.request.body}
+                    for number, record in enumerate(records):
+                        judged = {**named, "turn_id": record["turn_id"], "turn": record["turn"]}
+                        sides[number] = replace(sides[number], score=await scored(score, judged))
                 run_id = heard.run_id if publisher is not None else None
-                return Pair(one.key.thread_id, one.record["turn_id"], run_id, before, after)
+                return Pair(old.key.thread_id, old.record["turn_id"], run_id, *sides)
 
-        return list(await asyncio.gather(*map(ask, found)))
+        return list(await asyncio.gather(*map(ask, answers)))
 
 
 def _value(given: str) -> tuple[str, Any]:

@@ -41,12 +41,12 @@ def scorer(given: str) -> Score:
 
 async def scored(score: Score, pair: Fields) -> float:
     """Return the score of `{"thread_id", "turn_id", "request", "turn"}`. Raises CallerError."""
-    found = await asyncio.to_thread(score, pair)
-    found = await found if asyncio.iscoroutine(found) else found
+    number = await asyncio.to_thread(score, pair)
+    number = await number if asyncio.iscoroutine(number) else number
     try:
-        return float(found)
+        return float(number)
     except (TypeError, ValueError):
-        raise CallerError(f"--scorer: a number is expected, not {found!r:.80}") from None
+        raise CallerError(f"--scorer: a number is expected, not {number!r:.80}") from None
 
 
 async def _by_command(command: Sequence[str], given: Fields) -> str:
@@ -67,15 +67,13 @@ def side_by_side(pair: Pair) -> Table:
     """Return a pair as a table of two columns."""
     table = Table("", "before", "after", show_lines=True)
     for name, cell in (
-        ("model", lambda one: one.model or "?"),
-        ("status", lambda one: one.status),
-        ("words", lambda one: one.text or "–"),
-        ("tools", lambda one: ", ".join(one.tools) or "–"),
-        ("tokens", _tokens),
-        ("cost", _cost),
-        ("time", _time),
+        ("model", lambda answer: answer.model or "?"),
+        ("status", lambda answer: answer.status),
+        ("words", lambda answer: answer.text or "–"),
+        ("tools", lambda answer: ", ".join(answer.tools) or "–"),
+        *(("tokens", _tokens), ("cost", _cost), ("time", _time)),
     ):
-        table.add_row(name, *(Text(plain(cell(one))) for one in (pair.before, pair.after)))
+        table.add_row(name, *(Text(plain(cell(answer))) for answer in (pair.before, pair.after)))
     if pair.after.score is not None:
         table.add_row("score", f"{pair.before.score:g}", f"{pair.after.score:g}")
     return table
@@ -88,42 +86,39 @@ def summary(pairs: Sequence[Pair]) -> Table:
     table = Table(*names, box=None, pad_edge=False)
     for pair in pairs:
         sides = (pair.before, pair.after)
-        cells = [cell(one) for cell in (_tokens, _cost, _time) for one in sides]
-        scores = [_number(one.score) for one in sides] if has_scores else []
+        cells = [cell(side) for cell in (_tokens, _cost, _time) for side in sides]
+        scores = [_number(side.score) for side in sides] if has_scores else []
         same = (pair.before.text == pair.after.text, pair.before.tools == pair.after.tools)
-        table.add_row(pair.thread_id, *("yes" if one else "no" for one in same), *cells, *scores)
+        table.add_row(pair.thread_id, *("yes" if equal else "no" for equal in same), *cells, *scores)
     if len(pairs) > 1:
         table.add_section()
         same_words = sum(pair.before.text == pair.after.text for pair in pairs)
         same_tools = sum(pair.before.tools == pair.after.tools for pair in pairs)
-        sides_of = [[pair.before for pair in pairs], [pair.after for pair in pairs]]
-        tokens = [f"{_sum(some, 'input_tokens'):,.0f} + {_sum(some, 'output_tokens'):,.0f}" for some in sides_of]
-        costs = [f"${_sum(some, 'cost_usd'):,.4f}{_unknown(some)}" for some in sides_of]
-        times = [f"{_sum(some, 'duration_ms') / len(some) / 1000:.2f} s" for some in sides_of]
-        scores = [_number(_sum(some, "score") / len(some)) for some in sides_of] if has_scores else []
+        columns = [[pair.before for pair in pairs], [pair.after for pair in pairs]]
+        tokens = [f"{_sum(side, 'input_tokens'):,.0f} + {_sum(side, 'output_tokens'):,.0f}" for side in columns]
+        unknown = ["*" if any(answer.cost_usd is None for answer in side) else "" for side in columns]
+        costs = [f"${_sum(side, 'cost_usd'):,.4f}{mark}" for side, mark in zip(columns, unknown, strict=True)]
+        times = [f"{_sum(side, 'duration_ms') / len(side) / 1000:.2f} s" for side in columns]
+        scores = [_number(_sum(side, "score") / len(side)) for side in columns] if has_scores else []
         counts = (f"{same_words} of {len(pairs)}", f"{same_tools} of {len(pairs)}")
         table.add_row("all (times and scores: the mean)", *counts, *tokens, *costs, *times, *scores, style="bold")
     return table
 
 
-def _sum(some: Sequence[Answer], name: str) -> float:
-    return float(sum(getattr(one, name) or 0 for one in some))
+def _sum(answers: Sequence[Answer], name: str) -> float:
+    return float(sum(getattr(answer, name) or 0 for answer in answers))
 
 
-def _unknown(some: Sequence[Answer]) -> str:
-    return "*" if any(one.cost_usd is None for one in some) else ""
+def _tokens(answer: Answer) -> str:
+    return " + ".join("?" if count is None else f"{count:,}" for count in (answer.input_tokens, answer.output_tokens))
 
 
-def _tokens(one: Answer) -> str:
-    return " + ".join("?" if count is None else f"{count:,}" for count in (one.input_tokens, one.output_tokens))
+def _cost(answer: Answer) -> str:
+    return "?" if answer.cost_usd is None else f"${answer.cost_usd:,.4f}"
 
 
-def _cost(one: Answer) -> str:
-    return "?" if one.cost_usd is None else f"${one.cost_usd:,.4f}"
-
-
-def _time(one: Answer) -> str:
-    return "?" if one.duration_ms is None else f"{one.duration_ms / 1000:.2f} s"
+def _time(answer: Answer) -> str:
+    return "?" if answer.duration_ms is None else f"{answer.duration_ms / 1000:.2f} s"
 
 
 def _number(value: float | None) -> str:

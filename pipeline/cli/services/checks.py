@@ -9,8 +9,7 @@ from typing import Literal
 
 from pipeline.assembly.limits import Limits
 from pipeline.cli.output import many
-from pipeline.kafka.admin_client import ClusterInfo
-from pipeline.kafka.offsets import PartitionLag
+from pipeline.kafka.offsets import ClusterInfo, PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.worker.repair.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
@@ -34,57 +33,46 @@ class Finding:
 
 def settings_findings(limits: Limits, roles: Iterable[str]) -> list[Finding]:
     """Report options that are valid alone, but contradict each other. `roles`: the rules that give people roles."""
-    found = []
+    findings = []
     if limits.idle_ms > limits.run_ms:
-        found.append(
-            Finding(
-                "warning",
-                "settings",
-                f"TURNMILL_IDLE_TIMEOUT ({limits.idle_ms / 1000:g} s) is over TURNMILL_RUN_TIMEOUT "
-                f"({limits.run_ms / 1000:g} s), so that it never ends a run",
-                "set it lower",
-            )
-        )
+        idle, run = f"TURNMILL_IDLE_TIMEOUT ({limits.idle_ms / 1000:g} s)", f"({limits.run_ms / 1000:g} s)"
+        seen = f"{idle} is over TURNMILL_RUN_TIMEOUT {run}, so that it never ends a run"
+        findings.append(Finding("warning", "settings", seen, "set it lower"))
     if limits.dedupe_ms < limits.reopen_ms:
-        found.append(
-            Finding(
-                "warning",
-                "settings",
-                f"TURNMILL_DEDUPE_WINDOW ({limits.dedupe_ms / 1000:g} s) is under TURNMILL_REOPEN_WINDOW "
-                f"({limits.reopen_ms / 1000:g} s): a run may be forgotten while it can still be reopened",
-                "set it to at least the other",
-            )
+        dedupe, reopen = f"TURNMILL_DEDUPE_WINDOW ({limits.dedupe_ms / 1000:g} s)", f"({limits.reopen_ms / 1000:g} s)"
+        seen = (
+            f"{dedupe} is under TURNMILL_REOPEN_WINDOW {reopen}: a run may be forgotten while it can still be reopened"
         )
-    found += [Finding("ok", "sign-in", f"{number}. {rule}") for number, rule in enumerate(roles, 1)]
-    return found or [Finding("ok", "settings", "read, and in line with each other")]
+        findings.append(Finding("warning", "settings", seen, "set it to at least the other"))
+    findings += [Finding("ok", "sign-in", f"{number}. {rule}") for number, rule in enumerate(roles, 1)]
+    return findings or [Finding("ok", "settings", "read, and in line with each other")]
 
 
 def wire_findings(settings: BrokerSettings) -> list[Finding]:
     """Report secrets that others on the network can read."""
-    found = []
+    findings = []
     if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism in ("PLAIN", "OAUTHBEARER"):
         what = "password" if settings.sasl_mechanism == "PLAIN" else "token"
         seen = f"the {what} goes to the brokers in the clear"
-        found.append(Finding("warning", "wire", seen, "set TURNMILL_SECURITY_PROTOCOL=SASL_SSL"))
+        findings.append(Finding("warning", "wire", seen, "set TURNMILL_SECURITY_PROTOCOL=SASL_SSL"))
     if (settings.oauth_token_url or "").startswith("http:"):
         seen = "the client secret goes to the token endpoint in the clear"
-        found.append(Finding("warning", "wire", seen, "set TURNMILL_OAUTH_TOKEN_URL to an https:// address"))
-    return found
+        findings.append(Finding("warning", "wire", seen, "set TURNMILL_OAUTH_TOKEN_URL to an https:// address"))
+    return findings
 
 
 def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Finding]:
     """Report certificates that expire soon. `expiries`: owner of a certificate -> its expiry."""
-    found = []
-    for whose, end in expiries.items():
+    findings = []
+    for owner, end in expiries.items():
         left = end - now
         if left < SOON:
-            seen = (
-                f"the certificate of {whose} ends on {end:%Y-%m-%d %H:%M} UTC ({many(max(left.days, 0), 'day')} left)"
-            )
+            days = many(max(left.days, 0), "day")
+            seen = f"the certificate of {owner} ends on {end:%Y-%m-%d %H:%M} UTC ({days} left)"
             advice = "renew it: brokers and workers will refuse each other then"
-            found.append(Finding("error" if left < VERY_SOON else "warning", "certificates", seen, advice))
-    if found or not expiries:
-        return found
+            findings.append(Finding("error" if left < VERY_SOON else "warning", "certificates", seen, advice))
+    if findings or not expiries:
+        return findings
     first = min(expiries.values())
     return [Finding("ok", "certificates", f"the first one of {len(expiries)} ends on {first:%Y-%m-%d}")]
 
@@ -97,31 +85,29 @@ def cluster_finding(brokers: str, info: ClusterInfo) -> Finding:
 
 
 def topic_findings(
-    prefix: str, limits: Limits, found: Sequence[Found], changes: Iterable[Change], brokers: int
+    prefix: str, limits: Limits, topics: Sequence[Found], changes: Iterable[Change], brokers: int
 ) -> list[Finding]:
     """Report topics that are missing, differ from the catalog, or could lose records."""
-    by_name = {topic.name: topic for topic in found}
     findings = []
     for change in changes:
+        check = f"topic {change.topic}"
         if change.action == "create":
-            findings.append(Finding("error", f"topic {change.topic}", "is not there", APPLY))
+            findings.append(Finding("error", check, "is not there", APPLY))
         elif change.action == "configure":
-            findings.append(Finding("warning", f"topic {change.topic}", f"differs: {change.detail}", APPLY))
+            findings.append(Finding("warning", check, f"differs: {change.detail}", APPLY))
         else:
-            findings.append(Finding("warning", f"topic {change.topic}", change.detail))
-    for topic in found:
+            findings.append(Finding("warning", check, change.detail))
+    for topic in topics:
         findings += _durability(topic, brokers)
-    findings += _copartitioned(prefix, found)
-    events = by_name.get(EVENTS.full_name(prefix))
-    if events is not None:
-        findings += _events(limits, events)
-    if findings:
-        return findings
-    return [Finding("ok", "topics", f"all {len(CATALOG)} of {prefix} are as they should be")]
+    findings += _copartitioned(prefix, topics)
+    for topic in topics:
+        if topic.name == EVENTS.full_name(prefix):
+            findings += _events(limits, topic)
+    return findings or [Finding("ok", "topics", f"all {len(CATALOG)} of {prefix} are as they should be")]
 
 
-def _copartitioned(prefix: str, found: Sequence[Found]) -> list[Finding]:
-    counts = {topic.name.removeprefix(f"{prefix}."): len(topic.partitions) for topic in found}
+def _copartitioned(prefix: str, topics: Sequence[Found]) -> list[Finding]:
+    counts = {topic.name.removeprefix(f"{prefix}."): len(topic.partitions) for topic in topics}
     if len(set(counts.values())) < 2:
         return []
     listed = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -136,13 +122,11 @@ def _durability(topic: Found, brokers: int) -> list[Finding]:
         advice = "give it 3 replicas (kafka-reassign-partitions), and set TURNMILL_REPLICATION for new topics"
         findings.append(Finding("error", check, f"has 1 replica on {brokers} brokers: losing one loses it", advice))
     if topic.replication > 1 and topic.config.get("unclean.leader.election.enable") == "true":
-        advice = "set unclean.leader.election.enable=false"
-        findings.append(
-            Finding("error", check, "lets a replica that lags behind lead: confirmed records vanish", advice)
-        )
+        seen = "lets a replica that lags behind lead: confirmed records vanish"
+        findings.append(Finding("error", check, seen, "set unclean.leader.election.enable=false"))
     if topic.replication > 1 and topic.config.get("min.insync.replicas") == "1":
-        advice = "set min.insync.replicas=2"
-        findings.append(Finding("warning", check, "confirms records that only one broker has", advice))
+        seen = "confirms records that only one broker has"
+        findings.append(Finding("warning", check, seen, "set min.insync.replicas=2"))
     leaderless = [row.id for row in topic.partitions if row.leader is None]
     if leaderless:
         seen = f"partition {', '.join(map(str, leaderless))} has no leader: nothing can be read or written there"
@@ -159,9 +143,8 @@ def _events(limits: Limits, events: Found) -> list[Finding]:
     longest = (limits.run_ms + limits.reopen_ms) / 1000
     retention = int(events.config.get("retention.ms", -1))
     if 0 <= retention < longest * 1000:
-        seen = (
-            f"keeps records for {retention / 1000:g} s, and a turn may take {longest:g} s: it could lose its beginning"
-        )
+        kept = f"keeps records for {retention / 1000:g} s"
+        seen = f"{kept}, and a turn may take {longest:g} s: it could lose its beginning"
         advice = f"raise retention.ms ({APPLY}), or lower TURNMILL_RUN_TIMEOUT and TURNMILL_REOPEN_WINDOW"
         findings.append(Finding("error", check, seen, advice))
     if "compact" in events.config.get("cleanup.policy", ""):
@@ -170,10 +153,10 @@ def _events(limits: Limits, events: Found) -> list[Finding]:
     return findings
 
 
-def state_finding(prefix: str, limits: Limits, found: Iterable[Found]) -> list[Finding]:
+def state_finding(prefix: str, limits: Limits, topics: Iterable[Found]) -> list[Finding]:
     """Check that the state topic is compacted, and keeps closed runs for TURNMILL_DEDUPE_WINDOW."""
     name = STATE.full_name(prefix)
-    for topic in found:
+    for topic in topics:
         if topic.name == name and "compact" not in topic.config.get("cleanup.policy", ""):
             seen = "is not compacted: it grows with every run, and each start of a worker reads all of it"
             return [Finding("error", f"topic {name}", seen, APPLY)]
@@ -194,10 +177,8 @@ def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
         seen = f"{sum(lost.values()):,} records were removed before they were read, on partition {where}"
         return Finding("error", check, seen, f"run more workers with the role {role}, or raise the topic's retention")
     if lag and all(row.committed is None for row in rows):
-        advice = f"start one: `turnmill worker --roles {role}`"
-        return Finding(
-            "warning", check, f"{lag:,} records wait, and no worker with the role {role} has run yet", advice
-        )
+        seen = f"{lag:,} records wait, and no worker with the role {role} has run yet"
+        return Finding("warning", check, seen, f"start one: `turnmill worker --roles {role}`")
     return Finding("ok", check, f"{lag:,} records to read" if lag else "has read all")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import ssl
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Final
 
 import click
 from aiokafka import TopicPartition
+from cryptography import x509
 from rich.table import Table
 from rich.text import Text
 
@@ -31,9 +33,7 @@ from pipeline.cli.services.checks import (
     wire_findings,
 )
 from pipeline.kafka.admin import describe_topics, topic_changes
-from pipeline.kafka.admin_client import cluster_info
-from pipeline.kafka.expiry import expiries
-from pipeline.kafka.offsets import group_lag
+from pipeline.kafka.offsets import cluster_info, group_lag
 from pipeline.kafka.reading import reader
 from pipeline.kafka.topic_plan import Found
 from pipeline.settings import LAKE, Settings, load
@@ -49,13 +49,16 @@ from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError, TurnmillError
-from turnmill.settings import without_password
+from turnmill.kafka.client import client_options
+from turnmill.kafka.probe import host_port
+from turnmill.settings import BrokerSettings, without_password
 
 MAX_CLOCK_SKEW: Final = 5.0  # seconds by which a record may be dated later than this machine's clock
 LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
 LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not include records that these roles have not read yet
 SQLITE: Final = "sqlite:///"
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
+REQUEST_TIMEOUT: Final = 5.0  # seconds
 
 
 @click.command(short_help="Check everything, and say what to do about problems.")
@@ -91,24 +94,21 @@ def _examined(*, ledger: bool) -> list[Finding]:
 
 
 async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
-    """Return the findings of all checks.
-
-    An unreachable service is a finding, too, and the other checks go on.
-    """
+    """Return the findings of all checks. An unreachable service is a finding, too, and the other checks go on."""
     limits = limits_of(settings)
     findings = _unusable(settings) or settings_findings(limits, [rule.text for rule in settings.role_list])
     findings += wire_findings(settings)
-    store = await _store(settings) if _exists(settings) else _no_store(settings)
+    store = await _store(settings)
     try:
         findings.append(cluster_finding(settings.brokers, info := await cluster_info(settings)))
         ends = await expiries(settings, [address for _, address in info.brokers])
         findings += expiry_findings(ends, datetime.now(UTC))
-        found = await describe_topics(settings)
+        topics = await describe_topics(settings)
         changes = await topic_changes(settings)
-        findings += topic_findings(settings.topic_prefix, limits, found, changes, len(info.brokers))
-        findings += state_finding(settings.topic_prefix, limits, found)
-        if len(found) == len(CATALOG):
-            findings += await _records(settings, found, stored=store.level == "ok", ledger=ledger)
+        findings += topic_findings(settings.topic_prefix, limits, topics, changes, len(info.brokers))
+        findings += state_finding(settings.topic_prefix, limits, topics)
+        if len(topics) == len(CATALOG):
+            findings += await _records(settings, topics, stored=store.level == "ok", ledger=ledger)
     except TurnmillError as error:
         findings.append(_failure("broker", error))
     return [*findings, store, *await _archive(settings)]
@@ -125,18 +125,18 @@ def _unusable(settings: Settings) -> list[Finding]:
     return findings
 
 
-async def _records(settings: Settings, found: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
+async def _records(settings: Settings, topics: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
     findings, waiting = [], 0
     for role in default_roles(settings):
         group = role.group(settings)
         rows = await group_lag(settings, group, [role.topic])
         findings.append(lag_finding(group, role.name, rows))
         waiting += sum(row.lag for row in rows) if role.name in LEDGER_ROLES else 0
-    sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in found}
+    sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in topics}
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
     advice = "`turnmill dlq list` says why, `turnmill dlq redrive` tries them again" if letters else ""
     findings.append(Finding("warning" if letters else "ok", "dead letters", f"{letters:,} on the topic", advice))
-    findings.append(clock_finding(await _ahead(settings, found), MAX_CLOCK_SKEW))
+    findings.append(clock_finding(await _ahead(settings, topics), MAX_CLOCK_SKEW))
     events = sizes[EVENTS.full_name(settings.topic_prefix)]
     if not stored:
         return findings
@@ -149,18 +149,22 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
     return findings
 
 
-async def _ahead(settings: Settings, found: list[Found]) -> int:
+async def _ahead(settings: Settings, topics: list[Found]) -> int:
     """Return the number of partitions of the events topic with a record dated later than now + MAX_CLOCK_SKEW."""
     name = EVENTS.full_name(settings.topic_prefix)
     later = int((time.time() + MAX_CLOCK_SKEW) * 1000)
-    places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
+    rows = [row for topic in topics if topic.name == name for row in topic.partitions]
     async with reader(settings) as consumer:
-        return sum(place is not None for place in (await consumer.offsets_for_times(places)).values())
+        offsets = await consumer.offsets_for_times({TopicPartition(name, row.id): later for row in rows})
+        return sum(offset is not None for offset in offsets.values())
 
 
 async def _store(settings: Settings) -> Finding:
     """Check the store without `ThreadStore.open`, which would create and migrate an SQLite file."""
-    where = without_password(settings.store_url)
+    where, file = without_password(settings.store_url), Path(settings.store_url.removeprefix(SQLITE))
+    if settings.store_url.startswith(SQLITE) and not file.exists():  # noqa: ASYNC240  # once
+        advice = "a worker with the role store makes it"
+        return Finding("warning", "store", f"{settings.store_url} is not there yet", advice)
     try:
         async with ThreadStore(settings.store_url) as store:
             revision = await store.revision()
@@ -181,17 +185,17 @@ async def _archive(settings: Settings) -> list[Finding]:
     if settings.archive is None or not settings.archive.startswith(LAKE):
         return []
     try:
-        found = await lake_of(settings, _nobody).state()
+        tables = await lake_of(settings, _nobody).state()
     except CallerError:  # reported already, by the check of the settings
         return []
     except StoreError as error:
         return [_failure("archive", error)]
-    if not found:
+    if not tables:
         advice = "a worker with the role archive makes them"
         return [Finding("warning", "archive", f"{settings.archive} has no tables yet", advice)]
     seen = "; ".join(
         f"{name}: {many(table.rows, 'row')} in {many(table.files, 'file')}, {many(table.snapshots, 'snapshot')}"
-        for name, table in found.items()
+        for name, table in tables.items()
     )
     return [Finding("ok", "archive", f"{settings.archive}: {seen}")]
 
@@ -201,17 +205,41 @@ async def _nobody(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
     return set()
 
 
-def _exists(settings: Settings) -> bool:
-    url = settings.store_url
-    return not url.startswith(SQLITE) or Path(url.removeprefix(SQLITE)).exists()
-
-
-def _no_store(settings: Settings) -> Finding:
-    return Finding(
-        "warning", "store", f"{settings.store_url} is not there yet", "a worker with the role store makes it"
-    )
-
-
 def _failure(check: str, error: TurnmillError) -> Finding:
     """Return an error as a finding: its message has the advice."""
     return Finding("error", check, str(error))
+
+
+async def expiries(settings: BrokerSettings, addresses: Sequence[str]) -> dict[str, datetime]:
+    """Return {broker's address or setting: expiry of its certificate} for brokers that answer; empty without TLS.
+
+    Raises CallerError as `client_options` does.
+    """
+    tls: ssl.SSLContext | None = client_options(settings)["ssl_context"]
+    if tls is None:
+        return {}
+    ends = await asyncio.gather(*(_end(address, tls) for address in addresses))
+    found = {address: end for address, end in zip(addresses, ends, strict=True) if end is not None}
+    if settings.ssl_certificate_file is not None:
+        found["TURNMILL_SSL_CERTIFICATE_FILE"] = _first_end(settings.ssl_certificate_file)
+    return found
+
+
+async def _end(address: str, tls: ssl.SSLContext) -> datetime | None:
+    host, port = host_port(address)
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT):
+            _, writer = await asyncio.open_connection(host, port, ssl=tls)
+    except (OSError, TimeoutError):  # other checks report the reason
+        return None
+    try:
+        not_after = writer.get_extra_info("peercert")["notAfter"]
+        return datetime.fromtimestamp(ssl.cert_time_to_seconds(not_after), UTC)
+    finally:
+        writer.close()
+
+
+def _first_end(file: Path) -> datetime:
+    """Return the earliest expiry of the certificates in a file, since the chain needs each of them."""
+    certificates = x509.load_pem_x509_certificates(file.read_bytes())
+    return min(certificate.not_valid_after_utc for certificate in certificates)

@@ -13,7 +13,15 @@ from rich.progress import Progress
 from pipeline.assembly.format import Format, WrongOption
 from pipeline.cli.options import Moment
 from pipeline.cli.stored.dataset_files import COLUMNS, DATASETS, DPO, PARQUET, Export, Lines, dataset
-from pipeline.cli.stored.selection import FILTERS, filters, find_document, on_branch, one_of, whose, with_store
+from pipeline.cli.stored.selection import (
+    FILTERS,
+    branch_option,
+    filters,
+    find_document,
+    on_branch,
+    tenant_option,
+    with_store,
+)
 from pipeline.dialects import FORMATS
 from pipeline.dialects.training import needed
 from pipeline.observability.audit import about, audit, local_user, of
@@ -43,7 +51,7 @@ EXPORTED: Final = "thread.export"
 @click.option("--repeat-user-prompt", is_flag=True, help="Threads: begin agent turns with the user's words.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
 @click.option("--requests", is_flag=True, help="Threads: include the requests to models, as `meta:requests`.")
-@one_of
+@branch_option
 @filters
 @click.option("--feedback", metavar="NAME>=VALUE", help="Only threads, or turns of data sets, with such feedback.")
 @click.option("--tool", help="Only threads in which this tool was called.")
@@ -54,7 +62,7 @@ EXPORTED: Final = "thread.export"
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write to this file instead of standard output; a data set as Parquet if it is named *.parquet.",
 )
-@whose
+@tenant_option
 def export(
     ids: Sequence[str],
     form: str,
@@ -105,9 +113,9 @@ def export(
     async def run(store: ThreadStore, file: IO[bytes]) -> None:
         if not ids:
             audit.info("export of threads, by %s", local_user(), extra=of(EXPORTED, "*", tenant))
-        found = _documents(store, ids, tenant) if ids else all_documents(store, ListQuery(tenant=tenant, **wanted))
+        documents = _documents(store, ids, tenant) if ids else all_documents(store, ListQuery(tenant=tenant, **wanted))
         total = len(ids) or (None if filtered else (await count_rows(store)).threads)
-        await _export(store, contents, found, total, chosen, file, tool)
+        await _export(store, contents, documents, total, chosen, file, tool)
 
     if out is None:
         stream = click.get_binary_stream("stdout")
@@ -155,7 +163,7 @@ def _lines(
 async def _export(
     store: ThreadStore,
     contents: ContentStore | None,
-    found: AsyncIterator[tuple[ThreadKey, dict[str, Any]]],
+    documents: AsyncIterator[tuple[ThreadKey, dict[str, Any]]],
     total: int | None,
     chosen: Export,
     out: IO[bytes],
@@ -165,7 +173,7 @@ async def _export(
     quiet = not console.is_terminal or out.isatty()
     with Progress(console=console, disable=quiet, transient=True) as progress, chosen.writing(out) as put:
         task = progress.add_task("exporting", total=total)
-        async for key, stored in found:
+        async for key, stored in documents:
             progress.advance(task)
             if tool is not None and not any(tool in tools_called(turn) for turn in stored["turns"]):
                 continue

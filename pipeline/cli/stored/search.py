@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from pipeline.cli.output import wide_console
-from pipeline.cli.stored.recording import in_store
+from pipeline.cli.stored.selection import in_store
 from pipeline.cli.stored.thread_view import plain, short_time
 from pipeline.settings import load
 from pipeline.stores.search.hits import MAX_HITS, ROLES, SearchQuery, find_turns
@@ -63,16 +63,15 @@ def search(
 def _moment(option: str, value: str | None) -> int | None:
     if value is None:
         return None
-    found = epoch_ms(int(value) if value.isascii() and value.isdigit() else value)
-    if found is None:
+    moment = epoch_ms(int(value) if value.isascii() and value.isdigit() else value)
+    if moment is None:
         raise CallerError(f"{option}: a time is ISO 8601, or milliseconds since 1970")
-    return found
+    return moment
 
 
 def _readable(snippet: str) -> Text:
     """Return HTML with marks as text, with the hits in bold."""
-    pieces = MARK.split(snippet)
     text = Text("  ")
-    for number, piece in enumerate(pieces):
+    for number, piece in enumerate(MARK.split(snippet)):
         text.append(plain(html.unescape(piece)), style="bold" if number % 2 else "")
     return text

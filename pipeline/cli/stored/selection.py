@@ -1,13 +1,18 @@
-"""Options, store and search by id, which all commands on stored threads use."""
+"""The store of a command, its audit entries, and the options and look-ups by id of commands on stored threads."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import click
 
-from pipeline.cli.stored.recording import in_store, recorded
+from pipeline.observability.audit import Actor, Entry, acting, user_name
+from pipeline.settings import load
+from pipeline.stores.accounts.audit import add_audit
+from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import find_threads, read_thread
 from pipeline.turns.branches import UnknownBranch, one_branch
@@ -18,8 +23,9 @@ T = TypeVar("T")
 FILTERS: Final = ("agent", "model", "min_cost", "status", "search")
 MAX_TENANTS_SHOWN: Final = 10  # tenants named in a message
 
-one_of = click.option("--branch", metavar="RUN", help="Only the branch with this run, if the thread forks.")
-whose = click.option("--tenant", help="The tenant, if several have such a thread; '': none.")
+branch_option = click.option("--branch", metavar="RUN", help="Only the branch with this run, if the thread forks.")
+tenant_option = click.option("--tenant", help="The tenant, if several have such a thread; '': none.")
+HERE = "command line"
 
 
 def filters(command: Callable[..., None], model: str = "--model") -> Callable[..., None]:
@@ -46,15 +52,15 @@ def with_store(use: Callable[[ThreadStore], Awaitable[T]]) -> T:
 
 async def find_thread(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey:
     """Return the thread of an id. Raises CallerError if there is none, or several tenants have one."""
-    found = await find_threads(store, given, tenant)
-    if not found:
+    keys = await find_threads(store, given, tenant)
+    if not keys:
         raise _missing(given)
-    if len(found) > 1:
-        tenants = ", ".join(repr(key.tenant or "") for key in found[:MAX_TENANTS_SHOWN])
+    if len(keys) > 1:
+        tenants = ", ".join(repr(key.tenant or "") for key in keys[:MAX_TENANTS_SHOWN])
         raise CallerError(
             f"several tenants have a thread {given!r:.200}: name one by --tenant ('' for none): {tenants}"
         )
-    return found[0]
+    return keys[0]
 
 
 def _missing(given: str) -> CallerError:
@@ -76,3 +82,29 @@ def on_branch(document: dict[str, Any], branch: str) -> dict[str, Any]:
         return one_branch(document, branch)
     except UnknownBranch as error:
         raise CallerError(f"{error}; `turnmill threads show --json` has them: meta:run_id") from None
+
+
+def in_store(use: Callable[[ThreadStore], Awaitable[T]], **options: Any) -> T:
+    """Return what `use` returns, called with the store; `options`: see `ThreadStore.open`."""
+
+    async def run() -> T:
+        async with await ThreadStore.open(load().store_url, **options) as store:
+            return await use(store)
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """Store the audit entries of the block when it ends, even if it fails."""
+    settings, entries = load(), list[Entry]()
+    before = acting.set(Actor(user_name(), address=HERE, keep=entries.append if settings.audit_retention else None))
+    try:
+        yield
+    finally:
+        acting.reset(before)
+        if entries:
+            try:
+                in_store(lambda store: add_audit(store, entries, notify=settings.webhooks is not None))
+            except StoreError as error:
+                click.echo(f"turnmill: {len(entries)} audit entries are in the log alone: {error}", err=True)

@@ -1,10 +1,11 @@
-"""`turnmill store`: the thread store's schema, sums, retention and search index."""
+"""`turnmill store` and `turnmill archive`: the store's schema, sums, retention and index; an archive in tables."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from collections.abc import Collection
 from datetime import UTC
 from functools import partial
 from typing import Any, Final
@@ -12,10 +13,11 @@ from typing import Any, Final
 import click
 
 from pipeline.cli.output import many
-from pipeline.cli.stored.recording import in_store
+from pipeline.cli.stored.selection import in_store
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
+from pipeline.stores.archive.configured import lake_of
 from pipeline.stores.database import migrate as migrations
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expiry import Expired, Expiry
@@ -24,11 +26,13 @@ from pipeline.stores.threads.reading import count_rows
 from pipeline.stores.usage.summing import compare_sums, sum_up
 from pipeline.stores.usage.sums import Compared
 from pipeline.stores.usage.time_buckets import MINUTE, label
+from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 from turnmill.errors import CallerError
 from turnmill.settings import without_password
 
 MAX_SHOWN: Final = 20  # wrong sums to print
+DAY: Final = 86_400.0  # seconds
 
 
 @click.group()
@@ -43,7 +47,12 @@ def migrate() -> None:
     SQLite files are also migrated when they are opened, Postgres only by this command.
     """
     url = load().store_url
-    before = asyncio.run(_migrate(url))
+
+    async def run() -> str | None:
+        async with ThreadStore(url) as opened:
+            return await opened.migrate()
+
+    before = asyncio.run(run())
     change = "already up to date" if before == migrations.HEAD else f"was {before or 'empty'}"
     click.echo(f"{without_password(url)}: schema {migrations.HEAD}, {change}")
 
@@ -52,12 +61,12 @@ def migrate() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def check(*, as_json: bool) -> None:
     """Check the connection and the schema of the store, and count its contents; exit status 4 on a failure."""
-    found = asyncio.run(_check(load().store_url))
+    state = asyncio.run(_check(load().store_url))
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(state))
         return
-    click.echo(f"{found['store']}: schema {found['schema']}")
-    click.echo("{threads} threads, {turns} turns of {runs} runs, {interrupted} interrupted".format(**found))
+    click.echo(f"{state['store']}: schema {state['schema']}")
+    click.echo("{threads} threads, {turns} turns of {runs} runs, {interrupted} interrupted".format(**state))
 
 
 @store.command(short_help="Compare the sums of usage with its rows.")
@@ -67,16 +76,16 @@ def sums(*, repair: bool) -> None:
 
     Missing sums are built first. Workers may run meanwhile; each week is one transaction.
     """
-    found = in_store(partial(_sums, repair=repair))
-    if found.since is None:
+    compared = in_store(partial(_sums, repair=repair))
+    if compared.since is None:
         click.echo("no sums of usage are kept: TURNMILL_USAGE_SUMS is off")
         return
-    for place, whose in found.wrong[:MAX_SHOWN]:
-        names = ", ".join("–" if name is None else plain(name) for name in whose)
-        click.echo(f"wrong: {place.span // MINUTE} minutes from {label(place.start, UTC)}: {names}")
+    for bucket, labels in compared.wrong[:MAX_SHOWN]:
+        names = ", ".join("–" if name is None else plain(name) for name in labels)
+        click.echo(f"wrong: {bucket.span // MINUTE} minutes from {label(bucket.start, UTC)}: {names}")
     change = "put right" if repair else "wrong"
-    click.echo(f"{found.sums:,} sums compared with the rows, {len(found.wrong):,} {change}")
-    if found.wrong and not repair:
+    click.echo(f"{compared.sums:,} sums compared with the rows, {len(compared.wrong):,} {change}")
+    if compared.wrong and not repair:
         sys.exit(1)
 
 
@@ -93,24 +102,24 @@ def expire(*, dry_run: bool) -> None:
         raise CallerError("nothing expires: set TURNMILL_STORE_RETENTION, as 90d")
     if not dry_run:
         set_up(settings.log_level, settings.log_format)
-    found = in_store(lambda opened: _expire(Expiry(settings, opened), dry_run=dry_run))
-    values = f"{many(found.objects, 'large value')} of {many(found.bytes, 'byte')}"
-    archived = f", {many(found.archived, 'row')} of the archive" if settings.archive is not None else ""
-    what = f"{many(found.threads, 'thread')} of {many(found.turns, 'turn')}, {values}{archived}"
+    expired = in_store(lambda opened: _expire(Expiry(settings, opened), dry_run=dry_run))
+    values = f"{many(expired.objects, 'large value')} of {many(expired.bytes, 'byte')}"
+    archived = f", {many(expired.archived, 'row')} of the archive" if settings.archive is not None else ""
+    what = f"{many(expired.threads, 'thread')} of {many(expired.turns, 'turn')}, {values}{archived}"
     click.echo(f"would go: {what}" if dry_run else f"gone: {what}")
-    if found.held:
-        click.echo(f"{many(found.held, 'thread')} held, and left: `turnmill threads hold` lists them")
+    if expired.held:
+        click.echo(f"{many(expired.held, 'thread')} held, and left: `turnmill threads hold` lists them")
 
 
 async def _expire(expiry: Expiry, *, dry_run: bool) -> Expired:
     now = now_ms()
-    found = await expiry.would_go(now)
+    expected = await expiry.would_go(now)
     if dry_run:
-        return found
-    done, more = Expired(held=found.held), True
+        return expected
+    done, more = Expired(held=expected.held), True
     while more:
-        some, more = await expiry.step(now)
-        done += some
+        step, more = await expiry.step(now)
+        done += step
     return done
 
 
@@ -140,22 +149,46 @@ async def _index(opened: ThreadStore) -> int:
     return done
 
 
-async def _migrate(url: str) -> str | None:
-    """Migrate the store, and return the previous revision."""
-    async with ThreadStore(url) as opened:
-        return await opened.migrate()
-
-
 async def _check(url: str) -> dict[str, Any]:
     async with ThreadStore(url) as opened:
         revision = await opened.revision()
         await opened.check()
         counts = await count_rows(opened)
-    return {
-        "store": without_password(url),
-        "schema": revision,
-        "threads": counts.threads,
-        "turns": counts.turns,
-        "runs": counts.runs,
-        "interrupted": counts.interrupted,
-    }
+    names = ("threads", "turns", "runs", "interrupted")
+    return {"store": without_password(url), "schema": revision, **{name: getattr(counts, name) for name in names}}
+
+
+@click.group()
+def archive() -> None:
+    """Maintain the tables that TURNMILL_ARCHIVE=iceberg+… names."""
+
+
+@archive.command(short_help="Join small files into large ones.")
+def compact() -> None:
+    """Join the small files of each day into large ones; safe while workers run.
+
+    Older snapshots keep the small files until `expire` removes them.
+    """
+    done = asyncio.run(lake_of(load(), _none).compact())
+    for name, table in done.items():
+        also = f"; {many(table.doubles, 'turn')} had rows of several days" if table.doubles else ""
+        click.echo(f"{name}: {many(table.before, 'file')} before, {table.after:,} now{also}")
+
+
+@archive.command("expire", short_help="Remove old snapshots, with their files.")
+@click.option(
+    "--older-than", metavar="DAYS", default=5.0, show_default=True, type=click.FloatRange(0), help="Minimum age."
+)
+def expire_snapshots(older_than: float) -> None:
+    """Remove old snapshots with files that only they use, and files left by a crash; safe while workers run.
+
+    The current snapshot stays, and so do those named by a tag or a branch.
+    """
+    done = asyncio.run(lake_of(load(), _none).expire_snapshots(older_than * DAY))
+    for name, table in done.items():
+        click.echo(f"{name}: removed {many(table.snapshots, 'snapshot')}, {many(table.files, 'file')}")
+
+
+async def _none(threads: Collection[ThreadKey]) -> set[ThreadKey]:
+    """Return no thread: maintenance adds none, so none needs to be checked for deletion."""
+    return set()

@@ -10,7 +10,7 @@ from functools import partial
 import click
 
 from pipeline.cli.output import many
-from pipeline.cli.stored.recording import in_store, recorded
+from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.kafka.admin import describe_topics
 from pipeline.kafka.topic_plan import Found
@@ -73,35 +73,27 @@ def check(name: str) -> None:
     The topics are not read; it shows how long they retain their present records.
     """
     settings = load()
-    left = in_store(lambda store: what_is_left(settings, store, name))
-    _say(name, left, partial(describe_topics, settings))
+    _say(name, in_store(lambda store: what_is_left(settings, store, name)), partial(describe_topics, settings))
 
 
 def _say(name: str, left: Left, topics: DescribeTopics) -> None:
     """Print what is left, and how long topics keep what they have; exit with status 1 if there is anything."""
     for key in left.held:
         click.echo(f"held, and left: {key.thread_id}")
-    for place, count in left.found.items():
+    for kind, count in left.found.items():
         if count:
-            click.echo(f"left: {place}: {count:,}")
+            click.echo(f"left: {kind}: {count:,}")
     click.echo(f"looked at: {', '.join(left.found)}")
-    _say_topics(topics)
+    try:
+        for topic in asyncio.run(topics()):
+            click.echo(f"{topic.name}: {until(topic, now_ms())}")
+    except BrokerError as error:
+        click.echo(f"topics: {error}")
     if left.nothing:
         click.echo(f"nothing is stored of {plain(name)!r}")
         return
     click.echo(f"something is left of {plain(name)!r}")
     sys.exit(1)
-
-
-def _say_topics(topics: DescribeTopics) -> None:
-    try:
-        found = asyncio.run(topics())
-    except BrokerError as error:
-        click.echo(f"topics: {error}")
-        return
-    now = now_ms()
-    for topic in found:
-        click.echo(f"{topic.name}: {until(topic, now)}")
 
 
 def until(topic: Found, now: int) -> str:

@@ -64,8 +64,8 @@ def nested(turns: Sequence[Fields]) -> Iterator[tuple[int, Fields]]:
     for number, turn in enumerate(turns):
         runs.setdefault(str(turn.get("meta:run_id", f"turn {number}")), []).append(turn)
     started: dict[str | None, list[str]] = {}
-    for run_id, own in runs.items():
-        parent = (own[0].get("meta:parent") or {}).get("run_id")
+    for run_id, run_turns in runs.items():
+        parent = (run_turns[0].get("meta:parent") or {}).get("run_id")
         started.setdefault(parent if parent in runs else None, []).append(run_id)
     shown: set[str] = set()
     # `*runs` comes last, for the runs whose parents form a cycle.

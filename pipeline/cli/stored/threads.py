@@ -12,7 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.output import many, wide_console
-from pipeline.cli.stored.selection import filters, find_document, find_thread, on_branch, one_of, whose, with_store
+from pipeline.cli.stored.selection import (
+    branch_option,
+    filters,
+    find_document,
+    find_thread,
+    on_branch,
+    tenant_option,
+    with_store,
+)
 from pipeline.cli.stored.thread_view import plain, short_time, view
 from pipeline.observability.audit import about, audit, local_user
 from pipeline.observability.logs import set_up
@@ -95,8 +103,8 @@ def thread_table(page: ThreadPage) -> Table:
 @click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
 @click.option("--inline", is_flag=True, help="Include large values from the content store.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
-@one_of
-@whose
+@branch_option
+@tenant_option
 def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
     """Show one thread, with sub-agents' runs indented after the run that started them."""
     contents = ContentStore.of(load()) if inline else None
@@ -116,7 +124,7 @@ def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, 
 @threads.command(short_help="Delete threads with all their data.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Don't ask.")
-@whose
+@tenant_option
 def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
     """Delete threads for good: turns, usage, large values, and their rows in the archive.
 
@@ -145,7 +153,7 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
 @threads.command(short_help="Hold threads, so that they are not deleted and don't expire.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--release", is_flag=True, help="Release the threads.")
-@whose
+@tenant_option
 def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
     """Hold threads: until released, they can't be deleted, and don't expire, whatever the retention.
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pipeline.cli.options import Moment
 from pipeline.cli.output import many, wide_console
-from pipeline.cli.stored.recording import in_store, recorded
+from pipeline.cli.stored.selection import in_store, recorded
 from pipeline.cli.stored.thread_view import plain
 from pipeline.observability.audit import audit, local_user
 from pipeline.observability.audit import of as of_action
@@ -102,13 +102,13 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
     Use it after a change of TURNMILL_PRICES or of the package `genai-prices`. Values from streams are kept.
     """
     settings = load()
-    found: dict[tuple[str, str, str], list[int]] = {}
+    sums: dict[tuple[str, str, str], list[int]] = {}
 
     async def run(store: ThreadStore) -> None:
-        async for one in reprice(store, since, until, dry_run=dry_run):
-            of = one.model or "–", one.source_before or "no price", one.source_after or "no price"
-            sums = found.setdefault(of, [0, 0, 0])
-            found[of] = [n + more for n, more in zip(sums, (1, one.before or 0, one.after or 0), strict=True)]
+        async for cost in reprice(store, since, until, dry_run=dry_run):
+            key = cost.model or "–", cost.source_before or "no price", cost.source_after or "no price"
+            before = sums.get(key, [0, 0, 0])
+            sums[key] = [n + more for n, more in zip(before, (1, cost.before or 0, cost.after or 0), strict=True)]
 
     with recorded():
         if not dry_run:
@@ -116,10 +116,10 @@ def recompute(since: int, until: int, *, dry_run: bool) -> None:
             stretch = f"{iso(since)} to {iso(until)}"
             audit.info("costs from %s computed anew, by %s", stretch, local_user(), extra=of_action(RECOMPUTE, stretch))
         in_store(run, prices=settings.price_list)
-    for (model, before, after), (count, old, new) in sorted(found.items()):
+    for (model, before, after), (count, old, new) in sorted(sums.items()):
         change = f"${old / NANO:.9f} by {plain(before)} -> ${new / NANO:.9f} by {plain(after)}"
         click.echo(f"{plain(model)}: {many(count, 'response')}, {change}")
-    count, old, new = (sum(some[place] for some in found.values()) for place in range(3))
+    count, old, new = (sum(row[column] for row in sums.values()) for column in range(3))
     done = "would change" if dry_run else "changed"
     click.echo(f"{many(count, 'response')} {done}: ${old / NANO:.9f} -> ${new / NANO:.9f}")
 
@@ -138,8 +138,7 @@ def _show(report: UsageReport) -> None:
         table.add_row(*_names(row, query), *_cells(row.figures))
     if report.rows:
         table.add_section()
-    blank: list[str] = [""] * max(len(head) - 1, 0)
-    table.add_row(*(["total", *blank] if head else []), *_cells(report.total), style="bold")
+    table.add_row(*["total", *[""] * len(head)][: len(head)], *_cells(report.total), style="bold")
     console.print(table)
     console.print("times: p50 / p95 / p99", style="dim")
     if report.unpriced:
@@ -159,7 +158,9 @@ def _cells(figures: Figures) -> list[Any]:
     cached = " / ".join(f"{getattr(figures, name):,}" for name in CACHED)
     cost = f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
     cost += f" ≈{figures.estimated_cost_usd:,.4f}" if figures.estimated_tokens else ""
-    judged = [f"{one.total / one.count:.2f} ({one.count:,})" if one.count else "" for one in figures.feedback.values()]
+    judged = [
+        f"{mean.total / mean.count:.2f} ({mean.count:,})" if mean.count else "" for mean in figures.feedback.values()
+    ]
     return [*counts, cached, cost, _times(figures.ttft_ms), _times(figures.duration_ms), *judged]
 
 

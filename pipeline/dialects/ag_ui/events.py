@@ -208,15 +208,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "SUBAGENT_FINISHED": side.subagent_ended,
     "SUBAGENT_ERROR": side.subagent_ended,
     **dict.fromkeys(
-        (
-            "STEP_STARTED",
-            "STEP_FINISHED",
-            "REASONING_START",
-            "REASONING_END",
-            "THINKING_START",
-            "THINKING_END",
-            "RAW",
-        ),
+        ("STEP_STARTED", "STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END", "RAW"),
         nothing,
     ),
 }

@@ -38,9 +38,7 @@ KNOWN: Final = (
     frozenset(SNAKE)
     | frozenset(SNAKE.values())
     | {"rawEvent", "raw_event"}
-    | {
-        *("type", "timestamp", "role", "name", "delta", "content", "error", "result", "usage", "outcome", "input"),
-    }
+    | {*("type", "timestamp", "role", "name", "delta", "content", "error", "result", "usage", "outcome", "input")}
 )
 
 

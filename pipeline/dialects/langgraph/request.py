@@ -42,9 +42,7 @@ def history(builder: Builder, stream: Stream) -> History | None:
     asked = repeated(builder.context.request)
     messages = base or asked.messages
     return asked._replace(
-        messages=messages,
-        checkpoint=asked.checkpoint or stream.checkpoint,
-        checkpoints=tuple(stream.checkpoints),
+        messages=messages, checkpoint=asked.checkpoint or stream.checkpoint, checkpoints=tuple(stream.checkpoints)
     )
 
 

@@ -32,9 +32,7 @@ EVENTS_ALONE: Final = (
         drop.response_fields("model_name", "provider_name", "provider_response_id"),
     ),
     Loss(
-        "why a response ended",
-        "`tool_call` where it has calls, else `stop`",
-        drop.finish_reasons(but_the_last=False),
+        "why a response ended", "`tool_call` where it has calls, else `stop`", drop.finish_reasons(but_the_last=False)
     ),
     Loss(
         "that the answer was refused and the model asked again, where no tool is involved",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Final
 
 from pipeline.gateway.state import Gateway, Service, provided
-from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.observability.logs import RepeatedWarning
 from pipeline.policies.budget_answers import BudgetAnswers, thread_of
 from pipeline.policies.budgets import NANO, Budget, State, Verdict
 from pipeline.stores.database.errors import StoreError

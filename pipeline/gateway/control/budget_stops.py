@@ -22,7 +22,7 @@ from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.live.run_watch import RunWatch
 from pipeline.gateway.state import Gateway, Service
 from pipeline.observability.audit import about, audit
-from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.telemetry_meter import MODEL, PROVIDER, Seen
 from pipeline.policies.budgets import Budget, State
 from pipeline.policies.prices import Prices

@@ -17,14 +17,13 @@ from typing import Any, Final, Literal, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from pipeline.assembly.run_list import RunList
+from pipeline.assembly.usual_silence import UsualSilence
 from pipeline.gateway.live.event_record import EventRecord
 from pipeline.gateway.state import Service
-from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
-from pipeline.kafka.portions import bytes_of, portions
-from pipeline.kafka.reading import MAX_OFFSET, follow, offsets_since, read, reader
+from pipeline.kafka.reading import MAX_OFFSET, bytes_of, follow, follow_on, offsets_since, portions, read, reader
 from pipeline.settings import Settings
-from pipeline.worker.repair.open_runs import no_runs
 from topics.catalog import EVENTS, Topic
 from turnmill.ending import ended
 from turnmill.errors import BrokerError
@@ -114,7 +113,7 @@ class Follower(Service):
         self._caught_up = asyncio.Event()
         self.positions: dict[TopicPartition, int] = {}
         self.lags: dict[TopicPartition, int] = {}
-        self.runs = no_runs(settings)
+        self.runs = RunList(int(settings.reopen_window * 1000), UsualSilence())
         self.trouble: str | None = None
 
     def name_of(self, topic: Topic) -> str:

@@ -17,7 +17,7 @@ from pipeline.gateway.live.recent_events import EventId, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.state import Service, provided
-from pipeline.kafka.portions import portions
+from pipeline.kafka.reading import portions
 from pipeline.observability import metrics as m
 from topics.thread_key import ThreadKey
 from turnmill.limits import DECODED_BYTES

@@ -14,8 +14,7 @@ from pipeline.assembly.run_list import RunList
 from pipeline.gateway.live.follower import Follower, Offsets, Past
 from pipeline.gateway.state import Service, provided
 from pipeline.observability import metrics as m
-from pipeline.worker.repair.open_run_rows import silent
-from pipeline.worker.repair.open_runs import beginnings
+from pipeline.worker.repair.open_runs import beginnings, silent
 from topics.catalog import EVENTS, STATE
 from turnmill.clock import now_ms
 
@@ -49,7 +48,8 @@ class RunWatch(Service):
 
     async def starts(self, past: Past) -> Offsets:
         """Return where the open runs begin."""
-        return await beginnings(past.settings, past.consumer, self._follower.runs.usual)
+        reopen_ms = int(past.settings.reopen_window * 1000)
+        return await beginnings(past.settings, past.consumer, reopen_ms, self._follower.runs.usual)
 
     def take(self, partition: TopicPartition, records: Sequence[Any], behind: int) -> None:
         """Take records of the state topic; events are in the index already."""

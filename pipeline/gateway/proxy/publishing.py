@@ -22,9 +22,8 @@ from pipeline.policies.pools import CAPTURES
 from pipeline.stores.database.opened import Opened
 from topics.catalog import EVENTS
 from turnmill.capture.capture import Call, Capture, CapturedCall
-from turnmill.capture.conversations import Conversations
+from turnmill.capture.conversations import ANSWERED_HEADER, Conversations, fact_of
 from turnmill.capture.reading import Reading
-from turnmill.capture.conversations import ANSWERED_HEADER, fact_of
 from turnmill.publish.publisher import Publisher
 
 if TYPE_CHECKING:  # where calls can be stopped

@@ -17,7 +17,7 @@ from pipeline.gateway.parameters import JSON
 from pipeline.gateway.state import TheGateway
 from pipeline.stores.threads.reading import Waiting, WaitingWanted, waiting_threads
 from pipeline.worker.assemble.limits import limits_of
-from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows
+from pipeline.worker.repair.open_runs import OpenRunRow, Wanted, rows
 from topics import json_text
 from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pipeline.gateway.live.following import Live
 from pipeline.gateway.problems import KINDS, MEDIA_TYPE, body
 from pipeline.gateway.state import Gateway
-from pipeline.observability.listening import why_not_listening
+from pipeline.observability.logs import why_not_listening
 from turnmill.errors import CallerError
 
 KEEP_ALIVE: Final = 10.0  # seconds for which an idle connection stays open

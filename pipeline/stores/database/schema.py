@@ -296,10 +296,7 @@ turn_words = Table(
 # Threads that were erased: records of them, from a replay or an open run, are dropped. This and the next two tables
 # name a thread by the text of its key, since its row in `threads` may be deleted.
 erased = Table(
-    "erased",
-    metadata,
-    Column("thread_key", Name, primary_key=True),
-    Column("erased_at", BigInteger, nullable=False),
+    "erased", metadata, Column("thread_key", Name, primary_key=True), Column("erased_at", BigInteger, nullable=False)
 )
 
 # Threads that are held: they are not deleted and do not expire. `name`: the exact [thread_id, tenant].

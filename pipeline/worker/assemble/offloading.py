@@ -7,41 +7,19 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from pipeline.assembly.results import Out
 from pipeline.kafka.outbox import MAX_REQUEST_BYTES, Outgoing
+from pipeline.stores.content.offload import Offload
 from pipeline.stores.database.errors import StoreError
-from pipeline.worker.host.retry import Retry
+from pipeline.worker.host.work import Retry
 from topics import json_text, turn_record
 from topics.turn_record import TurnRecord
 
 log = logging.getLogger(__name__)
 
 OVERHEAD: Final = 200  # bytes of a record in addition to its value
-
-
-class Offload(Protocol):
-    """Moves large values of turns to the content store."""
-
-    @property
-    def threshold(self) -> int:
-        """Bytes of the smallest record that may have a large value."""
-
-    async def __call__(self, value: bytes) -> bytes:
-        """Return an encoded turn record with references. Raises StoreError; then it is called again."""
-
-    async def move(self, record: TurnRecord) -> None:
-        """Move the values of a record that is not encoded yet, in place. Raises StoreError; then it is called again."""
-
-    def has_long_text(self, record: TurnRecord) -> bool:
-        """Return True if a text of `threshold` characters is among its values. It encodes nothing."""
-
-    async def move_longest(self, record: TurnRecord) -> None:
-        """As `move`, only for values of at least `threshold` bytes. Raises StoreError; then it is called again."""
-
-    def fits(self, record: TurnRecord) -> bool:
-        """Return True if the turns topic takes a record with its references."""
 
 
 def fits_inline(record: TurnRecord) -> bool:
@@ -66,8 +44,8 @@ async def moved(out: Out, offload: Offload, retry: Retry) -> bool:
 
 
 async def _move(records: Sequence[TurnRecord], offload: Offload) -> None:
-    found = await asyncio.gather(*(offload.move_longest(record) for record in records), return_exceptions=True)
-    for record, error in zip(records, found, strict=True):
+    results = await asyncio.gather(*(offload.move_longest(record) for record in records), return_exceptions=True)
+    for record, error in zip(records, results, strict=True):
         if isinstance(error, StoreError) or not isinstance(error, Exception | None):
             raise error
         if error is not None:  # it is sent unchanged, as below
@@ -79,21 +57,18 @@ async def offloaded(records: deque[Outgoing], topic: str, offload: Offload, retr
 
     `topic`: the turns topic.
     """
-    places = [
-        place
-        for place, record in enumerate(records)
-        if record.topic == topic and len(record.value or b"") >= offload.threshold
-    ]
-    return not places or await retry.until_done(partial(_offload, records, places, offload))
+    turns = [index for index, record in enumerate(records) if record.topic == topic]
+    large = [index for index in turns if len(records[index].value or b"") >= offload.threshold]
+    return not large or await retry.until_done(partial(_offload, records, large, offload))
 
 
-async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Offload) -> None:
-    values = await asyncio.gather(*(offload(records[place].value or b"") for place in places), return_exceptions=True)
+async def _offload(records: deque[Outgoing], large: Sequence[int], offload: Offload) -> None:
+    values = await asyncio.gather(*(offload(records[index].value or b"") for index in large), return_exceptions=True)
     for value in values:
         if isinstance(value, StoreError) or not isinstance(value, bytes | Exception):
             raise value
-    for place, value in zip(places, values, strict=True):
+    for index, value in zip(large, values, strict=True):
         if isinstance(value, bytes):
-            records[place] = records[place]._replace(value=value)
+            records[index] = records[index]._replace(value=value)
         else:  # it is sent unchanged: a reader that can't use it, either, makes a dead letter with all its bytes
-            log.warning("%s of %r keeps its large values: %r", records[place].topic, records[place].key, value)
+            log.warning("%s of %r keeps its large values: %r", records[index].topic, records[index].key, value)

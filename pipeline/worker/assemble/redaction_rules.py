@@ -31,8 +31,8 @@ def rules_of(redact: str) -> list[Rule]:
     """Return the rules of a text such as `secrets,email,rules.json`. Raises CallerError that names the bad rule."""
     rules: dict[str, Rule] = {}
     for item in filter(None, (item.strip() for item in redact.split(","))):
-        found = _from_file(Path(item)) if item.endswith(".json") or "/" in item else _built_in(item)
-        for rule in found:
+        item_rules = _from_file(Path(item)) if item.endswith(".json") or "/" in item else _built_in(item)
+        for rule in item_rules:
             if rule.name in rules and rules[rule.name] != rule:
                 raise CallerError(f"TURNMILL_REDACT: there are two rules named {rule.name!r}: rename one")
             rules[rule.name] = rule
@@ -112,8 +112,8 @@ def _text_rule(name: str, patterns: tuple[Pattern, ...]) -> TextRule:
     def apply(text: str) -> tuple[str, int]:
         count = 0
         for pattern in patterns:
-            text, found = pattern.apply(text)
-            count += found
+            text, replaced = pattern.apply(text)
+            count += replaced
         return text, count
 
     return TextRule(name, patterns[0].apply if len(patterns) == 1 else apply)
@@ -123,16 +123,16 @@ BUILT_IN_RULES: Final[Mapping[str, Rule]] = {name: _text_rule(name, patterns) fo
 
 
 def _loaded(name: str) -> Callable[[str], str]:
-    found = [point for point in entry_points(group=GROUP) if point.name == name]
-    if not found:
-        known = ", ".join(sorted(point.name for point in entry_points(group=GROUP))) or "none"
+    points = {point.name: point for point in reversed(entry_points(group=GROUP))}
+    if name not in points:
+        known = ", ".join(sorted(points)) or "none"
         raise ValueError(f"no installed package has an entry point {name!r} in the group {GROUP}; there are: {known}")
     try:
-        function = found[0].load()
+        function = points[name].load()
     except Exception as error:  # a foreign package may raise anything while it is imported
-        raise ValueError(f"{found[0].value} can't be loaded: {type(error).__name__}: {error}") from None
+        raise ValueError(f"{points[name].value} can't be loaded: {type(error).__name__}: {error}") from None
     if not callable(function):
-        raise ValueError(f"{found[0].value} is no function")  # noqa: TRY004  # a bad rule, whatever its type
+        raise ValueError(f"{points[name].value} is no function")  # noqa: TRY004  # a bad rule, whatever its type
     return function  # type: ignore[no-any-return]  # what it returns is checked at each call
 
 

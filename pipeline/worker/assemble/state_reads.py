@@ -43,7 +43,7 @@ class SpilledRecords:
         self.run = run
         self.names = frozenset(names)
         self.file = file
-        self.places: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by order: its place in the file
+        self.spans: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by order: begin and size in the file
 
     def add(self, name: bytes, value: bytes, begin: int) -> None:
         """Add a segment in the form of the state topic; the file has it from `begin` on."""
@@ -53,10 +53,10 @@ class SpilledRecords:
             log.warning("state entry %r skipped: %s", name[:80], error)
             return
         if isinstance(entry, Segment) and run == self.run:
-            self.places[entry.first_offset, entry.last_offset, entry.part, name] = begin, len(value)
+            self.spans[entry.first_offset, entry.last_offset, entry.part, name] = begin, len(value)
 
     def __iter__(self) -> Iterator[Segment]:
-        for (*_, name), (begin, size) in sorted(self.places.items()):
+        for (*_, name), (begin, size) in sorted(self.spans.items()):
             self.file.seek(begin)
             _, entry = state.decode(name, self.file.read(size))
             if isinstance(entry, Segment):
@@ -80,8 +80,8 @@ async def spilled_records(
     """
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240  # as quick as making the file
     file = TemporaryFile(dir=folder)  # noqa: SIM115  # the runs hold it
-    found = {run: SpilledRecords(run, names, file) for run, names in runs.items()}
-    wanted = {name.encode(): records for run, records in found.items() for name in runs[run]}
+    spilled = {run: SpilledRecords(run, names, file) for run, names in runs.items()}
+    wanted = {name.encode(): records for run, records in spilled.items() for name in runs[run]}
 
     def keep(name: bytes, value: bytes) -> None:
         begin = file.seek(0, SEEK_END)
@@ -98,7 +98,7 @@ async def spilled_records(
         async with aclosing(read_entries(brokers, partition, missing)) as entries:
             async for name, value in entries:
                 keep(name, value)
-    return found
+    return spilled
 
 
 def letters_of(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
@@ -110,12 +110,9 @@ def letters_of(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
 async def read_entries(
     brokers: BrokerSettings, partition: int, wanted: Collection[bytes]
 ) -> AsyncGenerator[tuple[bytes, bytes]]:
-    """Yield the topic's entries of these state keys; rewritten ones are repeated.
-
-    Raises BrokerError.
-    """
-    place = TopicPartition(STATE.full_name(brokers.topic_prefix), partition)
-    async with aclosing(read_once(brokers, [place], max_poll_records=BATCH_SIZE)) as batches:
+    """Yield the topic's entries of these state keys; rewritten ones are repeated. Raises BrokerError."""
+    topic_partition = TopicPartition(STATE.full_name(brokers.topic_prefix), partition)
+    async with aclosing(read_once(brokers, [topic_partition], max_poll_records=BATCH_SIZE)) as batches:
         async for _, records in batches:
             for record in records:
                 if record.key in wanted and record.value is not None:
@@ -130,13 +127,13 @@ async def read_state(
     Uses a plain consumer, since Faust's tables take seconds.
     """
     topic = STATE.full_name(brokers.topic_prefix)
-    states = {TopicPartition(topic, partition): empty() for partition in partitions}
+    states = {TopicPartition(topic, number): empty() for number in partitions}
     if not states:
         return {}
-    async for place, records in read_once(brokers, list(states), max_poll_records=BATCH_SIZE):
+    async for partition, records in read_once(brokers, list(states), max_poll_records=BATCH_SIZE):
         for record in records:
-            _take(states[place], record.key or b"", record.value)  # without one: a batch that was refused
-    return {place.partition: found for place, found in states.items()}
+            _take(states[partition], record.key or b"", record.value)  # without one: a batch that was refused
+    return {partition.partition: state for partition, state in states.items()}
 
 
 def _take(state: RestoredState, key: bytes, value: bytes | None) -> None:
@@ -172,9 +169,9 @@ def together(due: Mapping[RunKey, Due], most: int) -> dict[RunKey, tuple[str, ..
     """
     chosen: dict[RunKey, tuple[str, ...]] = {}
     size = 0
-    for run, one in due.items():
-        size += one.parked.size
+    for run, parked_run in due.items():
+        size += parked_run.parked.size
         if chosen and size > most:
             break
-        chosen[run] = one.parked.segments
+        chosen[run] = parked_run.parked.segments
     return chosen

@@ -28,7 +28,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
-from pipeline.kafka.portions import portions
+from pipeline.kafka.reading import portions
 from pipeline.observability import metrics as m
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assemble.limits import AssembleSettings
@@ -44,8 +44,7 @@ from pipeline.worker.assemble.state_reads import (
     spilled_records,
     together,
 )
-from pipeline.worker.host.retry import Retry
-from pipeline.worker.host.work import Records
+from pipeline.worker.host.work import Records, Retry, Work
 from topics.state import RunKey
 from topics.turn_record import TurnRecord
 from turnmill.errors import BrokerError
@@ -73,7 +72,7 @@ class AssignedPartition:
     unseen: int = 0  # records since the open runs were last checked for spilling
 
 
-class AssembleWork:
+class AssembleWork(Work):
     """The work of the role assemble. `redaction` and `offload` change turns before they are sent, in this order.
 
     `traces` is called with turns, and the number of their partition.
@@ -141,10 +140,6 @@ class AssembleWork:
     async def interrupt(self) -> None:
         """Stop waiting for the content store. A batch may also wait for the producer, which has a deadline."""
         self.retry.given_up.set()
-
-    def behind(self, partition: int) -> int:
-        """Return 0: `handle` applies all records."""
-        return 0
 
     async def handle(self, partition: int, records: Records) -> None:
         """Do step 1 for a batch, portion by portion if it is large: runs may have to be parked in between."""
@@ -332,20 +327,20 @@ class AssembleWork:
         if not known and not await self.flush():
             raise BrokerError("the state topic has not taken all records yet of a run that has no turn")
         try:
-            found = await spilled_records(self.settings.brokers, self.settings.folder, number, runs, here)
+            records = await spilled_records(self.settings.brokers, self.settings.folder, number, runs, here)
         except OSError as error:
             self.no_room = f"{self.settings.folder} takes no records of a large run: {error}"
             raise
         self.no_room = None
-        return found
+        return records
 
     def floor(self, partition: int) -> int | None:
         """Return the offset to commit, once `flush` has succeeded."""
         held = self.held.get(partition)
         if held is None:
             return None
-        own = held.core.floor() if held.floor is None else held.floor
-        return min([own, *(due.floor for due in held.due.values())])
+        floor = held.core.floor() if held.floor is None else held.floor
+        return min([floor, *(due.floor for due in held.due.values())])
 
     async def flush(self) -> bool:
         """Send turns, then marks.

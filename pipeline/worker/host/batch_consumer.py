@@ -65,12 +65,14 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         if not self.flow_active:  # fetched across a rebalance: seek back, as the stock consumer does
             await self._seek_back()
             return
-        for raw_tp, found in records.items():
+        for raw_tp, fetched in records.items():
             tp = ensure_TP(raw_tp)
             if not self.flow_active:
                 return
-            if found and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
-                batch = found if isinstance(found, Batch) else Batch.of(found)  # fetched while the thread was waiting
+            if fetched and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
+                batch = (
+                    fetched if isinstance(fetched, Batch) else Batch.of(fetched)
+                )  # fetched while the thread was waiting
                 yield tp, self._to_message(tp, batch)
 
     def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:

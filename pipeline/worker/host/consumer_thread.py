@@ -55,11 +55,11 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
     ) -> dict[Any, list[Any]]:
         fetcher = consumer._fetcher  # noqa: SLF001  # as Faust does
         _take_as_batches(fetcher)
-        found = await super()._fetch_records(consumer, active_partitions, 0, max_records)
-        if not found and self.consumer.flow_active and await _arrival(fetcher, timeout):
+        fetched = await super()._fetch_records(consumer, active_partitions, 0, max_records)
+        if not fetched and self.consumer.flow_active and await _arrival(fetcher, timeout):
             _take_as_batches(fetcher)
-            found = await super()._fetch_records(consumer, active_partitions, 0, max_records)
-        return found  # type: ignore[no-any-return]
+            fetched = await super()._fetch_records(consumer, active_partitions, 0, max_records)
+        return fetched  # type: ignore[no-any-return]
 
 
 async def _end_rebalance(coordinator: Any) -> None:

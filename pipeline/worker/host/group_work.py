@@ -20,8 +20,7 @@ from typing import Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.worker.host.retry import Retry
-from pipeline.worker.host.work import Records
+from pipeline.worker.host.work import Records, Retry, Work
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +71,7 @@ class Assignment:
         return sum(len(record.value or b"") for _, records in self.waiting for record in records) >= GROUP_BYTES
 
 
-class GroupWork:
+class GroupWork(Work):
     """The work of applying groups; `apply` takes a group of at most GROUP_RECORDS."""
 
     def __init__(self, name: str, apply: Callable[[Group], Awaitable[None]], metrics: Metrics) -> None:
@@ -146,10 +145,6 @@ class GroupWork:
     def floor(self, partition: int) -> int | None:
         """Return the first offset that is not applied yet."""
         return self.mine.applied.get(partition)
-
-    async def flush(self) -> bool:
-        """Return True: applied records are safe already."""
-        return True
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """Do nothing: the work does not depend on time."""

@@ -63,8 +63,8 @@ class Stage:
         self._ready.clear()
         self._assignments += 1
         earlier = tuple(self._building)
-        for one in earlier:
-            one.cancel()
+        for task in earlier:
+            task.cancel()
         building = asyncio.create_task(self._build(source, earlier, self._assignments), name=f"{self.name} state")
         self._building.add(building)
         building.add_done_callback(self._building.discard)
@@ -72,8 +72,8 @@ class Stage:
     async def _build(self, source: Source, earlier: Collection[asyncio.Task[None]], assignment: int) -> None:
         began = time.monotonic()
         # Wait for them, since a cancellation can be lost: two at once would mix the state of two assignments.
-        for one in earlier:
-            while not await ended(one):
+        for task in earlier:
+            while not await ended(task):
                 pass
         delay = 0.2
         while assignment == self._assignments:
@@ -100,8 +100,8 @@ class Stage:
     def dropped(self) -> None:
         """Drop all partitions, which were revoked."""
         self._assignments += 1
-        for one in self._building:
-            one.cancel()
+        for task in self._building:
+            task.cancel()
         self._accept = False
         self._ready.clear()
         self.next, self._handed = {}, {}

@@ -69,10 +69,7 @@ def credentials(settings: BrokerSettings) -> Any:
 
 
 def batch_topic(app: faust.App, name: str) -> Any:
-    """Return a Faust topic whose events carry batches unchanged.
-
-    It survives the clone that an agent makes.
-    """
+    """Return a Faust topic whose events carry batches unchanged. It survives the clone that an agent makes."""
     topic = app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
     async def decode(message: Any, *, propagate: bool = False) -> Event:

@@ -1,12 +1,25 @@
-"""The interfaces of a stage: batches of records, the source that they come from, and the work that handles them."""
+"""The interfaces of a stage: batches of records, their source, and the work that handles them; and its retries.
+
+Stores come back, and meanwhile the records to store are safe on the topic: so their calls are retried until success.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiokafka import ConsumerRecord
+
+from pipeline.stores.database.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY: Final = 0.2
+MAX_DELAY: Final = 30.0
 
 Records = Sequence[ConsumerRecord]
 
@@ -37,7 +50,7 @@ class Batch:
 
 
 class Work(Protocol):
-    """The work of a stage with its partitions, given by number."""
+    """The work of a stage with its partitions, given by number. Roles inherit what they need not do."""
 
     @property
     def trouble(self) -> str | None:
@@ -60,12 +73,14 @@ class Work(Protocol):
 
     def behind(self, partition: int) -> int:
         """Return the number of offsets that were handed in, but whose records are not applied yet."""
+        return 0
 
     def floor(self, partition: int) -> int | None:
         """Return the first offset that is still needed, None if the partition is not assigned."""
 
     async def flush(self) -> bool:
         """Make everything safe on which the floors returned before depend; return False to prevent the commit."""
+        return True
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """Let time pass, about once a second; `idle_ms`: additional time in which nothing was left to read."""
@@ -88,3 +103,36 @@ class Source(Protocol):
 
     def last_poll_of(self, partition: int) -> int | None:
         """Return when the broker last answered about the partition, epoch ms; None if it has not."""
+
+
+class Retry:
+    """Repeats a call. `trouble`: why it does not succeed, None while all is well; `given_up` ends the waiting."""
+
+    def __init__(self, name: str, failed: Callable[[], None]) -> None:
+        """`failed` is called at each failure."""
+        self.name = name
+        self.failed = failed
+        self.trouble: str | None = None
+        self.given_up = asyncio.Event()
+
+    async def until_done(self, call: Callable[[], Awaitable[None]]) -> bool:
+        """Repeat `call` while it raises StoreError, with back-off and jitter. Return False once `given_up` is set."""
+        delay = FIRST_DELAY
+        while not self.given_up.is_set():
+            try:
+                await call()
+            except StoreError as error:  # skipping is no option: the batch waits until the store works again
+                self.failed()
+                if str(error) != self.trouble:
+                    log.warning("%s: stands still until this passes: %s", self.name, error)
+                self.trouble = str(error)
+                try:
+                    await asyncio.wait_for(self.given_up.wait(), delay * random.uniform(0.5, 1.5))  # noqa: S311  # jitter
+                except TimeoutError:
+                    delay = min(delay * 2, MAX_DELAY)
+                continue
+            if self.trouble is not None:
+                log.info("%s: goes on", self.name)
+                self.trouble = None
+            return True
+        return False

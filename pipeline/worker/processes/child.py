@@ -15,8 +15,7 @@ from typing import Any, Final
 import orjson
 from prometheus_client import CollectorRegistry
 
-from pipeline.worker.processes.health import Probe, Watched
-from pipeline.worker.processes.metric_pages import page
+from pipeline.worker.processes.health import Probe, Watched, page
 
 START: Final = "start"  # answered once it has started; no other question comes before
 LIVE: Final = "livez"
@@ -59,7 +58,7 @@ class Child:
                 if question == START:
                     self._loop.call_soon_threadsafe(self._may_start.set)
                 else:
-                    self._reply(page(self._registry) if question == METRICS else self._asked(self._probes[question]))
+                    self._reply(page(self._registry) if question == METRICS else self._reasons(self._probes[question]))
         except BrokenPipeError:  # the parent died while it was answered
             pass
         self._loop.call_soon_threadsafe(self._orphaned)
@@ -70,16 +69,12 @@ class Child:
         while rest:
             rest = rest[self._answers.write(rest) :]
 
-    def _asked(self, probe: Probe) -> list[str]:
-        asked = asyncio.run_coroutine_threadsafe(_awaited(probe), self._loop)
+    def _reasons(self, probe: Probe) -> list[str]:
+        reasons = asyncio.run_coroutine_threadsafe(probe(), self._loop)
         try:
-            return asked.result(LOOP_TIMEOUT)
+            return reasons.result(LOOP_TIMEOUT)
         except TimeoutError:
-            asked.cancel()
+            reasons.cancel()
             return [f"its event loop has not answered for {LOOP_TIMEOUT:.0f} s"]
         except Exception as error:  # a failing probe must be answered, too
             return [f"the probe itself failed: {type(error).__name__}: {error}"]
-
-
-async def _awaited(probe: Probe) -> list[str]:
-    return await probe()

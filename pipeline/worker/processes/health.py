@@ -1,19 +1,21 @@
-"""A worker's health and metrics over HTTP, for Kubernetes, Prometheus and people."""
+"""A worker's health and metrics over HTTP, for Kubernetes, Prometheus and people; of several processes as of one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
-from pipeline.observability.listening import why_not_listening
+from pipeline.observability.logs import why_not_listening
 from turnmill.errors import CallerError
 
-Probe = Callable[[], Awaitable[list[str]]]
+Probe = Callable[[], Coroutine[Any, Any, list[str]]]
 """Returns the reasons of a failure, one sentence each; empty if all is well."""
 
 
@@ -35,6 +37,37 @@ ENDPOINTS: Final = {
     "/readyz": "200 while the worker does its work; 503 with the reasons where it waits for something",
     "/metrics": "metrics, in the text formats of Prometheus and OpenMetrics",
 }
+
+
+Page = Sequence[Sequence[Any]]
+"""The metrics of a process in JSON: [name, help, kind, [[sample, labels, value], …]] each."""
+
+PROCESS: Final = "process"  # the label that each series of several processes has, so that none are summed
+
+
+def page(registry: CollectorRegistry) -> Page:
+    """Return the registry's present values."""
+    return [
+        [metric.name, metric.documentation, metric.type, [[row.name, row.labels, row.value] for row in metric.samples]]
+        for metric in registry.collect()
+    ]
+
+
+class Merged(Collector):
+    """Pages by the names of their processes."""
+
+    def __init__(self, pages: Mapping[str, Page]) -> None:
+        self._pages = pages
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield each metric once, with the samples of all processes."""
+        merged: dict[str, Metric] = {}
+        for process, metrics in self._pages.items():
+            for name, text, kind, samples in metrics:
+                metric = merged.setdefault(name, Metric(name, text, kind))
+                for sample, labels, value in samples:
+                    metric.add_sample(sample, {PROCESS: process, **labels}, value)
+        return merged.values()
 
 
 class HealthServer:

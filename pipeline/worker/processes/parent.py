@@ -21,8 +21,7 @@ import orjson
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from pipeline.worker.processes.child import LENGTH_BYTES, LIVE, METRICS, READY, START
-from pipeline.worker.processes.health import HealthServer
-from pipeline.worker.processes.metric_pages import merged, page
+from pipeline.worker.processes.health import HealthServer, Merged, page
 from pipeline.worker.processes.parts import Part
 
 ANSWER_TIMEOUT: Final = 5.0  # seconds; a child's limit for its own event loop is shorter
@@ -75,8 +74,8 @@ class Family:
 
     def __init__(self) -> None:
         self.children: list[ChildProcess] = []
-        self._own = CollectorRegistry()
-        ProcessCollector(registry=self._own)
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
 
     async def start(self) -> None:
         """Start the first, then the others, so that only one child reports a fault in settings or topics.
@@ -89,8 +88,7 @@ class Family:
 
     async def stalled(self) -> list[str]:
         """See `Watched`. A child may take its time to start."""
-        running = [child for child in self.children if child.started]
-        return await _reasons(running, LIVE)
+        return await _reasons([child for child in self.children if child.started], LIVE)
 
     async def waiting(self) -> list[str]:
         """See `Watched`."""
@@ -103,18 +101,13 @@ class Family:
         running = [child for child in self.children if child.started]
         answers = await asyncio.gather(*(child.asked(METRICS) for child in running), return_exceptions=True)
         pages = {child.name: answer for child, answer in zip(running, answers, strict=True) if isinstance(answer, list)}
-        return merged({**pages, PARENT: page(self._own)})
+        registry = CollectorRegistry()
+        registry.register(Merged({**pages, PARENT: page(self._registry)}))
+        return registry
 
 
 async def _reasons(children: list[ChildProcess], question: str) -> list[str]:
-    return list(chain.from_iterable(await asyncio.gather(*(_reasons_of(child, question) for child in children))))
-
-
-async def _reasons_of(child: ChildProcess, question: str) -> list[str]:
-    try:
-        return [f"process {child.name}: {reason}" for reason in await child.asked(question)]
-    except (TimeoutError, ConnectionError):
-        return [f"process {child.name} does not answer"]
+    return list(chain.from_iterable(await asyncio.gather(*(child.reasons(question) for child in children))))
 
 
 class ChildProcess:
@@ -145,6 +138,13 @@ class ChildProcess:
     async def asked(self, question: str) -> Any:
         """Return its answer. Raises TimeoutError, or ConnectionError if it has ended."""
         return await asyncio.wait_for(self._put(question), ANSWER_TIMEOUT)
+
+    async def reasons(self, question: str) -> list[str]:
+        """Return the reasons that the child answers, under its name; that it does not answer is a reason, too."""
+        try:
+            return [f"process {self.name}: {reason}" for reason in await self.asked(question)]
+        except (TimeoutError, ConnectionError):
+            return [f"process {self.name} does not answer"]
 
     def _put(self, question: str) -> asyncio.Future[Any]:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

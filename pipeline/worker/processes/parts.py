@@ -62,11 +62,11 @@ def _alike(roles: Sequence[Role], count: int) -> list[Part]:
     return [Part(f"{heavy[0].name}-{number}", tuple(roles) if number == 1 else heavy) for number in range(1, count + 1)]
 
 
-OWN: Final = Path("/proc/self/cgroup")
+CGROUP: Final = Path("/proc/self/cgroup")
 CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
-def cores(own: Path = OWN, cgroups: Path = CGROUPS) -> int:
+def cores(cgroup: Path = CGROUP, cgroups: Path = CGROUPS) -> int:
     """Return the number of usable cores, at least 1.
 
     A quota of one and a half cores counts as one, since a second process would wait for the first.
@@ -75,12 +75,12 @@ def cores(own: Path = OWN, cgroups: Path = CGROUPS) -> int:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         allowed = os.cpu_count() or 1
-    return max(1, math.floor(min([allowed, *_quotas(own, cgroups)])))
+    return max(1, math.floor(min([allowed, *_quotas(cgroup, cgroups)])))
 
 
-def _quotas(own: Path, cgroups: Path) -> Iterator[float]:
+def _quotas(cgroup: Path, cgroups: Path) -> Iterator[float]:
     """Yield the limits of our cgroup and its parents, in cores; none without cgroups."""
-    for line in _text(own).splitlines():
+    for line in _text(cgroup).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not controllers:  # version 2

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import threading
-from typing import Protocol
+from functools import partial
 
 import click
 import uvloop
@@ -29,21 +29,8 @@ def run(worker: Worker, stop_within: float, *, child: bool = False) -> None:
         runner.run(_run(worker, stop_within, child=child))
 
 
-class Front(Protocol):
-    """The interface of a worker's front: health and metrics."""
-
-    async def start(self) -> None:
-        """Start to answer questions; return when the work may start."""
-
-    def started(self) -> None:
-        """Report that the work has started."""
-
-    async def stop(self) -> None:
-        """Stop answering."""
-
-
 class Port:
-    """The front of a worker with one process: its port, and a line on standard error."""
+    """A single process's port for health and metrics, and its line on standard error. `Child` has the same methods."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -51,25 +38,22 @@ class Port:
         self._port = 0
 
     async def start(self) -> None:
-        """See `Front`. Raises CallerError if the port is taken."""
+        """Start to answer questions. Raises CallerError if the port is taken."""
         self._port = await self._health.start()
 
     def started(self) -> None:
-        """See `Front`."""
+        """Report that the work has started."""
         names = ", ".join(role.name for role in self._worker.roles)
         click.echo(f"turnmill: {names}; http://{self._worker.settings.host}:{self._port}", err=True)
 
     async def stop(self) -> None:
-        """See `Front`."""
+        """Close the port."""
         await self._health.stop()
 
 
 async def _run(worker: Worker, stop_within: float, *, child: bool) -> None:
     stop_asked = asyncio.Event()
-
-    def stop() -> None:
-        _stop_soon(stop_asked, stop_within)
-
+    stop = partial(_stop_soon, stop_asked, stop_within)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
@@ -89,7 +73,7 @@ async def _run(worker: Worker, stop_within: float, *, child: bool) -> None:
         await front.stop()
 
 
-async def _serve(worker: Worker, front: Front) -> None:
+async def _serve(worker: Worker, front: Child | Port) -> None:
     await front.start()
     await worker.start()
     process_memory.relax_collector()

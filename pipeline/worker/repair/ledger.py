@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from pipeline.kafka.dead_letters import filed_letters
 from pipeline.kafka.reading import records_of
-from pipeline.kafka.redrive import filed_letters
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import erased_among, stored_runs
 from pipeline.turns.column_text import column_text

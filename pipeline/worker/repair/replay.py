@@ -93,9 +93,9 @@ async def replayed(
     async with reader(settings, max_poll_records=BATCH_SIZE) as consumer:
         spans = await _spans(settings, limits, stretch, consumer, seen)
         total, done = sum(span.end - span.first for span in spans.values()), 0
-        for place, span in spans.items():
+        for partition, span in spans.items():
             core = Replay(limits, stretch, redaction, span, seen, fits)
-            async with aclosing(read(consumer, {place: (span.first, span.last)})) as batches:
+            async with aclosing(read(consumer, {partition: (span.first, span.last)})) as batches:
                 async for _, records in batches:
                     if turns := core.feed(records):
                         yield turns
@@ -182,13 +182,13 @@ class Replay:
 
     def _runs(self, turns: Iterable[TurnRecord]) -> Iterator[tuple[RunKey, list[TurnRecord]]]:
         """Yield the records of each run, with those of its sub-agents' threads, since they share the run's mark."""
-        found: list[list[TurnRecord]] = []
+        runs: list[list[TurnRecord]] = []
         for record in turns:
-            if found and _is_within(record, found[-1]):
-                found[-1].append(record)
+            if runs and _is_within(record, runs[-1]):
+                runs[-1].append(record)
             else:
-                found.append([record])
-        return ((_key(records[0]), records) for records in found)
+                runs.append([record])
+        return ((_key(records[0]), records) for records in runs)
 
     def _taken(self) -> list[TurnRecord]:
         """Return the finished turns, without runs that ended before the range or lack their beginning."""
@@ -217,10 +217,9 @@ def _key(record: TurnRecord) -> RunKey:
 def _is_within(record: TurnRecord, run: Sequence[TurnRecord]) -> bool:
     """Return True if a record is of this run: its own, or of a sub-agent in its stream."""
     parent = record.get("parent", {}).get("thread_id")
-    key, own = _key(record), _key(run[0])
-    return key == own or (
-        key._replace(thread_id=own.thread_id) == own and any(one["thread_id"] == parent for one in run)
-    )
+    key, run_key = _key(record), _key(run[0])
+    same_run = key._replace(thread_id=run_key.thread_id) == run_key
+    return key == run_key or (same_run and any(turn["thread_id"] == parent for turn in run))
 
 
 def _name(names: list[str], key: RunKey) -> None:
@@ -232,16 +231,16 @@ async def _spans(
     settings: BrokerSettings, limits: Limits, stretch: Stretch, consumer: Any, seen: Seen
 ) -> dict[Any, Span]:
     """Return, by partition, the span to read, if there is any."""
-    held = {place: bound for place, bound in (await bounds_of(settings, EVENTS)).items() if bound[0] < bound[1]}
-    firsts = {place: first for place, (first, _) in held.items()}
-    lasts = {place: last for place, (_, last) in held.items()}
+    held = {partition: bound for partition, bound in (await bounds_of(settings, EVENTS)).items() if bound[0] < bound[1]}
+    firsts = {partition: first for partition, (first, _) in held.items()}
+    lasts = {partition: last for partition, (_, last) in held.items()}
     reach = None if stretch.since is None else max(0, stretch.since - limits.run_ms)
     reads = firsts if reach is None else await offsets_at(consumer, reach, lasts)
     begins = firsts if stretch.since is None else await offsets_at(consumer, stretch.since, lasts)
     ends = lasts if stretch.until is None else await offsets_at(consumer, stretch.until, lasts)
     spans = {}
-    for place, first in firsts.items():
-        if begins[place] < ends[place]:
-            seen.removed += begins[place] == first > 0
-            spans[place] = Span(reads[place], begins[place], ends[place], lasts[place])
+    for partition, first in firsts.items():
+        if begins[partition] < ends[partition]:
+            seen.removed += begins[partition] == first > 0
+            spans[partition] = Span(reads[partition], begins[partition], ends[partition], lasts[partition])
     return spans

@@ -20,8 +20,7 @@ from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.holding import held_threads
 from pipeline.stores.threads.reading import erased_among
-from pipeline.worker.host.retry import Retry
-from pipeline.worker.host.work import Records
+from pipeline.worker.host.work import Records, Retry, Work
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 
@@ -55,7 +54,7 @@ class Segment:
         return now - self.entries[0].at if self.entries else 0
 
 
-class ArchiveWork:
+class ArchiveWork(Work):
     """See `Work`; keeps at most `most_bytes` and one record of each partition in memory."""
 
     def __init__(
@@ -102,10 +101,6 @@ class ArchiveWork:
         """Stop waiting for a bucket that is away."""
         self.retry.given_up.set()
 
-    def behind(self, partition: int) -> int:
-        """Return 0: all records handed in are in a segment."""
-        return 0
-
     async def handle(self, partition: int, records: Records) -> None:
         """Add records to the open segment; write it when it is large, or old."""
         for record in records:
@@ -125,10 +120,6 @@ class ArchiveWork:
         """Return the beginning of the open segment: all records before it are written."""
         segment = self.open.get(partition)
         return segment.begin if segment is not None else None
-
-    async def flush(self) -> bool:
-        """Return True: what was written is safe already."""
-        return True
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """Write a segment that is old, even if no records follow."""

@@ -10,7 +10,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from aiokafka.errors import KafkaError
 
@@ -19,16 +19,16 @@ from pipeline.observability.metrics import Metrics
 from pipeline.policies.budgets import Budget
 from pipeline.stores.accounts.audit import audit_between, audit_from, expire_audit
 from pipeline.stores.archive.audit import HOUR_MS, AuditArchive
+from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expired_threads import lease_expiry
-from pipeline.stores.keeping.expiry import Expired, Expiry
+from pipeline.stores.keeping.expiry import Expiry
 from pipeline.stores.outbound.notices import add_notices, due_notices, notices_sent
 from pipeline.stores.search.write import index_some
 from pipeline.stores.usage.budgets import forget_windows, states
 from pipeline.stores.usage.query import cost_since
 from pipeline.stores.usage.summing import keep_sums, sum_up
 from pipeline.turns.tokens import NANO
-from pipeline.worker.host.steps import Steps
 from topics import notice
 from topics.notice import NoticeRecord
 from turnmill.clock import now_ms
@@ -64,22 +64,52 @@ log = logging.getLogger(__name__)
 OpenStore = Callable[[], Awaitable[ThreadStore]]
 
 
-class Summing:
+class Housekeeper:
+    """Background work in steps: one at a time, with pauses. A failed step is retried later, and delays no turns."""
+
+    retry_delay: ClassVar[float]  # seconds after a failed step
+    failed: ClassVar[str]  # what waits then, for the log
+
+    def __init__(self, store: OpenStore) -> None:
+        self._store = store
+        self._next = 0.0
+        self.under_way: asyncio.Task[None] | None = None
+
+    def step(self) -> None:
+        """Begin a step, if it is time to; called now and then."""
+        idle = self.under_way is None or self.under_way.done()
+        if idle and asyncio.get_running_loop().time() >= self._next:
+            self.under_way = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        pause = self.retry_delay
+        try:
+            pause = await self._step()
+        except StoreError as error:
+            log.warning("%s: %s", self.failed, error)
+        except Exception:
+            log.exception(self.failed)
+        if self.under_way is asyncio.current_task():
+            self._next = asyncio.get_running_loop().time() + pause
+
+    async def _step(self) -> float:
+        """Do a step, and return the seconds until the next one."""
+        raise NotImplementedError
+
+
+class Summing(Housekeeper):
     """Keeps the sums of usage up to date: adds noted changes, and builds missing sums.
 
     `wanted`: whether there should be sums.
     """
 
+    retry_delay = SUM_RETRY_DELAY
+    failed = "the sums of usage wait to be kept up"  # no harm: readers add the waiting changes themselves
+
     def __init__(self, store: OpenStore, *, wanted: bool) -> None:
-        self._store = store
+        super().__init__(store)
         self._wanted = wanted
         self._decided = False
-        # No harm: readers add the waiting changes themselves.
-        self.steps = Steps(self._step, SUM_RETRY_DELAY, log, "the sums of usage wait to be kept up")
-
-    def step(self) -> None:
-        """Begin to add some changes, if it is time to."""
-        self.steps.begin()
 
     async def _step(self) -> float:
         store = await self._store()
@@ -89,16 +119,11 @@ class Summing:
         return SUM_MORE_INTERVAL if await sum_up(store) else SUM_INTERVAL
 
 
-class SearchBackfill:
+class SearchBackfill(Housekeeper):
     """Adds the words of turns that were stored with TURNMILL_SEARCH=off; with that setting, deletes all words."""
 
-    def __init__(self, store: OpenStore) -> None:
-        self._store = store
-        self.steps = Steps(self._step, INDEX_INTERVAL, log, "turns wait for their words to be searched")
-
-    def step(self) -> None:
-        """Begin with some turns, if it is time to."""
-        self.steps.begin()
+    retry_delay = INDEX_INTERVAL
+    failed = "turns wait for their words to be searched"
 
     async def _step(self) -> float:
         loop = asyncio.get_running_loop()
@@ -109,22 +134,18 @@ class SearchBackfill:
         return INDEX_MORE_INTERVAL if done else INDEX_INTERVAL
 
 
-class AuditKeeping:
+class AuditKeeping(Housekeeper):
     """Copies audit entries to the archive, and deletes those older than TURNMILL_AUDIT_RETENTION; 0: all."""
+
+    retry_delay = AUDIT_INTERVAL
+    failed = "the audit log waits to be archived, and old entries to be deleted"
 
     def __init__(self, archive: AuditArchive | None, retention: float, store: OpenStore) -> None:
         """`retention`: seconds."""
-        self._store = store
+        super().__init__(store)
         self._archive = archive
         self._since: int | None = None  # entries from this time on (epoch ms) may not be in the archive yet
         self._ms = int(retention * 1000)
-        self.steps = Steps(
-            self._step, AUDIT_INTERVAL, log, "the audit log waits to be archived, and old entries to be deleted"
-        )
-
-    def step(self) -> None:
-        """Begin with some entries, if it is time to."""
-        self.steps.begin()
 
     async def _step(self) -> float:
         store, now = await self._store(), now_ms()
@@ -145,87 +166,76 @@ class AuditKeeping:
         self._since = now - now % HOUR_MS - HOUR_MS  # one hour back, since entries may have waited for the store
 
 
-class Spending:
+class Spending(Housekeeper):
     """Sets the metric of the last hour's cost, read from the store, which has all costs, also those before a restart.
 
     Each worker with a partition does so, and all read the same.
     """
 
+    retry_delay = SPENT_INTERVAL
+    failed = "what the last hour has cost is not known"
+
     def __init__(self, store: OpenStore, metrics: Metrics) -> None:
-        self._store = store
+        super().__init__(store)
         self._metrics = metrics
-        self.steps = self._begin()
-
-    def _begin(self) -> Steps:
-        return Steps(self._step, SPENT_INTERVAL, log, "what the last hour has cost is not known")
-
-    def step(self) -> None:
-        """Look, if it is time to."""
-        self.steps.begin()
 
     def stop(self) -> None:
         """Reset the metric, since without calls of `step` it would become wrong; the next `step` reads it again."""
-        self.steps = self._begin()
+        self.under_way, self._next = None, 0.0
         self._metrics.set(m.COST_LAST_HOUR, 0)
 
     async def _step(self) -> float:
-        mine = self.steps
         cost = await cost_since(await self._store(), now_ms() - HOUR_MS)
-        if self.steps is mine:
+        if self.under_way is asyncio.current_task():
             self._metrics.set(m.COST_LAST_HOUR, cost / NANO)
         return SPENT_INTERVAL
 
 
-class BudgetWatch:
+class BudgetWatch(Housekeeper):
     """Adds a notice when a budget is reached: one for each budget, window and level, from any worker.
 
     Each worker with a partition checks; the store accepts a notice's id only once.
     """
 
+    retry_delay = BUDGETS_INTERVAL
+    failed = "what is used of the budgets is not known"
+
     def __init__(self, budgets: Sequence[Budget], store: OpenStore, metrics: Metrics) -> None:
+        super().__init__(store)
         self._budgets = budgets
-        self._store = store
         self._metrics = metrics
         self._notified: set[str] = set()
-        self.steps = Steps(self._step, BUDGETS_INTERVAL, log, "what is used of the budgets is not known")
-
-    def step(self) -> None:
-        """Look, if it is time to."""
-        self.steps.begin()
 
     async def _step(self) -> float:
         now = now_ms()
         store = await self._store()
         for state in await states(store, self._budgets, now):
             self._metrics.set(m.BUDGET_USED, state.ratio, budget=state.budget.name)
-            new = [one for one in state.notices(now) if one["id"] not in self._notified]
+            new = [notice for notice in state.notices(now) if notice["id"] not in self._notified]
             if new:
                 await add_notices(store, new, keep_until=state.end + KNOWN_MS)
-                self._notified |= {one["id"] for one in new}
+                self._notified |= {notice["id"] for notice in new}
         await forget_windows(store, now)
         return BUDGETS_INTERVAL if self._budgets else NO_BUDGETS_INTERVAL
 
 
-class Expiring:
+class Expiring(Housekeeper):
     """Expires threads, in one worker at a time. `expiry`: of a store; None without a retention: it does nothing."""
 
-    def __init__(
-        self,
-        expiry: Callable[[ThreadStore], Expiry] | None,
-        store: OpenStore,
-        metrics: Metrics,
-    ) -> None:
+    retry_delay = EXPIRY_RETRY_DELAY
+    failed = "threads whose retention is over wait to expire"
+
+    def __init__(self, expiry: Callable[[ThreadStore], Expiry] | None, store: OpenStore, metrics: Metrics) -> None:
+        super().__init__(store)
         self._expiry_of = expiry
-        self._store = store
         self._metrics = metrics
         self._holder = uuid.uuid4().hex
         self._expiry: Expiry | None = None
-        self.steps = Steps(self._step, EXPIRY_RETRY_DELAY, log, "threads whose retention is over wait to expire")
 
     def step(self) -> None:
         """Begin a step, if it is time to."""
         if self._expiry_of is not None:
-            self.steps.begin()
+            super().step()
 
     async def _step(self) -> float:
         assert self._expiry_of is not None  # else no step begins
@@ -236,66 +246,49 @@ class Expiring:
             return EXPIRY_RETRY_DELAY
         for _ in range(EXPIRY_TRANSACTIONS):
             gone, more = await self._expiry.step(now)
-            _count_expired(self._metrics, gone)
+            self._metrics.add(m.EXPIRED_THREADS, gone.threads)
+            self._metrics.add(m.EXPIRED_TURNS, gone.turns)
+            self._metrics.add(m.EXPIRED_OBJECTS, gone.objects)
+            self._metrics.add(m.EXPIRED_BYTES, gone.bytes)
+            self._metrics.add(m.EXPIRED_ARCHIVED, gone.archived)
             if not more:
                 return EXPIRY_INTERVAL
             await asyncio.sleep(EXPIRY_PAUSE)
         return 0.0
 
 
-def _count_expired(metrics: Metrics, gone: Expired) -> None:
-    """Count what was deleted."""
-    metrics.add(m.EXPIRED_THREADS, gone.threads)
-    metrics.add(m.EXPIRED_TURNS, gone.turns)
-    metrics.add(m.EXPIRED_OBJECTS, gone.objects)
-    metrics.add(m.EXPIRED_BYTES, gone.bytes)
-    metrics.add(m.EXPIRED_ARCHIVED, gone.archived)
-
-
-class Notifying:
+class Notifying(Housekeeper):
     """Sends notices in steps; several workers may do so at once, each with notices of its own."""
 
-    def __init__(
-        self,
-        connect: Callable[[], Awaitable[KafkaProducer]],
-        store: OpenStore,
-        metrics: Metrics,
-    ) -> None:
-        """`connect`: return a producer for the topic of notices."""
-        self._connect = connect
-        self._store = store
-        self._metrics = metrics
-        self.steps = Steps(self._step, NOTICES_RETRY_DELAY, log, "notices wait to be sent")
+    retry_delay = NOTICES_RETRY_DELAY
+    failed = "notices wait to be sent"
 
-    def step(self) -> None:
-        """Begin to send some, if it is time to."""
-        self.steps.begin()
+    def __init__(self, connect: Callable[[], Awaitable[KafkaProducer]], store: OpenStore, metrics: Metrics) -> None:
+        """`connect`: return a producer for the topic of notices."""
+        super().__init__(store)
+        self._connect = connect
+        self._metrics = metrics
 
     async def _step(self) -> float:
         store = await self._store()
-        some = await due_notices(store, now_ms())
-        if not some:
+        records = await due_notices(store, now_ms())
+        if not records:
             return NOTICES_INTERVAL
         try:
-            await self._send(some)
-        except (
-            BrokerError,
-            KafkaError,
-            OSError,
-            TimeoutError,
-        ) as error:  # the claim expires, and they are sent again
-            log.warning("%d notices wait to be sent: %s", len(some), error)
+            await self._send(records)
+        except (BrokerError, KafkaError, OSError, TimeoutError) as error:  # the claim expires, and they are sent again
+            log.warning("%d notices wait to be sent: %s", len(records), error)
             return NOTICES_RETRY_DELAY
-        await notices_sent(store, [one["id"] for one in some], now_ms())
-        for one in some:
-            self._metrics.add(m.NOTICES, type=one["type"])
+        await notices_sent(store, [record["id"] for record in records], now_ms())
+        for record in records:
+            self._metrics.add(m.NOTICES, type=record["type"])
         return NOTICES_MORE_INTERVAL
 
-    async def _send(self, some: list[NoticeRecord]) -> None:
+    async def _send(self, records: list[NoticeRecord]) -> None:
         """Send notices, and return once the topic has them. They are few, so the producer is made just for them."""
         producer = await self._connect()
         try:
-            sent = [await producer.send(notice.key_of(one), notice.encode(one), None) for one in some]
+            sent = [await producer.send(notice.key_of(record), notice.encode(record), None) for record in records]
             await asyncio.gather(*sent)
         finally:
             await producer.close()

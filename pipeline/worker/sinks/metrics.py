@@ -17,10 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def metrics_work(settings: BrokerSettings, metrics: Metrics, _: Producer) -> GroupWork:
-    """Return the work of this role.
-
-    Counts are per worker, and start at 0 with it; for billing, use the store.
-    """
+    """Return the work of this role. Counts are per worker, and start at 0 with it; for billing, use the store."""
     topic = catalog.TELEMETRY.full_name(settings.topic_prefix)
     meter = TelemetryMeter(metrics)
 

@@ -16,8 +16,6 @@ from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.keeping.expiry import Expiry
 from pipeline.worker.host.group_work import GroupWork
 from pipeline.worker.sinks.archive import ArchiveOf, ArchiveWork
-from pipeline.worker.sinks.burying import Burying
-from pipeline.worker.sinks.feedback import FeedbackWriter
 from pipeline.worker.sinks.housekeeping import (
     AuditKeeping,
     BudgetWatch,
@@ -28,7 +26,7 @@ from pipeline.worker.sinks.housekeeping import (
     Spending,
     Summing,
 )
-from pipeline.worker.sinks.store import StoreWork, TurnWriter
+from pipeline.worker.sinks.store import Burying, FeedbackWriter, StoreWork, TurnWriter
 from pipeline.worker.webhooks.role import feedback_taking
 from topics import catalog
 from topics.catalog import Topic

@@ -1,13 +1,18 @@
-"""The store role: writes turns to the thread store, one transaction for all that came during the previous one."""
+"""The roles store and feedback: write to the thread store, one transaction for all records that came meanwhile."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final
 
 from aiokafka import ConsumerRecord
 
 from pipeline.assembly.records import Refused
+from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
+from pipeline.kafka.outbox import Outbox
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import Retention
@@ -15,33 +20,30 @@ from pipeline.stores.content.store import ContentStore
 from pipeline.stores.database.errors import StoreError, UnstorableData
 from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
+from pipeline.stores.threads.feedback import ReceivedFeedback, add_feedback
 from pipeline.stores.turns import write_turns
 from pipeline.worker.host.group_work import Group, GroupWork
-from pipeline.worker.sinks.burying import Burying, refusal
-from pipeline.worker.sinks.housekeeping import Spending
-from topics import turn_record
+from pipeline.worker.sinks.housekeeping import Housekeeper, Spending
+from pipeline.worker.webhooks.role import Taking
+from topics import feedback, turn_record
+from topics.catalog import Topic
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.wire.envelope import batch_refusal
 
 Placed = tuple[int, ConsumerRecord]  # (partition, record)
+RETRY_DELAY: Final = 0.5  # seconds before dead letters that were not delivered are sent again
 
 
+@dataclass(frozen=True, slots=True)
 class TurnWriter:
     """Writes batches; the store is opened at the first one, or by a housekeeper, and stays open."""
 
-    def __init__(
-        self,
-        store: Opened[ThreadStore],
-        contents: ContentStore,
-        retention: Retention,
-        burying: Burying,
-        metrics: Metrics,
-    ) -> None:
-        self.store = store
-        self.contents = contents
-        self.retention = retention
-        self.burying = burying
-        self.metrics = metrics
+    store: Opened[ThreadStore]
+    contents: ContentStore
+    retention: Retention
+    burying: Burying
+    metrics: Metrics
 
     async def apply(self, group: Group) -> None:
         """Store a group. A record that can't be stored becomes a dead letter, so that it does not block the rest."""
@@ -76,7 +78,7 @@ class TurnWriter:
             await self.contents.delete_thread(key)
         self.metrics.add(m.STORE_ERASED, len(result.erased))
         self.metrics.add(m.STORE_EXPIRED, len(result.expired), role="store")
-        return [(records[place][0], _late(records[place][1])) for place in result.late]
+        return [(records[index][0], _late(records[index][1])) for index in result.late]
 
 
 def _late(record: ConsumerRecord) -> Refused:
@@ -96,11 +98,31 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
     return refusal(record, Reason.UNPROCESSABLE, f"can't be stored: {detail}")
 
 
-class Housekeeper(Protocol):
-    """The interface of background work in steps."""
+@dataclass(frozen=True, slots=True)
+class FeedbackWriter:
+    """Writes feedback of people and programs; the store is opened at the first record, and stays open."""
 
-    def step(self) -> None:
-        """Begin a step, if it is time to."""
+    store: Opened[ThreadStore]
+    webhooks: Taking | None
+    burying: Burying
+    metrics: Metrics
+
+    async def apply(self, group: Group) -> None:
+        """Store a group; invalid feedback becomes a dead letter. Raises StoreError."""
+        received: list[ReceivedFeedback] = []
+        refused: list[tuple[int, Refused]] = []
+        for partition, records in group:
+            for record in records:
+                try:
+                    received.append(ReceivedFeedback(feedback.decode(record.value), record.timestamp, record.offset))
+                except InvalidRecord as error:
+                    refused.append((partition, refusal(record, error.reason, error.detail)))
+        if received:
+            await add_feedback(await self.store.get(), received)
+            if self.webhooks is not None:
+                await self.webhooks.tell(group)
+        await self.burying.bury(refused)
+        self.metrics.add(m.RECORDS_READ, len(received) + len(refused), topic=self.burying.topic)
 
 
 class StoreWork(GroupWork):
@@ -118,5 +140,34 @@ class StoreWork(GroupWork):
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """Begin a step of each housekeeper; the partition does not matter."""
-        for one in self.housekeepers:
-            one.step()
+        for housekeeper in self.housekeepers:
+            housekeeper.step()
+
+
+def refusal(record: ConsumerRecord, reason: Reason, detail: str) -> Refused:
+    """Return a record with the reason of its refusal; if it stands for a whole batch, with that of the batch."""
+    batch = batch_refusal(record.headers)
+    return Refused(record, reason, detail) if batch is None else Refused(record, Reason.TOO_LARGE, batch)
+
+
+class Burying:
+    """Sends the dead letters of one topic."""
+
+    def __init__(self, prefix: str, topic: Topic, metrics: Metrics, outbox: Outbox) -> None:
+        """`prefix`: that of all topics; `self.topic` is the full name."""
+        self.topic = topic.full_name(prefix)
+        self._prefix = prefix
+        self._outbox = outbox
+        self._log = DeadLetterLog(self.topic, metrics)
+
+    async def bury(self, letters: Sequence[tuple[int, Refused]]) -> None:
+        """Send dead letters, each given with its partition; return once they are delivered."""
+        if not letters:
+            return
+        for partition, refused in letters:
+            self._log(partition, refused)
+        await self._outbox.send(deque(outgoing_letter(self._prefix, self.topic, *letter) for letter in letters))
+        while True:
+            if await self._outbox.flush():
+                return
+            await asyncio.sleep(RETRY_DELAY)

@@ -21,8 +21,8 @@ from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.kafka.reading import record_at
 from pipeline.observability import metrics as m
+from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.metrics import Metrics
-from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.pools import DELIVERIES, LETTERS
 from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Webhook
@@ -127,72 +127,73 @@ class Deliverer:
     async def _begin(self) -> bool:
         """Begin the due deliveries; return whether there were any."""
         store = await self._store()
-        found = await claim_deliveries(store, now_ms(), self._chosen)
-        known = {one.id: one for one in await self._known()} if found else {}
-        if any(one.webhook not in known for one in found):  # it is new, or was deleted
-            known = {one.id: one for one in await self._known(now=True)}
-        for one in found:
-            task = asyncio.create_task(self._deliver(store, known.get(one.webhook), one))
-            self._under_way[task] = one.due
-            self._shares.add(one.due.owner, 1)
+        claimed = await claim_deliveries(store, now_ms(), self._chosen)
+        known = {webhook.id: webhook for webhook in await self._known()} if claimed else {}
+        if any(delivery.webhook not in known for delivery in claimed):  # it is new, or was deleted
+            known = {webhook.id: webhook for webhook in await self._known(now=True)}
+        for delivery in claimed:
+            task = asyncio.create_task(self._deliver(store, known.get(delivery.webhook), delivery))
+            self._under_way[task] = delivery.due
+            self._shares.add(delivery.due.owner, 1)
             task.add_done_callback(self._ended)
-        return bool(found)
+        return bool(claimed)
 
     def _chosen(self, candidates: Sequence[Due]) -> list[int]:
         """Return the numbers of deliveries to begin: a webhook has at most WEBHOOK_CONCURRENCY, an owner its share."""
         counts = Counter(due.webhook for due in self._under_way.values())
-        shares, found = self._shares.copy(), list[int]()
+        shares, chosen = self._shares.copy(), list[int]()
         for due in candidates:
             if counts[due.webhook] < WEBHOOK_CONCURRENCY and shares.allows(due.owner, 1, DELIVERIES.size):
                 counts[due.webhook] += 1
                 shares.add(due.owner, 1)
-                found.append(due.seq)
-        return found
+                chosen.append(due.seq)
+        return chosen
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._shares.add(self._under_way.pop(task).owner, -1)
 
-    async def _deliver(self, store: ThreadStore, webhook: Webhook | None, one: Delivery) -> None:
+    async def _deliver(self, store: ThreadStore, webhook: Webhook | None, delivery: Delivery) -> None:
         try:
             if webhook is None:  # it was deleted
-                await finish_delivery(store, one, now_ms())
+                await finish_delivery(store, delivery, now_ms())
                 return
-            if not await still_waits(store, one):  # its thread was erased
+            if not await still_waits(store, delivery):  # its thread was erased
                 return
-            outcome = await self._sender.send(webhook, one.id, one.payload.encode())
+            outcome = await self._sender.send(webhook, delivery.id, delivery.payload.encode())
             if outcome.taken:
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="delivered")
-                await finish_delivery(store, one, now_ms())
+                await finish_delivery(store, delivery, now_ms())
                 return
-            due = now_ms() + delay(one.attempts + 1, random.random())  # noqa: S311  # jitter
-            if outcome.final or due > one.at + self._within:
-                if await still_waits(store, one):  # a dead letter would outlive the erasure
-                    await self._bury(webhook, one, outcome.why)
+            due = now_ms() + delay(delivery.attempts + 1, random.random())  # noqa: S311  # jitter
+            if outcome.final or due > delivery.at + self._within:
+                if await still_waits(store, delivery):  # a dead letter would outlive the erasure
+                    await self._bury(webhook, delivery, outcome.why)
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="given_up")
-                await finish_delivery(store, one, now_ms())
+                await finish_delivery(store, delivery, now_ms())
                 return
             self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="failed")
             what = "webhook %s at %s has not taken %s, which is tried again: %s"
-            self._warn(webhook.id, what, webhook.id, webhook.host, one.id, outcome.why)
-            await retry_delivery(store, one, due)
+            self._warn(webhook.id, what, webhook.id, webhook.host, delivery.id, outcome.why)
+            await retry_delivery(store, delivery, due)
         except (StoreError, BrokerError) as error:  # the claim expires, and it is tried again
             self._warn("deliver", "a delivery is tried again: %s", error)
         except Exception:
             log.exception("webhooks: a delivery failed, and is tried again")
 
-    async def _bury(self, webhook: Webhook, one: Delivery, why: str) -> None:
+    async def _bury(self, webhook: Webhook, delivery: Delivery, why: str) -> None:
         """Send the dead letter of a delivery, and return once it is delivered.
 
         The first letter of a record contains it. Those of other webhooks only name its place, so that a record of 12 MB
         that a hundred webhooks refuse is kept once, and redriven once, which delivers it to all of them.
         """
-        topic, partition, offset = one.place
-        detail = f"webhook {webhook.id} at {webhook.host} has not taken {one.id} in {one.attempts + 1} attempts: {why}"
+        topic, partition, offset = delivery.place
+        attempts = delivery.attempts + 1
+        detail = f"webhook {webhook.id} at {webhook.host} has not taken {delivery.id} in {attempts} attempts: {why}"
         async with self._burying.taken(webhook.owner):
-            first = one.place not in self._letters
-            self._letters[one.place] = None
+            first = delivery.place not in self._letters
+            self._letters[delivery.place] = None
             try:
-                record = await self._record(*one.place) if first else _without_value(offset)
+                record = await self._record(*delivery.place) if first else _without_value(offset)
                 refused = Refused(record, Reason.UNPROCESSABLE, detail)
                 self._buried.setdefault(topic, DeadLetterLog(topic, self._metrics))(partition, refused)
                 letter = outgoing_letter(self._brokers.topic_prefix, topic, partition, refused)
@@ -201,7 +202,7 @@ class Deliverer:
                     raise BrokerError("the dead letter of an event was not taken yet")
             except BaseException:
                 if first:
-                    self._letters.pop(one.place, None)
+                    self._letters.pop(delivery.place, None)
                 raise
         while len(self._letters) > LETTER_CACHE_SIZE:
             self._letters.popitem(last=False)

@@ -7,29 +7,45 @@ away delays no topic, no other receiver, and none of its own threads except the 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import ConsumerRecord
 
 from pipeline.kafka.dead_letters import without_value
 from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
+from pipeline.observability.logs import RepeatedWarning
 from pipeline.observability.metrics import Metrics
-from pipeline.observability.repeated_warning import RepeatedWarning
-from pipeline.policies.webhooks import Event, Webhook, networks
+from pipeline.policies.webhooks import (
+    FEEDBACK_GIVEN,
+    TURN_COMPLETED,
+    TURN_INTERRUPTED,
+    Event,
+    Webhook,
+    body,
+    lane_of,
+    networks,
+)
 from pipeline.settings import Settings
+from pipeline.stores.database.keys import key_of
 from pipeline.stores.database.opened import Opened
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.outbound.deliveries import all_webhooks, enqueue
+from pipeline.turns.times import iso
 from pipeline.worker.host.group_work import Group, GroupWork
 from pipeline.worker.webhooks.delivery import Deliverer
-from pipeline.worker.webhooks.events import feedback_event, notice_event, turn_event
 from pipeline.worker.webhooks.sender import Sender
-from topics import catalog, feedback, notice, turn_record
+from topics import catalog, feedback, json_text, notice, turn_record
+from topics.feedback import FeedbackRecord
+from topics.notice import NoticeRecord
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
 
@@ -40,6 +56,8 @@ MALFORMED: Final = (InvalidRecord, KeyError, TypeError, ValueError, AttributeErr
 log = logging.getLogger(__name__)
 
 Read = Callable[[ConsumerRecord, tuple[str, int, int]], Event | None]
+MAX_TURN_BYTES: Final = 65_536  # larger turns are not included in their events
+NAMED: Final = ("tenant", "thread_id", "run_id", "turn_id", "agent_id", "dialect", "status", "revision", "events")
 
 
 class Webhooks:
@@ -54,42 +72,41 @@ class Webhooks:
     async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
         """Return all webhooks; with `now`, the present ones of the store. Raises StoreError."""
         if now or time.monotonic() >= self._until:
-            found = await all_webhooks(await self.store.get(), now_ms())
-            self._known = (*self._fixed, *found)
+            self._known = (*self._fixed, *await all_webhooks(await self.store.get(), now_ms()))
             self._until = time.monotonic() + WEBHOOKS_TTL
         return self._known
 
 
+@dataclass(frozen=True, slots=True)
 class Taking:
     """Puts the events of a group into the queue."""
 
-    def __init__(self, webhooks: Webhooks, topic: str, read: Read, metrics: Metrics) -> None:
-        self._webhooks = webhooks
-        self._topic = topic
-        self._read = read
-        self._metrics = metrics
-        self._warn = RepeatedWarning(log)
+    webhooks: Webhooks
+    topic: str
+    read: Read
+    metrics: Metrics
+    warn: RepeatedWarning = field(default_factory=partial(RepeatedWarning, log))
 
     async def apply(self, group: Group) -> None:
         """Add the deliveries of a group to the store, and count its records. Raises StoreError."""
         await self.tell(group)
-        self._metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self._topic)
+        self.metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self.topic)
 
     async def tell(self, group: Group) -> None:
         """Add the deliveries of a group to the store. Raises StoreError."""
-        known = await self._webhooks.known(now=True)  # so that a new webhook gets all events from now on
+        known = await self.webhooks.known(now=True)  # so that a new webhook gets all events from now on
         wanted: list[tuple[str, Event]] = []
         for partition, records in group:
             for record in records if known else ():
-                event = self._event(record, (self._topic, partition, record.offset))
-                wanted += [(one.id, event) for one in known if event is not None and one.hears(event)]
-        await enqueue(await self._webhooks.store.get(), wanted, now_ms())
+                event = self._event(record, (self.topic, partition, record.offset))
+                wanted += [(webhook.id, event) for webhook in known if event is not None and webhook.hears(event)]
+        await enqueue(await self.webhooks.store.get(), wanted, now_ms())
 
-    def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+    def _event(self, record: ConsumerRecord, position: tuple[str, int, int]) -> Event | None:
         try:
-            return self._read(record, place)
+            return self.read(record, position)
         except MALFORMED as error:  # for malformed turns, the store role makes a dead letter
-            self._warn("unreadable", "%s/%d@%d can't be read, so no webhook receives it: %r", *place, error)
+            self.warn("unreadable", "%s/%d@%d can't be read, so no webhook receives it: %r", *position, error)
             return None
 
 
@@ -123,17 +140,11 @@ def _webhooks(settings: Settings) -> Webhooks:
 def turns_work(settings: Settings, metrics: Metrics, producer: Producer) -> DeliveringWork:
     """Return the work of the role `webhooks`."""
     webhooks = _webhooks(settings)
-    topic = catalog.TURNS.full_name(settings.topic_prefix)
-    taking = Taking(webhooks, topic, _turn, metrics)
-    deliverer = Deliverer(
-        settings,
-        webhooks.store.get,
-        webhooks.known,
-        Outbox(producer, without_value),
-        metrics,
-        Sender(networks(settings.webhooks_allow)),
-        within_ms=int(settings.webhooks_within * 1000),
-    )
+    taking = Taking(webhooks, catalog.TURNS.full_name(settings.topic_prefix), _turn, metrics)
+    outbox, sender = Outbox(producer, without_value), Sender(networks(settings.webhooks_allow))
+    within_ms = int(settings.webhooks_within * 1000)
+    stored = webhooks.store.get, webhooks.known
+    deliverer = Deliverer(settings, *stored, outbox, metrics, sender, within_ms=within_ms)
     return DeliveringWork("webhooks", taking.apply, metrics, deliverer)
 
 
@@ -148,16 +159,64 @@ def feedback_taking(settings: Settings, metrics: Metrics) -> Taking:
     """Return the part that queues events of feedback, used by the role that stores feedback."""
     within, topic = settings.webhooks_within * 1000, catalog.FEEDBACK.full_name(settings.topic_prefix)
 
-    def event(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+    def event(record: ConsumerRecord, position: tuple[str, int, int]) -> Event | None:
         late = now_ms() - record.timestamp > within  # records of a topic that is read again are not sent
-        return None if late else feedback_event(feedback.decode(record.value), place, record.timestamp)
+        return None if late else feedback_event(feedback.decode(record.value), position, record.timestamp)
 
     return Taking(_webhooks(settings), topic, event, metrics)
 
 
-def _turn(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
-    return turn_event(turn_record.decode(record.value), place, record.timestamp)
+def _turn(record: ConsumerRecord, position: tuple[str, int, int]) -> Event | None:
+    return turn_event(turn_record.decode(record.value), position, record.timestamp)
 
 
-def _notice(record: ConsumerRecord, place: tuple[str, int, int]) -> Event:
-    return notice_event(notice.decode(record.value), place, record.timestamp)
+def _notice(record: ConsumerRecord, position: tuple[str, int, int]) -> Event:
+    return notice_event(notice.decode(record.value), position, record.timestamp)
+
+
+def turn_event(record: TurnRecord, position: tuple[str, int, int], at: int) -> Event | None:
+    """Return the event of a turn that ended; None for a record that only states facts, or is imported.
+
+    `at`: the broker's time of the record, epoch ms.
+    """
+    if record["turn"] is None or record.get("imported"):
+        return None
+    kind = TURN_COMPLETED if record["status"] == "complete" else TURN_INTERRUPTED
+    data: dict[str, Any] = {name: record[name] for name in NAMED if record.get(name) is not None}
+    external = (record.get("thread") or {}).get("external_id")
+    if external is not None:
+        data["external_id"] = external
+    small = len(json_text.dumps(record["turn"])) <= MAX_TURN_BYTES
+    data["turn"] = record["turn"] if small else None
+    tenant = record.get("tenant")
+    version = (tenant, record["thread_id"], record["turn_id"], record["status"], record["events"], record["revision"])
+    digest = hashlib.sha256(repr(version).encode("utf-8", "backslashreplace")).hexdigest()
+    key, payload = key_of(record), _body(kind, at, data)
+    return Event(f"turn_{digest[:32]}", kind, tenant, lane_of(tenant, key.thread_id), at, payload, position, key)
+
+
+def notice_event(record: NoticeRecord, position: tuple[str, int, int], at: int) -> Event:
+    """Return the event of a notice."""
+    tenant, thread = record.get("tenant"), record.get("thread_id")
+    data = {name: value for name, value in (("tenant", tenant), ("thread_id", thread)) if value is not None}
+    lane = lane_of(tenant, thread or str(record["data"].get("budget") or record["type"]))
+    payload = _body(record["type"], record["at"], {**data, **record["data"]})
+    return Event(record["id"], record["type"], tenant, lane, at, payload, position)
+
+
+def feedback_event(record: FeedbackRecord, position: tuple[str, int, int], at: int) -> Event:
+    """Return the event of feedback on a thread; a value of null withdraws it."""
+    tenant, key = record.get("tenant"), ThreadKey.of(record["thread_id"], record.get("tenant"))
+    data = {name: value for name, value in record.items() if name != "v"}
+    digest = hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
+    payload = _body(FEEDBACK_GIVEN, at, data)
+    return Event(
+        f"said_{digest[:32]}", FEEDBACK_GIVEN, tenant, lane_of(tenant, key.thread_id), at, payload, position, key
+    )
+
+
+def _body(kind: str, at: int, data: dict[str, Any]) -> bytes:
+    try:
+        return body(kind, iso(at), data)
+    except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
+        return json_text.dumps({"type": kind, "timestamp": iso(at), "data": data}).encode()

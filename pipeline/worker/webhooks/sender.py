@@ -116,12 +116,9 @@ class Sender:
         look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         looking = asyncio.get_running_loop().run_in_executor(self.lookups, look)
         looking.add_done_callback(lambda _: self.slots.give(owner))
-        found = await asyncio.shield(looking)
-        return [
-            (family, str(address[0]))
-            for family, _, _, _, address in found
-            if family in (socket.AF_INET, socket.AF_INET6)
-        ]
+        infos = await asyncio.shield(looking)
+        families = (socket.AF_INET, socket.AF_INET6)
+        return [(family, str(address[0])) for family, _, _, _, address in infos if family in families]
 
 
 class _Refused(Exception):

@@ -50,10 +50,7 @@ def run(chat: str) -> dict[str, Any]:
 async def stored(settings: Settings, chat: str, redact: str | None = None) -> Settings:
     """A thread in the store, as a worker with these rules of redaction has made it."""
     settings = settings.model_copy(update={"redact": redact})
-    rules, records = (
-        redaction_of(settings),
-        assemble(DIALECTS["openai-chat"], [run(chat)], keep_requests=True)[0],
-    )
+    rules, records = (redaction_of(settings), assemble(DIALECTS["openai-chat"], [run(chat)], keep_requests=True)[0])
     async with await ThreadStore.open(settings.store_url, migrate=True) as store:
         await write_turns(store, [one if rules is None else rules.record(one) for one in records])
     return settings

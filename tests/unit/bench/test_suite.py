@@ -25,10 +25,7 @@ async def test_who_fails_once_has_no_figure_and_the_others_have_theirs() -> None
         asked.append("turns")
         raise BrokerError("it did not\nget ready")
 
-    contenders = [
-        Contender("turns", CONTENDERS["turns"].title, badly),
-        Contender("raw", CONTENDERS["raw"].title, well),
-    ]
+    contenders = [Contender("turns", CONTENDERS["turns"].title, badly), Contender("raw", CONTENDERS["raw"].title, well)]
     result = await _result(Site(load(), LOADS["text-8"]), contenders, 2, lambda _: None)
     assert asked == ["turns", "raw", "raw"]
     assert {name: len(found) for name, found in result.measured.items()} == {"raw": 2}

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from pipeline.kafka.following import follow_on
+from pipeline.kafka.reading import follow_on
 from turnmill.errors import BrokerError
 
 log = logging.getLogger("test.following")

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.kafka.portions import portions
+from pipeline.kafka.reading import portions
 
 
 def size_of(records: list[Any]) -> int:

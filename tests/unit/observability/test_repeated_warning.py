@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from pipeline.observability.repeated_warning import INTERVAL, RepeatedWarning
+from pipeline.observability.logs import INTERVAL, RepeatedWarning
 
 
 def test_each_kind_is_logged_at_once_and_then_now_and_then(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("pipeline.observability.repeated_warning.time.monotonic", lambda: now)
+    monkeypatch.setattr("pipeline.observability.logs.time.monotonic", lambda: now)
     warn = RepeatedWarning(logging.getLogger("test"))
     for number in range(50):
         warn("a", "a %d", number)
@@ -34,7 +34,7 @@ def test_each_kind_is_logged_at_once_and_then_now_and_then(
 
 def test_some_of_each_kind_and_how_many_more(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     now = 1000.0
-    monkeypatch.setattr("pipeline.observability.repeated_warning.time.monotonic", lambda: now)
+    monkeypatch.setattr("pipeline.observability.logs.time.monotonic", lambda: now)
     warn = RepeatedWarning(logging.getLogger("test"), 2)
     for number in range(5):
         warn("a", "a %d", number, extra=lambda number=number: {"thread_id": f"t{number}"})  # type: ignore[misc]  # a loop's

@@ -43,14 +43,7 @@ def test_a_provider_that_is_refused(wrong: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [
-        {"role": "admin"},
-        {"claim": ""},
-        {"tenant": None},
-        {"tenant_claim": "org"},
-        {"group": "x"},
-    ],
+    "changed", [{"role": "admin"}, {"claim": ""}, {"tenant": None}, {"tenant_claim": "org"}, {"group": "x"}]
 )
 def test_a_rule_that_is_refused(changed: dict[str, Any]) -> None:
     assert len(rules(json.dumps([RULE]))) == 1

@@ -18,14 +18,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 TENANTS = st.none() | NAMES
 
 
-@given(
-    TENANTS,
-    NAMES,
-    OFFSETS,
-    OFFSETS,
-    st.lists(st.binary()),
-    st.integers(0, 9),
-)
+@given(TENANTS, NAMES, OFFSETS, OFFSETS, st.lists(st.binary()), st.integers(0, 9))
 def test_segments(tenant: str | None, run_id: str, first: int, last: int, records: list[bytes], part: int) -> None:
     segment = Segment(first, last, 1_768_928_342_002, Clocks(1_768_928_342_002), records, part)
     run = RunKey(tenant, THREAD, run_id)
@@ -34,13 +27,7 @@ def test_segments(tenant: str | None, run_id: str, first: int, last: int, record
     assert state.mark_of(key) is None
 
 
-@given(
-    TENANTS,
-    NAMES,
-    OFFSETS,
-    st.integers(-1, 2**53),
-    st.booleans(),
-)
+@given(TENANTS, NAMES, OFFSETS, st.integers(-1, 2**53), st.booleans())
 def test_marks(tenant: str | None, run_id: str, offset: int, seq: int, complete: bool) -> None:  # noqa: FBT001
     closed = Closed(offset, seq, complete, 5, 3)
     run = RunKey(tenant, THREAD, run_id)

@@ -12,9 +12,7 @@ def test_what_a_column_refuses_is_escaped() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["x\0", "x\udfff", "\\\0", "y" * 5000, "y" * 480 + "\0" * 10],
-    ids=["nul", "half", "both", "long", "many"],
+    "text", ["x\0", "x\udfff", "\\\0", "y" * 5000, "y" * 480 + "\0" * 10], ids=["nul", "half", "both", "long", "many"]
 )
 def test_two_texts_stay_different(text: str) -> None:
     """A name can't be written so that it becomes the key of another one, however often it is escaped."""

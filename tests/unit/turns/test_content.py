@@ -236,10 +236,7 @@ def test_arguments_and_texts_leave_only_a_turn_that_is_too_large() -> None:
     turn = agent_turn(result("r" * 9000), call({"text": "a" * 8000}), {"part_kind": "text", "content": "t" * 7000})
     turn["messages"][2]["event_data"] = {"content": "d" * 6000}
     assert [piece.size for piece in large(turn, 30_000, 5000, 30_000)] == [9000]
-    assert [(piece.field, piece.size) for piece in large(turn, 30_000, 5000, 14_000)] == [
-        (None, 9000),
-        ("args", 8011),
-    ]
+    assert [(piece.field, piece.size) for piece in large(turn, 30_000, 5000, 14_000)] == [(None, 9000), ("args", 8011)]
     outside, objects = away(turn, 5000)
     parts = outside["messages"][1]["parts"]
     assert [(part.get("args"), part.get("content")) for part in parts[1:]] == [({}, None), (None, "")]

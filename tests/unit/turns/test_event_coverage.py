@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.turns.event_coverage import (
-    MAX_RANGES,
-    Ranges,
-    Verdict,
-    Version,
-    held_ranges,
-    lacks_beginning,
-    ranges_of,
-)
+from pipeline.turns.event_coverage import MAX_RANGES, Ranges, Verdict, Version, held_ranges, lacks_beginning, ranges_of
 from tests.support.ranges import ranges_over
 from turnmill.errors import InvalidRecord
 

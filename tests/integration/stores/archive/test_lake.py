@@ -340,7 +340,7 @@ async def test_files_are_compacted_and_snapshots_expire_by_a_command(
     lake = lake_of(both, nobody)
     for begin in range(0, len(records), 9):
         await write(lake, records[begin : begin + 9], begin)
-    monkeypatch.setattr("pipeline.cli.stored.archive.load", lambda: both)
+    monkeypatch.setattr("pipeline.cli.stored.store.load", lambda: both)
     runner = CliRunner()
     result = await asyncio.to_thread(runner.invoke, cli, ["archive", "compact"])
     assert result.exit_code == 0, result.output

@@ -295,7 +295,7 @@ async def test_a_thread_that_is_erased_while_its_segment_is_written_does_not_sta
 async def test_a_bucket_that_is_away_holds_up_the_role_and_nothing_is_skipped(
     tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.worker.host.retry.FIRST_DELAY", 0.01)
+    monkeypatch.setattr("pipeline.worker.host.work.FIRST_DELAY", 0.01)
     blocked = tmp_path / "blocked"
     blocked.write_text("a file is in the way")
     settings = load({}, home=tmp_path, archive=blocked.as_uri(), archive_bytes=1)

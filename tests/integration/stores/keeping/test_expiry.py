@@ -411,13 +411,13 @@ async def test_the_store_role_lets_threads_expire_and_counts_them(
         return await stored(store) == set()
 
     await until(gone)
-    assert expiring.steps.under_way is not None
-    await expiring.steps.under_way
+    assert expiring.under_way is not None
+    await expiring.under_way
     assert metrics.registry.get_sample_value(m.EXPIRED_THREADS.name) == 1
     assert metrics.registry.get_sample_value(m.EXPIRED_TURNS.name) == 3
     never = expiring_of(local_settings.model_copy(update={"store_retention": None}), opened, metrics)
     never.step()
-    assert never.steps.under_way is None
+    assert never.under_way is None
 
 
 def test_the_command_says_what_would_go_and_then_deletes_it(

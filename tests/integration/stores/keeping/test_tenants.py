@@ -86,11 +86,7 @@ async def what_each_sees(store: ThreadStore) -> None:
         where = {"tenant": (tenant,), "thread": (ID,)}
         (row,) = (await usage_report(store, UsageQuery(("thread",), where=where))).rows
         assert (row.group["thread"], row.figures.total_tokens) == (ID, tokens)
-    assert {run async for run in stored_runs(store)} == {
-        ("acme", ID, "r1"),
-        ("evil", ID, "evil"),
-        (None, ID, "none"),
-    }
+    assert {run async for run in stored_runs(store)} == {("acme", ID, "r1"), ("evil", ID, "evil"), (None, ID, "none")}
 
 
 async def test_one_id_of_three_is_three_threads(store: ThreadStore, mixed: list[Any]) -> None:

@@ -16,8 +16,8 @@ from pipeline.settings import Settings
 from pipeline.stores.database.errors import StoreError
 from pipeline.stores.database.store import ThreadStore
 from pipeline.stores.threads.reading import count_rows
-from pipeline.worker.sinks import burying
 from pipeline.worker.sinks import store as sink
+from pipeline.worker.sinks import store as store_role
 from pipeline.worker.sinks.role import turn_writer
 from pipeline.worker.sinks.store import TurnWriter
 from tests.support.waiting import until
@@ -85,10 +85,7 @@ async def test_one_record_is_left_out_and_the_rest_is_stored(
     records[31] |= {"turn_id": "a\0b"}
     group = batch(records)
     await writer.apply([(3, group[:20]), (4, group[20:])])
-    assert letters.found() == {
-        7: (Reason.UNPROCESSABLE, group[7].value),
-        31: (Reason.NOT_AN_ENVELOPE, group[31].value),
-    }
+    assert letters.found() == {7: (Reason.UNPROCESSABLE, group[7].value), 31: (Reason.NOT_AN_ENVELOPE, group[31].value)}
     assert [letter.partition for letter in letters.sent] == [3, 4]
     assert (await count_rows(store)).threads == 38
     transactions = writer.metrics.registry.get_sample_value(m.STORE_BATCHES.name)
@@ -111,7 +108,7 @@ async def test_a_store_that_is_away_leaves_out_nothing(
 async def test_a_dead_letter_is_sent_until_it_is_delivered(
     writer: TurnWriter, letters: Letters, record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(burying, "RETRY_DELAY", 0.001)
+    monkeypatch.setattr(store_role, "RETRY_DELAY", 0.001)
     letters.lost = 5
     await writer.apply([(0, batch([record(status=None)]))])
     assert list(letters.found()) == [0]
@@ -121,7 +118,7 @@ async def test_between_two_attempts_there_is_a_pause(
     writer: TurnWriter, letters: Letters, record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by the review: while no dead letter could be delivered, it was sent again without an end and a pause."""
-    monkeypatch.setattr(burying, "RETRY_DELAY", 3600.0)
+    monkeypatch.setattr(store_role, "RETRY_DELAY", 3600.0)
     letters.lost = 10**6
     applying = asyncio.create_task(writer.apply([(0, batch([record(status=None)]))]))
 

@@ -313,10 +313,7 @@ async def test_a_turn_of_several_responses_has_what_each_of_them_used(store: Thr
     found = await turn_usage(store, ThreadKey(CHAT))
     assert found[single["turn_id"]].steps == ()
     turn = found[one["turn_id"]]
-    assert turn.steps == (
-        StepUsage("model-1", 10, 1, 0.001, 5, 9),
-        StepUsage("other", 3, 4, None, 7, None),
-    )
+    assert turn.steps == (StepUsage("model-1", 10, 1, 0.001, 5, 9), StepUsage("other", 3, 4, None, 7, None))
     assert (turn.input_tokens, turn.output_tokens, turn.cost_usd, turn.ttft_ms) == (13, 5, 0.001, 5)
 
 

@@ -35,8 +35,8 @@ def costing(record: Any, run: str, minutes_ago: int, usd: float | None) -> Any:
 
 async def looked(spent: Spending) -> None:
     spent.step()
-    assert spent.steps.under_way is not None
-    await spent.steps.under_way
+    assert spent.under_way is not None
+    await spent.under_way
 
 
 async def test_it_is_that_of_the_store_whoever_looks(
@@ -76,7 +76,7 @@ async def test_a_worker_without_partitions_says_nothing(store: ThreadStore, reco
     metrics = Metrics()
     one = Spending(opened, metrics)
     one.step()
-    before = one.steps.under_way
+    before = one.under_way
     assert before is not None
     await held.wait()
     one.stop()

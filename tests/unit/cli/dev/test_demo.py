@@ -10,7 +10,7 @@ import pytest
 from rich.progress import Progress
 
 from pipeline.cli.dev import demo
-from pipeline.cli.dev.children import Child
+from pipeline.cli.dev.broker import Child
 from pipeline.cli.dev.demo import settings_of_demo
 from pipeline.settings import Settings, load
 

@@ -85,11 +85,7 @@ def test_copies_are_other_runs_in_other_threads(tmp_path: Path) -> None:
     [
         ("", "vercel-ai", [": no event is in it"]),
         ("data: [DONE]\n\n", "vercel-ai", [": no event is in it"]),
-        (
-            '{"type":"start"}',
-            None,
-            [": the stream does not tell its dialect: it could be pi-proxy, vercel-ai;"],
-        ),
+        ('{"type":"start"}', None, [": the stream does not tell its dialect: it could be pi-proxy, vercel-ai;"]),
         ('{"type":"smoke"}', None, [": the stream does not tell its dialect: no wire knows its first events; "]),
         ("", None, [": no event is in it"]),
         ('data: {"type":"start"}\n\ndata: {"type":\n\n', "vercel-ai", [": line 3: not JSON in UTF-8: "]),

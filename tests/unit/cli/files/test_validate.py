@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline.cli.files.validate import schema, validate
+from pipeline.cli.files.documents import schema, validate
 
 TIME = "2026-01-20T10:00:00Z"
 THREAD = {

@@ -21,8 +21,7 @@ from pipeline.cli.services.checks import (
     topic_findings,
     wire_findings,
 )
-from pipeline.kafka.admin_client import ClusterInfo
-from pipeline.kafka.offsets import PartitionLag
+from pipeline.kafka.offsets import ClusterInfo, PartitionLag
 from pipeline.kafka.topic_plan import Change, Found, Partition
 from pipeline.worker.repair.ledger import Ledger, RunName
 from topics.catalog import CATALOG, EVENTS, STATE, Topic

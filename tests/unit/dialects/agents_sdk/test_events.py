@@ -73,13 +73,7 @@ def test_a_message_has_its_own_time():
 def test_content_after_all_results_is_the_next_response():
     got = run(start(), say("One."), call(input={"i": 1}), result(output=1), say("Two."), call("c2", input={}),
               result("c2", output=2), say("End."), end(), DONE)  # fmt: skip
-    assert steps(got) == [
-        ["One.", ("get", {"i": 1})],
-        [{"c1": 1}],
-        ["Two.", ("get", {})],
-        [{"c2": 2}],
-        ["End."],
-    ]
+    assert steps(got) == [["One.", ("get", {"i": 1})], [{"c1": 1}], ["Two.", ("get", {})], [{"c2": 2}], ["End."]]
     assert [m["finish_reason"] for m in got.messages("response")] == ["tool_call", "tool_call", "stop"]
     assert not check(got.document)
 
@@ -87,11 +81,7 @@ def test_content_after_all_results_is_the_next_response():
 def test_while_a_call_is_open_content_stays_in_its_response():
     got = run(call("a", input=1), call("b", input=2), result("a", output=1), call("c", input=3), result("b", output=2),
               result("c", output=3), say("End."), DONE)  # fmt: skip
-    assert steps(got) == [
-        [("get", 1), ("get", 2), ("get", 3)],
-        [{"a": 1}, {"b": 2}, {"c": 3}],
-        ["End."],
-    ]
+    assert steps(got) == [[("get", 1), ("get", 2), ("get", 3)], [{"a": 1}, {"b": 2}, {"c": 3}], ["End."]]
 
 
 def test_text_goes_on_where_it_is_the_last_part():

@@ -33,10 +33,7 @@ HISTORY: list[dict[str, Any]] = [
             {"type": "text", "text": "Quick!"},
         ],
     },
-    {
-        "role": "assistant",
-        "content": [SEARCH, FOUND, {"type": "text", "text": "It is.", "citations": [{"url": "u"}]}],
-    },
+    {"role": "assistant", "content": [SEARCH, FOUND, {"type": "text", "text": "It is.", "citations": [{"url": "u"}]}]},
     {"role": "user", "content": "Pity."},
 ]
 

@@ -49,11 +49,7 @@ def test_a_turn_with_all_that_it_may_hold() -> None:
     )
     assert agent["total_usage"]["output_tokens"] == 40
     kinds = [m["event_type"] for m in agent["messages"] if m["message_type"] == "system"]
-    assert kinds == [
-        "data-app-of-the-start",
-        "custom:claude-code.turn_duration",
-        "data-app-brand-new",
-    ]
+    assert kinds == ["data-app-of-the-start", "custom:claude-code.turn_duration", "data-app-brand-new"]
     assert user["submitted_at"] == "2026-01-20T10:00:01.000Z"
 
 

@@ -554,15 +554,7 @@ def test_the_user_turn_comes_from_the_request():
     )
     (turn,) = got.user_turns
     assert [part["content"] for part in turn["parts"]] == [
-        [
-            "Look:",
-            {
-                "kind": "image-url",
-                "url": "https://e.x/i.png",
-                "media_type": "image/png",
-                "identifier": "00ba7a",
-            },
-        ],
+        ["Look:", {"kind": "image-url", "url": "https://e.x/i.png", "media_type": "image/png", "identifier": "00ba7a"}],
         "?",
     ]
     assert got.export("vercel-ai")[0] == words

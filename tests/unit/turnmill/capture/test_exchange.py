@@ -84,10 +84,7 @@ def test_a_stream_that_breaks_anywhere(at: int) -> None:
         assert events == said
     else:
         assert verdict == Verdict("disconnected", RETRY_WINDOW)
-        assert events[-1] == {
-            "object": "turnmill.error",
-            "body": {"type": "ReadError", "message": "ReadError: broken"},
-        }
+        assert events[-1] == {"object": "turnmill.error", "body": {"type": "ReadError", "message": "ReadError: broken"}}
 
 
 @pytest.mark.parametrize("headers", [JSON, {}, {"content-type": "text/plain"}])

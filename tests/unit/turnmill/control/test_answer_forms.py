@@ -49,13 +49,7 @@ CASES: list[tuple[str, str, Any, Any]] = [
         {
             "role": "user",
             "parts": [
-                {
-                    "functionResponse": {
-                        "id": "c1",
-                        "name": "adk_request_confirmation",
-                        "response": {"confirmed": True},
-                    }
-                }
+                {"functionResponse": {"id": "c1", "name": "adk_request_confirmation", "response": {"confirmed": True}}}
             ],
         },
     ),
@@ -97,12 +91,7 @@ CASES: list[tuple[str, str, Any, Any]] = [
         ],
     ),
     ("pydantic-ai", "result", YES, {"approvals": {"c1": {"kind": "tool-approved"}}, "calls": {}}),
-    (
-        "pydantic-ai",
-        "approval",
-        NO,
-        {"approvals": {"c1": {"kind": "tool-denied", "message": "too dear"}}, "calls": {}},
-    ),
+    ("pydantic-ai", "approval", NO, {"approvals": {"c1": {"kind": "tool-denied", "message": "too dear"}}, "calls": {}}),
     ("pydantic-ai", "result", {"paid": 3}, {"approvals": {}, "calls": {"c1": {"paid": 3}}}),
     (
         "vercel-ai",

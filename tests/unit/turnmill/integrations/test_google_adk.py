@@ -197,11 +197,7 @@ async def test_a_failure_is_in_the_thread(adk: Any, heard: Any) -> None:
     [(BasePlugin, "refused", "error"), (BasePlugin, None, "aborted"), (BasePlugin2, "refused", "aborted")],
 )
 async def test_an_invocation_that_goes_away_without_a_word(
-    adk: Any,
-    heard: Any,
-    base: type,
-    failed: str | None,
-    end: str,
+    adk: Any, heard: Any, base: type, failed: str | None, end: str
 ) -> None:
     plugin, context = adk(base)(), asked()
     await spoken(plugin, context, ANSWER)

@@ -142,11 +142,7 @@ def test_a_graph(heard: Runs) -> None:
     handler.on_chain_end({"messages": [old, question, calls, result], "city": "Paris"}, run_id=root)
     (run,) = heard()
     assert (run.thread, run.first["agent_id"], run.end) == ("chat-1", "weather", "complete")
-    assert run.said() == [
-        [("user-prompt", "Rain?")],
-        [("tool-call", {"city": "Paris"})],
-        [("tool-return", "7 °C")],
-    ]
+    assert run.said() == [[("user-prompt", "Rain?")], [("tool-call", {"city": "Paris"})], [("tool-return", "7 °C")]]
     beside = {m["event_type"]: m["event_data"] for m in run.turns()[1]["messages"] if m["message_type"] == "system"}
     assert [message["content"] for message in beside.pop("custom:langgraph.subagent")["messages"]] == ["Paris?", "7 °C"]
     assert beside == {
@@ -165,10 +161,7 @@ def test_functions_as_a_graph(heard: Runs) -> None:
     handler.on_chain_start(None, "Rain?", run_id=flow, parent_run_id=root, name="flow", metadata=entry)
     question, calls = Message("human", "Rain?"), Message("ai", "", id="m1", tool_calls=[CALL])
     result, last = Message("tool", "7 °C", tool_call_id="c1"), Message("ai", "No rain.", id="m2")
-    for run_id, task, prompt, said in (
-        (first, "2", [question], calls),
-        (second, "3", [question, calls, result], last),
-    ):
+    for run_id, task, prompt, said in ((first, "2", [question], calls), (second, "3", [question, calls, result], last)):
         metadata = {
             "langgraph_node": "ask",
             "langgraph_checkpoint_ns": f"flow:1|ask:{task}",

@@ -166,10 +166,7 @@ async def test_claude_client(heard: Runs, begun: list[PublishedRun]) -> None:
     client = turnmill.claude_client(Client())
     await client.query("Hello?")
     telling = asyncio.create_task(tell(begun))
-    assert [type(message).__name__ async for message in client.receive_messages()] == [
-        "SystemMessage",
-        "ResultMessage",
-    ]
+    assert [type(message).__name__ async for message in client.receive_messages()] == ["SystemMessage", "ResultMessage"]
     await telling
     check(heard)
 

@@ -11,7 +11,7 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.observability.metrics import Metrics
 from pipeline.stores.database.errors import StoreError
 from pipeline.worker.host import group_work as group_work_module
-from pipeline.worker.host import retry
+from pipeline.worker.host import work
 from pipeline.worker.host.group_work import GROUP_RECORDS, Group, GroupWork
 
 
@@ -59,7 +59,7 @@ def store() -> Store:
 
 @pytest.fixture
 async def sink(store: Store, monkeypatch: pytest.MonkeyPatch) -> GroupWork:
-    monkeypatch.setattr(retry, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(work, "FIRST_DELAY", 0.001)
     monkeypatch.setattr(group_work_module, "RETRY_DELAY", 0.001)
     sink = GroupWork("store", store.apply, Metrics(10))
     await sink.assign({0: 5, 1: 0, 2: 0})

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from pipeline.stores.database.errors import StoreError
-from pipeline.worker.host import retry
-from pipeline.worker.host.retry import Retry
+from pipeline.worker.host import work
+from pipeline.worker.host.work import Retry
 
 
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(work, "FIRST_DELAY", 0.0)
 
 
 async def test_repeats_until_it_works() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import MIN_MS, MIN_RUNS, UsualSilence
-from pipeline.worker.repair.open_run_rows import OpenRunRow, Wanted, rows, silent
+from pipeline.worker.repair.open_runs import OpenRunRow, Wanted, rows, silent
 from turnmill.identity import thread_uuid
 from turnmill.wire.envelope import encode
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from pipeline.worker.webhooks.delivery import FIRST_RETRY_MS, MAX_RETRY_MS, delay
-from pipeline.worker.webhooks.events import MAX_TURN_BYTES, feedback_event, notice_event, turn_event
+from pipeline.worker.webhooks.role import MAX_TURN_BYTES, feedback_event, notice_event, turn_event
 from tests.support.turn_records import make_record
 from topics.thread_key import ThreadKey
 
