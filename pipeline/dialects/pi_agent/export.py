@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.javascript_numbers import readable
+from pipeline.dialects.pi_agent.messages import COSTS
+from pipeline.dialects.pi_agent.messages import USAGE as COUNTS
+from pipeline.dialects.pi_agent.parts import REDACTED
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from topics.json_text import Fields
@@ -28,16 +31,9 @@ APIS: Final = {
     "mistral": "mistral-conversations",
 }
 OTHER_API: Final = "openai-completions"  # the API of most providers
-USAGE: Final = {
-    "output_tokens": "output",
-    "cache_read_tokens": "cacheRead",
-    "cache_write_tokens": "cacheWrite",
-    "thinking_tokens": "reasoning",
-    "total_tokens": "totalTokens",
-}
-NO_COST: Final = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+USAGE: Final = {key: name for name, key in COUNTS.items()}
+NO_COST: Final = dict.fromkeys(COSTS, 0)
 APP: Final = "data-app-"
-REDACTED: Final = "redacted_thinking"
 
 
 def messages(document: Fields) -> list[Fields]:
@@ -185,12 +181,9 @@ def _block_of_content(piece: Any) -> Fields:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """Return the message with pi's fields from `meta:pi`.
-
-    If `bare` is set, its content was a text and becomes one again.
-    """
+    """Return the message with pi's fields from `meta:pi`."""
     meta = dict(source.get("meta:pi") or {})
-    if meta.pop("bare", False):
+    if meta.pop("bare", False):  # its content was a text
         message["content"] = source.get("content")
     return {**message, **meta}
 
