@@ -43,7 +43,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/stores/database": "keys",
     "pipeline/stores/threads": "rows thread_rows",
     "pipeline/dialects": "deltas model_calls notes responses_progress tp_events wire_values",
-    "pipeline/dialects/ag_ui": "content events request side_events snapshot stream text turn",
+    "pipeline/dialects/ag_ui": "events messages stream text turn",
     "pipeline/dialects/agents_sdk": "events messages request",
     "pipeline/dialects/anthropic": "blocks events message request",
     "pipeline/dialects/claude_code": "blocks events lines partials prompts session usage",

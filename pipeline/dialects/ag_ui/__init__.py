@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.ag_ui import events, export, history, live, request, side_events
+from pipeline.dialects.ag_ui import events, export, history, live, messages
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -34,9 +34,9 @@ DIALECT: Final = Dialect(
     name="ag-ui",
     wire=WIRES["ag-ui"],
     handlers=events.HANDLERS,
-    unknown=side_events.unknown,
-    begin=request.begin,
-    history=request.repeated,
+    unknown=events.unknown,
+    begin=messages.begin,
+    history=messages.repeated,
     finish=events.finish,
     stretches=events.STRETCHES,
     deltas=events.DELTAS,

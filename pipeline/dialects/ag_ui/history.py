@@ -6,8 +6,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.ag_ui.request import add_user_turn, begin
-from pipeline.dialects.ag_ui.snapshot import item_of, write_items
+from pipeline.dialects.ag_ui.messages import add_user_turn, begin, item_of, write_items
 from pipeline.dialects.ag_ui.stream import Stream
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.history import MessagePlace, exchanges
