@@ -50,7 +50,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/gemini": "answer events request",
     "pipeline/dialects/google_adk": "event events facts fragments memory parts spelling whole",
     "pipeline/dialects/langgraph": (
-        "builtin_tools checkpoints events merge parts protocol_v3 request shapes stream turn"
+        "events merge parts protocol_v3 request shapes stream turn"
     ),
     "pipeline/dialects/openai_agents": "answer events items outputs raw_events request run_items",
     "pipeline/dialects/openai_chat": "answer events request tool_calls",
