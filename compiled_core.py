@@ -44,7 +44,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/stores/threads": "rows thread_rows",
     "pipeline/dialects": "deltas model_calls notes responses_progress tp_events wire_values",
     "pipeline/dialects/ag_ui": "events messages stream text turn",
-    "pipeline/dialects/agents_sdk": "events messages request",
+    "pipeline/dialects/agents_sdk": "events messages",
     "pipeline/dialects/anthropic": "blocks events message request",
     "pipeline/dialects/claude_code": "blocks events lines partials prompts session usage",
     "pipeline/dialects/gemini": "answer events request",
@@ -52,7 +52,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/langgraph": (
         "events merge parts protocol_v3 request shapes stream turn"
     ),
-    "pipeline/dialects/openai_agents": "answer events items outputs raw_events request run_items",
+    "pipeline/dialects/openai_agents": "answer events items raw_events",
     "pipeline/dialects/openai_chat": "answer events request tool_calls",
     "pipeline/dialects/openai_responses": "events items output request",
     "pipeline/dialects/pi_agent": "events messages parts",

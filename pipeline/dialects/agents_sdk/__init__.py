@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.agents_sdk import events, live, request
+from pipeline.dialects.agents_sdk import events, live
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -39,7 +39,7 @@ DIALECT: Final = Dialect(
     handlers=events.HANDLERS,
     unknown=events.unknown,
     begin=events.begin,
-    history=request.repeated,
+    history=events.repeated,
     finish=events.finish,
     conversation=live.conversation,
     recognises=live.recognises,

@@ -21,7 +21,7 @@ the next response. Events without a messageId belong to the newest message.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
@@ -41,18 +41,63 @@ from pipeline.dialects.agents_sdk.messages import (
     set_input,
     set_input_from_deltas,
 )
-from pipeline.dialects.agents_sdk.request import user_turn
+from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.keys import META
+from pipeline.turns.lineage import History
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
 TELEMETRY: Final = {"requestId": "request_id", "runId": "run_id", "endpoint": "endpoint"}
+CLIENT_METADATA: Final = {"projectId": "app/project_id", "sessionId": "session_id", "toolChoice": "agent.tool_choice"}
 
 
 def begin(builder: Builder) -> None:
-    """Set up the run's state, and read the user's turn from the request body."""
+    """Set up the run's state, and add the user's turn if the request body has one: the messages after the last answer.
+
+    The body has, beside CLIENT_METADATA, the user's input: a text or a message under `message`, `input` or `prompt`, or
+    the conversation under `messages` or `input`. A message has `content` or `parts`: a text, or a list.
+    """
     builder.scratch.update(messages={}, calls={}, newest="", latest=0, failed=False, over=False)
-    user_turn(builder)
+    body = builder.context.request if isinstance(builder.context.request, dict) else {}
+    metadata = {name: body[key] for key, name in CLIENT_METADATA.items() if body.get(key) is not None}
+    turn = _only_message(body)
+    new: list[Any] = [] if turn is None else [turn]
+    for message in repeated(body).messages if turn is None else ():
+        role = message.get("role") if isinstance(message, dict) else None
+        if role == "user":
+            new.append(message)
+        elif role == "assistant":
+            new.clear()
+    prompts = [prompt for message in new if (prompt := user_prompt(_parts(message))) is not None]
+    if prompts or metadata:
+        builder.user_turn(prompts, client_metadata=metadata)
+
+
+def _parts(message: str | Fields) -> list[Any]:
+    """Return a message's content as the parts of a UI message."""
+    content = message if isinstance(message, str) else message.get("content", message.get("parts", message.get("text")))
+    pieces = content if isinstance(content, list) else [content]
+    return [_as_text(piece) or piece for piece in pieces if piece]
+
+
+def _as_text(piece: Any) -> Fields | None:
+    text = piece.get("text") if isinstance(piece, dict) else piece
+    return {"type": "text", "text": text} if isinstance(text, str) else None
+
+
+def _only_message(body: Fields) -> Any:
+    return next((body[key] for key in ("message", "input", "prompt") if isinstance(body.get(key), str | dict)), None)
+
+
+def repeated(body: Any) -> History:
+    """Return the conversation that a request repeats."""
+    if not isinstance(body, dict):
+        return History()
+    turn = _only_message(body)
+    if turn is not None:
+        return History([{"role": "user", **turn} if isinstance(turn, dict) else {"role": "user", "content": turn}])
+    messages = body.get("messages", body.get("input"))
+    return History(messages if isinstance(messages, list) else ())
 
 
 def _meta(builder: Builder, data: Fields) -> None:

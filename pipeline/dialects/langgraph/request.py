@@ -33,9 +33,8 @@ def record_checkpoint(stream: Stream, data: Any) -> None:
     """
     if not isinstance(data, dict):
         return
-    checkpoint = (
-        identity(data.get("config")) or identity(data.get("checkpoint")) or text_or_none(data.get("id")) or None
-    )
+    named = (identity(data.get("config")), identity(data.get("checkpoint")), text_or_none(data.get("id")))
+    checkpoint = next(filter(None, named), None)
     metadata = data.get("metadata")
     source = metadata.get("source") if isinstance(metadata, dict) else data.get("source")
     if checkpoint is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.openai_agents import events, live, request
+from pipeline.dialects.openai_agents import events, live
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -26,7 +26,7 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     stretches=events.STRETCHES,
     begin=events.begin,
-    history=request.repeated,
+    history=events.repeated,
     finish=events.finish,
     shows=live.shows,
     carriers=(Carrier("openai-agents", OPENAI_AGENTS),),
