@@ -57,9 +57,9 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/openai_responses": "events items output request",
     "pipeline/dialects/pi_agent": "events messages parts",
     "pipeline/dialects/pi_proxy": "events",
-    "pipeline/dialects/pydantic_ai": "events messages prompt response result tools",
+    "pipeline/dialects/pydantic_ai": "events messages response result tools",
     "pipeline/dialects/thread_protocol": "events",
-    "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream text tools",
+    "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream tools",
 }
 # What is written in C itself, each an extension module of its own.
 KERNELS: Final = ("pipeline/assembly/delta_reader.c",)

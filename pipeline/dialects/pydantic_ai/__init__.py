@@ -6,8 +6,8 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.pydantic_ai import events, export, history, live, prompt
-from pipeline.dialects.pydantic_ai.export_versions import parse
+from pipeline.dialects.pydantic_ai import events, export, history, live
+from pipeline.dialects.pydantic_ai.export import parse
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -51,7 +51,7 @@ DIALECT: Final = Dialect(
     stretches=events.STRETCHES,
     deltas=events.DELTAS,
     begin=events.begin,
-    history=prompt.repeated,
+    history=events.repeated,
     finish=events.finish,
     shows=live.shows,
     ended=live.ended,

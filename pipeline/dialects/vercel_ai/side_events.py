@@ -10,8 +10,7 @@ from pipeline.assembly.parts import Part
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.content import file_content, user_prompt
-from pipeline.dialects.vercel_ai.stream import Event, note, provider_fields, stream_of, text_of
-from pipeline.dialects.vercel_ai.text import OF_TEXT
+from pipeline.dialects.vercel_ai.stream import OF_TEXT, Event, note, provider_fields, stream_of, text_of
 from topics.json_text import Fields
 from turnmill.identity import turn_id
 
