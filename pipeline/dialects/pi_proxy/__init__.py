@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect, StreamEnd
-from pipeline.dialects.pi_agent.live import shows_of_message
+from pipeline.dialects.pi_agent import shows_of_message
 from pipeline.dialects.pi_proxy import events
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss

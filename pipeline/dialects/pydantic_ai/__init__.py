@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
 from pipeline.assembly.format import Format
-from pipeline.dialects.pydantic_ai import events, export, history, live
+from pipeline.dialects.deltas import shown
+from pipeline.dialects.pydantic_ai import events, export, history
 from pipeline.dialects.pydantic_ai.export import parse
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
@@ -43,6 +45,25 @@ EVENTS_ALONE: Final = (
     ),
 )
 
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return the text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"event_kind": "part_start", "part": {"part_kind": "text" | "thinking" as kind, "content": str(text)}}:
+            return [Shown(kind, text)]
+        case {"event_kind": "function_tool_call", "part": {"tool_name": str(name)}}:
+            return [Shown("tool", name)]
+    return shown(events.DELTAS, "event_kind", event)
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """Return the end of a stream, which is the run's result."""
+    match event:
+        case {"event_kind": "agent_run_result"}:
+            return "complete"
+    return before
+
+
 DIALECT: Final = Dialect(
     name="pydantic-ai",
     wire=WIRES["pydantic-ai"],
@@ -53,8 +74,8 @@ DIALECT: Final = Dialect(
     begin=events.begin,
     history=events.repeated,
     finish=events.finish,
-    shows=live.shows,
-    ended=live.ended,
+    shows=shows,
+    ended=ended,
     carriers=(
         Carrier("pydantic-ai", PYDANTIC_AI),
         Carrier("pydantic-ai (events alone)", EVENTS_ALONE, over="pydantic-ai"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, Resume, Shown, StreamEnd
 from pipeline.assembly.format import Format
-from pipeline.dialects.deltas import stretches
+from pipeline.dialects.deltas import shown, stretches
 from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
-from pipeline.dialects.vercel_ai import events, export, history, live, request, side_events
+from pipeline.dialects.vercel_ai import events, export, history, request, side_events
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -100,6 +101,40 @@ PYDANTIC_1_OVER_VERCEL: Final = (
     Loss("ids and details of joined texts", "the last one's", drop.part_fields("text", "id", "provider_details")),
 )
 
+# `useChat({resume: true})`
+RESUME: Final = Resume(headers={"x-vercel-ai-ui-message-stream": "v1"})
+
+
+def recognises(event: Any) -> bool | None:
+    """Return whether an event is of this wire. Others have `error`, too; types of data and tools contain names."""
+    match event:
+        case {"type": "error"}:
+            return "errorText" in event
+        case {"type": str(kind)} if kind.startswith(("data-", "tool-")):
+            return True
+    return None
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return the text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"type": "tool-input-available", "toolName": str(name)}:
+            return [Shown("tool", name)]
+    return shown(events.DELTAS, "type", event)
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """Return the end of a stream: `finish` or `abort`; a later `start` opens it again."""
+    match event:
+        case {"type": "finish"}:
+            return "complete"
+        case {"type": "abort"}:
+            return "aborted"
+        case {"type": "start"}:
+            return None
+    return before
+
+
 DIALECT: Final = Dialect(
     name="vercel-ai",
     wire=WIRES["vercel-ai"],
@@ -110,14 +145,14 @@ DIALECT: Final = Dialect(
     finish=events.close,
     stretches=stretches(events.DELTAS, "type"),
     deltas=events.DELTAS,
-    recognises=live.recognises,
-    shows=live.shows,
-    ended=live.ended,
+    recognises=recognises,
+    shows=shows,
+    ended=ended,
     carriers=(
         Carrier("vercel-ai", VERCEL_AI),
         Carrier("pydantic-ai over vercel-ai", PYDANTIC_OVER_VERCEL, over="vercel-ai"),
         Carrier("pydantic-ai 1.x over vercel-ai", PYDANTIC_1_OVER_VERCEL, over="pydantic-ai over vercel-ai"),
     ),
     formats=(Format("vercel-ai", export.messages, history.READER),),
-    resume=live.RESUME,
+    resume=RESUME,
 )
