@@ -1,12 +1,14 @@
-"""Values of any wire, read with care: texts, objects, and the identifiers of content. Pure."""
+"""Values of any wire, read with care: texts, objects, identifiers of content, and ends of streams. Pure."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from pipeline.assembly.dialect import StreamEnd
 from topics import json_text
 from topics.json_text import Fields
 from turnmill.errors import InvalidRecord
@@ -56,3 +58,13 @@ def identifier_of_base64(data: str) -> str:
         return identifier(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
         return identifier(data)
+
+
+def ends_by(kind_key: str, ends: Mapping[str, StreamEnd | None]) -> Callable[[Any, StreamEnd | None], StreamEnd | None]:
+    """Return a wire's `ended`: by the event's kind, the end of the stream, or None where it opens again."""
+
+    def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+        kind = event.get(kind_key) if isinstance(event, dict) else None
+        return ends.get(kind, before) if isinstance(kind, str) else before
+
+    return ended

@@ -32,8 +32,6 @@ AG_UI: Final = (
     ),
 )
 
-RESUME: Final = Resume(empty=True)  # its client expects RUN_STARTED first
-
 
 def shows(event: Any) -> Sequence[Shown]:
     """Return the text and thoughts as they come, and the calls of tools; not those of sub-agents."""
@@ -82,5 +80,5 @@ DIALECT: Final = Dialect(
     ended=ended,
     carriers=(Carrier("ag-ui", AG_UI),),
     formats=(Format("ag-ui", export.messages, history.READER),),
-    resume=RESUME,
+    resume=Resume(empty=True),  # its client expects RUN_STARTED first
 )

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Part
-from pipeline.dialects.ag_ui.stream import BUILTIN, Item, Stream, call_fields, get, note, prompt, text_of
-from pipeline.dialects.ag_ui.text import CALL, THOUGHT
+from pipeline.dialects.ag_ui.stream import BUILTIN, Item, Stream, get, note, prompt, text_of
+from pipeline.dialects.ag_ui.text import CALL, THOUGHT, call_fields
 from pipeline.dialects.wire_values import objects, text_or_empty, text_or_none
 from pipeline.turns.arguments import arguments
 from pipeline.turns.lineage import History

@@ -22,7 +22,6 @@ from topics.json_text import Fields
 
 META: Final = "meta:ag_ui"  # of parts, prompts and turns: the wire's fields beyond ThreadProtocol, by its names
 
-JOIN_AFTER: Final = 256  # deltas of one part that are joined: as separate short texts they take three times the memory
 CAMEL: Final = (
     *("messageId", "toolCallId", "toolCallName", "parentMessageId", "subagentRunId", "threadId", "runId"),
     *("parentRunId", "entityId", "encryptedValue", "toolCalls"),
@@ -186,16 +185,6 @@ def _content_item(part: Any) -> Any:
             return {"kind": url_kind(media_type), **by_address, "media_type": media_type}
         return {"kind": MEDIA.get(str(kind), DOCUMENT), **by_address}
     return {"kind": "custom:ag-ui", "part": part}
-
-
-def call_fields(call_id: str, name: str) -> Fields:
-    """Return a call's part without its arguments; if the provider ran it, with the provider's id."""
-    head, _, rest = call_id.partition("|")
-    provider, bar, identity = rest.partition("|")
-    if head != BUILTIN or not bar:
-        return {"part_kind": "tool-call", "tool_name": name, "tool_call_id": call_id, "args": None}
-    kind = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": identity, "args": None}
-    return {**kind, "provider_name": provider} if provider else kind
 
 
 def verdict(attrs: Fields) -> Fields:

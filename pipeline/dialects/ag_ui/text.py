@@ -7,22 +7,12 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Stretch, Violation
 from pipeline.assembly.parts import Part
-from pipeline.dialects.ag_ui.stream import (
-    JOIN_AFTER,
-    SNAKE,
-    Item,
-    Stream,
-    call_fields,
-    get,
-    note,
-    stream_of,
-    text_of,
-    unknown_fields,
-)
+from pipeline.dialects.ag_ui.stream import BUILTIN, SNAKE, Item, Stream, get, note, stream_of, text_of, unknown_fields
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
+JOIN_AFTER: Final = 256  # deltas of one part that are joined: as separate short texts they take three times the memory
 CALL: Final = "call:"  # prefix of a call's key among the builder's open parts, which are closed when events are missing
 THOUGHT: Final = "reasoning:"
 PREFIXES: Final = {"text": "", "thinking": THOUGHT, "arguments": CALL}
@@ -204,6 +194,16 @@ def _append_all(part: Part, texts: list[str], start: int) -> int:
     if texts:
         _append(part, "".join(texts))
     return start + len(texts)
+
+
+def call_fields(call_id: str, name: str) -> Fields:
+    """Return a call's part without its arguments; if the provider ran it, with the provider's id."""
+    head, _, rest = call_id.partition("|")
+    provider, bar, identity = rest.partition("|")
+    if head != BUILTIN or not bar:
+        return {"part_kind": "tool-call", "tool_name": name, "tool_call_id": call_id, "args": None}
+    kind = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": identity, "args": None}
+    return {**kind, "provider_name": provider} if provider else kind
 
 
 def _open_part(

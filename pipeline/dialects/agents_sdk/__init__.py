@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
+from pipeline.assembly.dialect import Dialect, Shown
 from pipeline.dialects.agents_sdk import events
+from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -53,14 +54,6 @@ def shows(event: Any) -> Sequence[Shown]:
     return ()
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end of the stream, which is `done`."""
-    match event:
-        case {"event": "done"}:
-            return "complete"
-    return before
-
-
 def conversation(event: Any) -> str | None:
     """Return the conversation's id from the `meta` event, for streams whose envelope has no thread id."""
     match event:
@@ -81,6 +74,6 @@ DIALECT: Final = Dialect(
     conversation=conversation,
     recognises=recognises,
     shows=shows,
-    ended=ended,
+    ended=ends_by("event", {"done": "complete"}),
     carriers=(Carrier("agents-sdk", AGENTS_SDK),),
 )

@@ -25,22 +25,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
-from pipeline.dialects.agents_sdk.messages import (
-    Open,
-    OpenCall,
-    add_part,
-    call_id_of,
-    call_of,
-    close,
-    end_text,
-    finish_reason,
-    message_id_of,
-    new_response,
-    now,
-    pending,
-    set_input,
-    set_input_from_deltas,
-)
+from pipeline.dialects.agents_sdk import messages
 from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.keys import META
 from pipeline.turns.lineage import History
@@ -113,9 +98,9 @@ def _meta(builder: Builder, data: Fields) -> None:
 
 
 def _message_start(builder: Builder, data: Fields) -> None:
-    message_id = message_id_of(builder, data)
+    message_id = messages.message_id_of(builder, data)
     if message_id not in builder.scratch["messages"]:
-        response = new_response(builder, message_id)
+        response = messages.new_response(builder, message_id)
         response.at = _moment(builder, data) or response.at
 
 
@@ -123,13 +108,13 @@ def _message_delta(builder: Builder, data: Fields) -> None:
     delta = data["delta"]
     if not isinstance(delta, str):
         raise Violation(f"message.delta: 'delta' must be a text, got {delta!r:.80}")
-    message_id = message_id_of(builder, data)
-    known: Open | None = builder.scratch["messages"].get(message_id)
+    message_id = messages.message_id_of(builder, data)
+    known: messages.Open | None = builder.scratch["messages"].get(message_id)
     text = known.text if known is not None else None
     if text is None or not (text.done or builder.open_text.get(message_id) is text):
         if builder.lossy:  # the event that began this text may have been lost
             return
-        text = add_part(builder, message_id, {"part_kind": "text", "content": ""})
+        text = messages.add_part(builder, message_id, {"part_kind": "text", "content": ""})
         builder.scratch["messages"][message_id].text = builder.open_text[message_id] = text
     text.chunks.append(delta)
 
@@ -138,37 +123,37 @@ def _tool_delta(builder: Builder, data: Fields) -> None:
     delta = data["delta"]
     if not isinstance(delta, str):
         raise Violation(f"tool.delta: 'delta' must be a text, got {delta!r:.80}")
-    call_of(builder, data).deltas.append(delta)
+    messages.call_of(builder, data).deltas.append(delta)
 
 
 def _tool_call(builder: Builder, data: Fields) -> None:
     name = data["toolName"]
     if not isinstance(name, str):
         raise Violation(f"tool.call: 'toolName' must be a text, got {name!r:.80}")
-    call = call_of(builder, data)
+    call = messages.call_of(builder, data)
     call.part.fields["tool_name"] = name
     call.part.done = True
     if "input" in data:
-        set_input(call.part, data["input"])
+        messages.set_input(call.part, data["input"])
         call.has_input = True
 
 
 def _tool_result(builder: Builder, data: Fields) -> None:
-    call: OpenCall | None = builder.scratch["calls"].get(call_id_of(data))
+    call: messages.OpenCall | None = builder.scratch["calls"].get(messages.call_id_of(data))
     if call is None or not call.part.done:
         raise Violation(f"tool.result for {data['toolCallId']!r:.80}: there is no such call")
     failed = data.get("errorText") is not None or data.get("state") == "output-error"
     content = data.get("errorText", data.get("output")) if failed else data.get("output")
     builder.tool_return(data["toolCallId"], status="error" if failed else "success", content=content)
     response, _ = builder.calls[data["toolCallId"]]
-    response.closed = not pending(response)
+    response.closed = not messages.pending(response)
 
 
 def _source(builder: Builder, data: Fields) -> None:
     """Add the source after the message of its tool call, if it names one."""
-    call: OpenCall | None = builder.scratch["calls"].get(data.get("toolCallId"))
-    message_id = call.message_id if call is not None else message_id_of(builder, data)
-    known: Open | None = builder.scratch["messages"].get(message_id)
+    call: messages.OpenCall | None = builder.scratch["calls"].get(data.get("toolCallId"))
+    message_id = call.message_id if call is not None else messages.message_id_of(builder, data)
+    known: messages.Open | None = builder.scratch["messages"].get(message_id)
     source = {
         "source_id": data.get("sourceId"),
         "url": data.get("url"),
@@ -177,21 +162,17 @@ def _source(builder: Builder, data: Fields) -> None:
         "message_id": message_id or None,
     }
     message = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
-    message.at = now(builder)
+    message.at = messages.now(builder)
     if known is not None:
-        end_text(builder, message_id)
+        messages.end_text(builder, message_id)
         if known.response is builder.last_response():
             message.fields["meta:after_part"] = len(known.response.parts)
-
-
-def _status(builder: Builder, data: Fields) -> None:
-    builder.sys_event("data-sys-status", data)
 
 
 def _error(builder: Builder, data: Fields) -> None:
     """Add the error. It ends the run, unless it is retryable or a `done` follows."""
     known = {key: data[key] for key in ("message", "code", "retryable") if key in data}
-    builder.system("error", known).at = now(builder)
+    builder.system("error", known).at = messages.now(builder)
     builder.error_text = data["message"] if isinstance(data.get("message"), str) else None
     builder.scratch["failed"] = True
     if data.get("retryable") is not True:
@@ -199,20 +180,20 @@ def _error(builder: Builder, data: Fields) -> None:
 
 
 def _message_end(builder: Builder, data: Fields) -> None:
-    message_id = message_id_of(builder, data)
-    known: Open | None = builder.scratch["messages"].get(message_id)
+    message_id = messages.message_id_of(builder, data)
+    known: messages.Open | None = builder.scratch["messages"].get(message_id)
     if known is None:
         raise Violation(f"message.end for {message_id!r:.80}: there is no such message")
-    close(builder, message_id, known)
+    messages.close(builder, message_id, known)
 
 
 def _done(builder: Builder, data: Fields) -> None:
     for message_id, known in builder.scratch["messages"].items():
-        close(builder, message_id, known)
+        messages.close(builder, message_id, known)
     reason = data.get("finishReason")
     last = builder.last_response()
     if last is not None:
-        finish_reason(last, reason)
+        messages.finish_reason(last, reason)
     usage = data.get("usage")
     if isinstance(usage, dict):
         builder.total_usage = usage
@@ -229,17 +210,17 @@ def unknown(builder: Builder, event: Fields) -> None:
         raise Violation(f"an event's name is a text, got {event['event']!r:.80}")
     # Transient: clients do not show it.
     message = builder.system(event["event"], event.get("data"), **{META: {"transient": True}})
-    message.at = now(builder)
+    message.at = messages.now(builder)
 
 
 def finish(builder: Builder, end: str) -> None:
     """Parse arguments that came only as deltas, and end the turn. A run that broke off after an error has failed."""
     for call in builder.scratch["calls"].values():
         if call.part.done and not call.has_input:
-            set_input_from_deltas(call)
+            messages.set_input_from_deltas(call)
     if builder.messages:
         failed = builder.scratch["failed"] and end in ("disconnected", "timeout")
-        builder.end_turn("error" if failed else end, max(builder.last_at, now(builder)))
+        builder.end_turn("error" if failed else end, max(builder.last_at, messages.now(builder)))
 
 
 def _handler(apply: Handler) -> Handler:
@@ -272,7 +253,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "tool.delta": _handler(_tool_delta),
     "tool.result": _handler(_tool_result),
     "source": _handler(_source),
-    "status": _handler(_status),
+    "status": _handler(lambda builder, data: builder.sys_event("data-sys-status", data)),
     "error": _handler(_error),
     "done": _handler(_done),
 }

@@ -170,9 +170,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "message_start": _message_start,
     "message_update": _message_update,
     "message_end": _message_end,
-    "turn_start": nothing,
-    "turn_end": nothing,
-    "tool_execution_start": nothing,
-    "tool_execution_update": nothing,
-    "tool_execution_end": nothing,
+    **dict.fromkeys(("turn_start", "turn_end"), nothing),
+    **dict.fromkeys(("tool_execution_start", "tool_execution_update", "tool_execution_end"), nothing),
 }

@@ -41,14 +41,14 @@ def messages(document: Fields) -> list[Fields]:
     messages: list[Fields] = []
     for turn in document["turns"]:
         if turn.get("turn_type") == "user":
-            messages += _from_parts(turn.get("parts", ()), _ms(turn.get("submitted_at")))
+            messages += _from_parts(turn.get("parts", ()), epoch_ms(turn.get("submitted_at")) or 0)
         for message in turn.get("messages", ()):
             messages += _messages_of(message)
     return [readable(message) for message in messages]
 
 
 def _messages_of(message: Fields) -> Iterator[Fields]:
-    at = _ms(message.get("timestamp"))
+    at = epoch_ms(message.get("timestamp")) or 0
     kind = message.get("message_type")
     if kind == "request":
         yield from _from_parts(message.get("parts", ()), at)
@@ -198,7 +198,3 @@ def _text_of(value: Any) -> str:
 
 def _count(value: Any) -> Any:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
-
-
-def _ms(timestamp: Any) -> int:
-    return epoch_ms(timestamp) or 0

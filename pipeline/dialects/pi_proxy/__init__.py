@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, StreamEnd
+from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.pi_agent import shows_of_message
 from pipeline.dialects.pi_proxy import events
+from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -36,16 +37,6 @@ def recognises(event: Any) -> bool | None:
     return None
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end of a stream: `done` ends a body; a run that calls tools continues with the next one's `start`."""
-    match event:
-        case {"type": "done"}:
-            return "complete"
-        case {"type": "start"}:
-            return None
-    return before
-
-
 DIALECT: Final = Dialect(
     name="pi-proxy",
     wire=WIRES["pi-proxy"],
@@ -56,6 +47,6 @@ DIALECT: Final = Dialect(
     finish=events.finish,
     recognises=recognises,
     shows=shows_of_message,
-    ended=ended,
+    ended=ends_by("type", {"done": "complete", "start": None}),  # a run that calls tools continues
     carriers=(Carrier("pi-proxy", PI_PROXY, over="pi-agent"),),
 )

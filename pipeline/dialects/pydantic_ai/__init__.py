@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
+from pipeline.assembly.dialect import Dialect, Shown
 from pipeline.assembly.format import Format
 from pipeline.dialects.deltas import shown
 from pipeline.dialects.pydantic_ai import events, export, history
 from pipeline.dialects.pydantic_ai.export import parse
+from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -56,14 +57,6 @@ def shows(event: Any) -> Sequence[Shown]:
     return shown(events.DELTAS, "event_kind", event)
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end of a stream, which is the run's result."""
-    match event:
-        case {"event_kind": "agent_run_result"}:
-            return "complete"
-    return before
-
-
 DIALECT: Final = Dialect(
     name="pydantic-ai",
     wire=WIRES["pydantic-ai"],
@@ -75,7 +68,7 @@ DIALECT: Final = Dialect(
     history=events.repeated,
     finish=events.finish,
     shows=shows,
-    ended=ended,
+    ended=ends_by("event_kind", {"agent_run_result": "complete"}),
     carriers=(
         Carrier("pydantic-ai", PYDANTIC_AI),
         Carrier("pydantic-ai (events alone)", EVENTS_ALONE, over="pydantic-ai"),

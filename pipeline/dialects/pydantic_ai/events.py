@@ -7,7 +7,7 @@
 | part_end | the part's current content; the end of the last (no `next_part_kind`) ends the response |
 | function_tool_call, output_tool_call | the call, whole; no more parts come |
 | function_tool_result, output_tool_result | its result, in the order in which calls began, and the tool's prompt |
-| final_result | which call is the answer; not the end: tools may still run |
+| tools.final_result | which call is the answer; not the end: tools may still run |
 | enqueued_messages | steering: into the request that answers the tools, or as requests of their own |
 | tool_availability_delta, capability_load_delta, model_settings_delta | a part of the next request |
 | custom | SystemMessage data-NAME; `feedback`: feedback, too, its fields in `data` |
@@ -25,19 +25,13 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, nothing
 from pipeline.assembly.parts import Part
+from pipeline.dialects.pydantic_ai import tools
 from pipeline.dialects.pydantic_ai.messages import message, part
 from pipeline.dialects.pydantic_ai.response import close, part_delta, part_deltas, part_end, part_start, settle
 from pipeline.dialects.pydantic_ai.result import HAS_MESSAGES, add_message, run_result
-from pipeline.dialects.pydantic_ai.tools import (
-    add_implied,
-    answering,
-    final_result,
-    function_called,
-    output_called,
-    returned,
-)
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai.content import user_prompt
+from pipeline.dialects.wire_values import objects
 from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
@@ -95,7 +89,7 @@ def _message(raw: Any) -> Any:
     """Return a ModelMessage in the form of a chat message; any other as it is."""
     if not isinstance(raw, dict) or raw.get("kind") not in ("request", "response"):
         return raw
-    parts = [part for part in raw["parts"] if isinstance(part, dict)] if isinstance(raw.get("parts"), list) else []
+    parts = objects(raw.get("parts"))
     if raw["kind"] == "response":
         texts = [{"text": part.get("content")} for part in parts if part.get("part_kind") == "text"]
         return {"role": "assistant", "content": texts}
@@ -113,7 +107,7 @@ def request_part(builder: Builder, event: Fields) -> None:
     """Add a part that the SDK itself adds to the next request."""
     fields = part(event["part"])
     close(builder)
-    answering(builder).parts.append(Part(fields, done=True))
+    tools.answering(builder).parts.append(Part(fields, done=True))
 
 
 def enqueued(builder: Builder, event: Fields) -> None:
@@ -122,7 +116,7 @@ def enqueued(builder: Builder, event: Fields) -> None:
     whole = [] if parts else [message(raw) for raw in event["messages"]]
     close(builder)
     if parts:
-        answering(builder).parts.extend(Part(fields, done=True) for fields in parts)
+        tools.answering(builder).parts.extend(Part(fields, done=True) for fields in parts)
     for converted in whole:
         add_message(builder, converted, builder.at)
 
@@ -150,7 +144,7 @@ def finish(builder: Builder, end: str) -> None:
     """Settle open calls, add results that the wire omits, and read the user's prompt from the request body."""
     settle(builder)
     if end == "complete" and not builder.scratch.get(HAS_MESSAGES):
-        add_implied(builder)
+        tools.add_implied(builder)
     add_prompt(builder)
 
 
@@ -158,11 +152,11 @@ HANDLERS: Final[dict[str, Handler]] = {
     "part_start": part_start,
     "part_delta": part_delta,
     "part_end": part_end,
-    "final_result": final_result,
-    "function_tool_call": function_called,
-    "output_tool_call": output_called,
-    "function_tool_result": returned,
-    "output_tool_result": returned,
+    "final_result": tools.final_result,
+    "function_tool_call": tools.function_called,
+    "output_tool_call": tools.output_called,
+    "function_tool_result": tools.returned,
+    "output_tool_result": tools.returned,
     "builtin_tool_call": nothing,  # 1.x: repeats a part of the response
     "builtin_tool_result": nothing,
     "enqueued_messages": enqueued,

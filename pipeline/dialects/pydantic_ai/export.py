@@ -54,7 +54,7 @@ def messages(document: Fields, *, for_version: str | None = None, viewing_agent:
     before: Fields | None = None  # the preceding user turn
     for turn in document.get("turns", ()):
         if turn.get("turn_type") == "user":
-            out.append(_user_request(turn))
+            out.append(_request(turn, turn.get("submitted_at")))
             before = turn
             continue
         if viewing_agent is not None and turn.get("agent_id") != viewing_agent:
@@ -62,13 +62,8 @@ def messages(document: Fields, *, for_version: str | None = None, viewing_agent:
         else:
             _add_turn(out, turn, before)
         before = None
-    return out if for_version is None else as_of(for_version, out)
-
-
-def _user_request(turn: Fields) -> Fields:
-    at = turn.get("submitted_at")
-    parts = [converted for part in turn.get("parts", ()) for converted in request_part(part, at)]
-    return _restored({"parts": parts, "timestamp": at, "kind": "request"}, turn)
+    release = NEWEST if for_version is None else parse(for_version)
+    return out if release >= NEWEST else [_message(message, release) for message in out]
 
 
 def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
@@ -84,7 +79,7 @@ def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
         elif first and before is not None and PROMPT_AT in message:
             _merge(out[-1], message)
         else:
-            request = _request(message)
+            request = _request(message, message.get("timestamp"))
             if first and before is not None:
                 request["parts"] = [part for part in request["parts"] if not _repeats(part, out[-1]["parts"])]
             if request["parts"] or EXACT in message:
@@ -92,14 +87,13 @@ def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
         first = False
 
 
-def _request(message: Fields) -> Fields:
-    at = message.get("timestamp")
-    parts = [converted for part in message.get("parts", ()) for converted in request_part(part, at)]
-    return _restored({"parts": parts, "timestamp": at, "kind": "request"}, message)
+def _request(source: Fields, at: Any) -> Fields:
+    parts = [converted for part in source.get("parts", ()) for converted in request_part(part, at)]
+    return _restored({"parts": parts, "timestamp": at, "kind": "request"}, source)
 
 
 def _response(message: Fields) -> Fields:
-    at = message.get("timestamp")
+    at, reason = message.get("timestamp"), message.get("finish_reason")
     response: Fields = {
         "parts": [converted for part in message.get("parts", ()) for converted in response_part(part, at)],
         "usage": usage(message.get("usage"), own=EXACT in message),
@@ -108,13 +102,9 @@ def _response(message: Fields) -> Fields:
         "kind": "response",
         "provider_name": message.get("provider_name"),
         "provider_response_id": message.get("provider_response_id"),
-        "finish_reason": _finish_reason(message.get("finish_reason")),
+        "finish_reason": "tool_call" if reason == "tool_calls" else reason,
     }
     return _restored({key: value for key, value in response.items() if value is not None}, message)
-
-
-def _finish_reason(reason: Any) -> Any:
-    return "tool_call" if reason == "tool_calls" else reason
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
@@ -125,7 +115,7 @@ def _restored(message: Fields, source: Fields) -> Fields:
 
 def _merge(prompts: Fields, message: Fields) -> None:
     """Put a first request's other parts around the user's prompts, as the SDK had them in one request."""
-    rest = _request(message)
+    rest = _request(message, message.get("timestamp"))
     parts = list(rest["parts"])
     for index, part in zip(message[PROMPT_AT], prompts["parts"], strict=False):
         parts.insert(index, part)
@@ -160,15 +150,6 @@ def parse(version: str) -> Version:
     if not re.fullmatch(r"\d+(\.\d+)*", version):
         raise ValueError(f"a version of pydantic-ai such as 2.68 or 1.107.10 is expected, not {version!r}")
     return tuple(int(number) for number in version.split("."))
-
-
-def as_of(version: str, messages: list[Fields]) -> list[Fields]:
-    """Return the messages as that release loads them; unchanged for the newest.
-
-    Raises ValueError if `version` is not a version.
-    """
-    release = parse(version)
-    return messages if release >= NEWEST else [_message(message, release) for message in messages]
 
 
 def _message(message: Fields, release: Version) -> Fields:

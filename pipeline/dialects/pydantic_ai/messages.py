@@ -133,16 +133,12 @@ def _file(raw: Fields) -> Fields:
     return {**raw, "content": user_content(raw["content"])}
 
 
-def _retry(raw: Fields) -> Fields:
-    return raw
-
-
 PARTS: Final[dict[str, Callable[[Fields], Fields]]] = {
     "text": _text_part,
     "thinking": _thinking,
     "tool-call": _call,
     "tool-return": _return,
-    "retry-prompt": _retry,
+    "retry-prompt": dict,
     "user-prompt": _prompt,
     "file": _file,
     "builtin-tool-call": _call,
@@ -151,10 +147,7 @@ PARTS: Final[dict[str, Callable[[Fields], Fields]]] = {
 
 
 def user_content(item: Any) -> Any:
-    """Return a piece of user content without nulls.
-
-    Its bytes become standard base64, as the specification asks.
-    """
+    """Return a piece of user content without nulls, its bytes in standard base64, as the specification asks."""
     if not isinstance(item, dict):
         return item
     fields = {key: value for key, value in item.items() if value is not None}

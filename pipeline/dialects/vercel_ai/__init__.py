@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect, Resume, Shown, StreamEnd
+from pipeline.assembly.dialect import Dialect, Resume, Shown
 from pipeline.assembly.format import Format
 from pipeline.dialects.deltas import shown, stretches
 from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
 from pipeline.dialects.vercel_ai import events, export, history, request, side_events
+from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -101,9 +102,6 @@ PYDANTIC_1_OVER_VERCEL: Final = (
     Loss("ids and details of joined texts", "the last one's", drop.part_fields("text", "id", "provider_details")),
 )
 
-# `useChat({resume: true})`
-RESUME: Final = Resume(headers={"x-vercel-ai-ui-message-stream": "v1"})
-
 
 def recognises(event: Any) -> bool | None:
     """Return whether an event is of this wire. Others have `error`, too; types of data and tools contain names."""
@@ -123,18 +121,6 @@ def shows(event: Any) -> Sequence[Shown]:
     return shown(events.DELTAS, "type", event)
 
 
-def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """Return the end of a stream: `finish` or `abort`; a later `start` opens it again."""
-    match event:
-        case {"type": "finish"}:
-            return "complete"
-        case {"type": "abort"}:
-            return "aborted"
-        case {"type": "start"}:
-            return None
-    return before
-
-
 DIALECT: Final = Dialect(
     name="vercel-ai",
     wire=WIRES["vercel-ai"],
@@ -147,12 +133,12 @@ DIALECT: Final = Dialect(
     deltas=events.DELTAS,
     recognises=recognises,
     shows=shows,
-    ended=ended,
+    ended=ends_by("type", {"finish": "complete", "abort": "aborted", "start": None}),
     carriers=(
         Carrier("vercel-ai", VERCEL_AI),
         Carrier("pydantic-ai over vercel-ai", PYDANTIC_OVER_VERCEL, over="vercel-ai"),
         Carrier("pydantic-ai 1.x over vercel-ai", PYDANTIC_1_OVER_VERCEL, over="pydantic-ai over vercel-ai"),
     ),
     formats=(Format("vercel-ai", export.messages, history.READER),),
-    resume=RESUME,
+    resume=Resume(headers={"x-vercel-ai-ui-message-stream": "v1"}),  # `useChat({resume: true})`
 )

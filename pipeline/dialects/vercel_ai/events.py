@@ -36,7 +36,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder, End
-from pipeline.assembly.dialect import Delta, Handler, Violation
+from pipeline.assembly.dialect import Delta, Handler
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.vercel_ai import side_events as side
 from pipeline.dialects.vercel_ai import tools
@@ -92,9 +92,7 @@ def _reasoning_end(builder: Builder, event: Event) -> None:
 
 
 def _append(opened: dict[str, Part], event: Event, names: dict[str, str]) -> None:
-    delta = event["delta"]
-    if delta.__class__ is not str:
-        raise Violation(f"{event['type']}: 'delta' must be a string, got {delta!r:.80}")
+    delta = text_of(event, "delta")
     part = opened[event["id"]]
     part.chunks.append(delta)
     if len(event) > 3:

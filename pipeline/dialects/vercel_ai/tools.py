@@ -50,9 +50,7 @@ def tool_input_start(builder: Builder, event: Event) -> None:
 
 def tool_input_delta(builder: Builder, event: Event) -> None:
     """Append to the input's text; tool-input-available replaces it."""
-    delta = event["inputTextDelta"]
-    if delta.__class__ is not str:
-        raise Violation(f"tool-input-delta: 'inputTextDelta' must be a string, got {delta!r:.80}")
+    delta = text_of(event, "inputTextDelta")
     part = builder.calls[event["toolCallId"]][1]
     if not part.done:
         part.chunks.append(delta)
