@@ -57,10 +57,8 @@ def run_started(builder: Builder, event: Fields) -> None:
         builder.ended = None
         builder.open_text.clear()
         stream = builder.scratch["stream"] = Stream(known=known, earlier=stream.earlier)
-    note(
-        builder.notes,
-        {"runId": get(event, "runId"), "parentRunId": get(event, "parentRunId"), "fields": unknown_fields(event)},
-    )
+    ids = {key: get(event, key) for key in ("runId", "parentRunId")}
+    note(builder.notes, {**ids, "fields": unknown_fields(event)})
     set_history(builder, event)
     if isinstance(event.get("input"), dict):
         read(builder, stream, event["input"])

@@ -71,11 +71,7 @@ def _request(parts: Any) -> Iterator[Fields]:
             yield _result(part, str(part.get("tool_call_id", "")))
         elif kind in ("user-prompt", "retry-prompt", "text"):
             content = part.get("content", "")
-            prompt = (
-                _prompt_content(content)
-                if kind != "retry-prompt" or isinstance(content, str)
-                else text_or_json(content)
-            )
+            prompt = text_or_json(content) if kind == "retry-prompt" else _prompt_content(content)
             name = {"name": meta["name"]} if "name" in meta else {}
             yield {"id": meta.get("id"), "role": "user", "content": prompt, **name}
 

@@ -97,10 +97,7 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
     }
     if answer["content"] == "" and isinstance(item.attrs.get("error"), str):
         note(answer, {"error": item.attrs["error"]})
-    note(
-        answer,
-        {"id": item.id or None, "fields": item.attrs.get("fields"), "encryptedValue": item.attrs.get("encryptedValue")},
-    )
+    note(answer, {"id": item.id or None} | {key: item.attrs.get(key) for key in ("fields", "encryptedValue")})
     if call is None or call.fields["part_kind"] == "tool-call":
         request = _request(builder, item)
         same = [part for part in request.parts if part.fields.get("tool_call_id") == call_id]

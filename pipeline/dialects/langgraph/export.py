@@ -170,7 +170,8 @@ def _thought(parts: Any, index: int, part: Fields) -> list[Fields]:
         sealed = {"encrypted_content": signature} if signature is not None else {}
         summary = [{"type": "summary_text", "text": text, "index": n} for n, text in enumerate(group)]
         return [{"type": "reasoning", **identity, "summary": summary, **sealed}]
-    if any(meta_of.get("group", 0) > back for back, meta_of in enumerate(_before(parts, index), 1)):
+    before = (part.get(META, {}) for part in reversed(parts[:index]))
+    if any(meta_of.get("group", 0) > back for back, meta_of in enumerate(before, 1)):
         return []  # it is in the summary of the first part
     if meta.get("as") == "thinking" or (signature is not None and meta.get("as") != "reasoning"):
         sealed = {"signature": signature} if signature is not None else {}
@@ -179,10 +180,6 @@ def _thought(parts: Any, index: int, part: Fields) -> list[Fields]:
         return [{"type": "reasoning", **identity, "summary": [], "encrypted_content": signature}]
     extras = {"extras": {"signature": signature}} if signature is not None else {}
     return [{"type": "reasoning", **identity, "reasoning": part.get("content") or "", **extras}]
-
-
-def _before(parts: Any, index: int) -> Iterator[Fields]:
-    return (part.get(META, {}) for part in reversed(parts[:index]))
 
 
 def _file(held: Any) -> list[Fields]:

@@ -7,7 +7,7 @@
 | part_end | the part's current content; the end of the last (no `next_part_kind`) ends the response |
 | function_tool_call, output_tool_call | the call, whole; no more parts come |
 | function_tool_result, output_tool_result | its result, in the order in which calls began, and the tool's prompt |
-| tools.final_result | which call is the answer; not the end: tools may still run |
+| final_result | which call is the answer; not the end: tools may still run |
 | enqueued_messages | steering: into the request that answers the tools, or as requests of their own |
 | tool_availability_delta, capability_load_delta, model_settings_delta | a part of the next request |
 | custom | SystemMessage data-NAME; `feedback`: feedback, too, its fields in `data` |
@@ -36,19 +36,7 @@ from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 
-def add_prompt(builder: Builder) -> None:
-    """Add the user turn from the request body if the stream had none. A body of another shape is ignored."""
-    if builder.user_turns or builder.context.request is None:
-        return
-    try:
-        parts = prompt_parts(builder.context.request)
-    except (AttributeError, KeyError, TypeError):
-        return
-    if parts:
-        builder.user_turn(parts)
-
-
-def prompt_parts(body: Any) -> list[Fields]:
+def _prompt_parts(body: Any) -> list[Fields]:
     """Return the parts of a body's user turn. Raises AttributeError, KeyError or TypeError for another shape."""
     if isinstance(body, str):
         return [{"part_kind": "user-prompt", "content": body}]
@@ -145,7 +133,14 @@ def finish(builder: Builder, end: str) -> None:
     settle(builder)
     if end == "complete" and not builder.scratch.get(HAS_MESSAGES):
         tools.add_implied(builder)
-    add_prompt(builder)
+    if builder.user_turns or builder.context.request is None:
+        return
+    try:
+        parts = _prompt_parts(builder.context.request)
+    except (AttributeError, KeyError, TypeError):  # a body of another shape
+        return
+    if parts:
+        builder.user_turn(parts)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

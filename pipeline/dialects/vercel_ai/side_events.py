@@ -52,10 +52,7 @@ def _source(builder: Builder, event_type: str, fields: Fields, event: Event) -> 
 
 
 def data(builder: Builder, event: Event) -> None:
-    """Handle data-*: telemetry, an event of ThreadProtocol, or the application's.
-
-    The same type and id replaces its data.
-    """
+    """Handle data-*: telemetry, ThreadProtocol's or the application's. The same type and id replaces its data."""
     kind, value = event["type"], event.get("data")
     key = (kind, event["id"]) if isinstance(event.get("id"), str) else None
     if kind.startswith("data-sys-"):
