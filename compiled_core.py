@@ -42,24 +42,24 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/stores/costs": "rows",
     "pipeline/stores/database": "keys",
     "pipeline/stores/threads": "rows thread_rows",
-    "pipeline/dialects": "deltas model_calls notes responses_progress tp_events",
-    "pipeline/dialects/ag_ui": "content events request side_events snapshot stream text turn",
-    "pipeline/dialects/agents_sdk": "events messages request",
+    "pipeline/dialects": "deltas model_calls notes responses_progress tp_events wire_values",
+    "pipeline/dialects/ag_ui": "events messages stream text turn",
+    "pipeline/dialects/agents_sdk": "events messages",
     "pipeline/dialects/anthropic": "blocks events message request",
     "pipeline/dialects/claude_code": "blocks events lines partials prompts session usage",
     "pipeline/dialects/gemini": "answer events request",
     "pipeline/dialects/google_adk": "event events facts fragments memory parts spelling whole",
     "pipeline/dialects/langgraph": (
-        "builtin_tools checkpoints events merge parts protocol_v3 request shapes stream turn"
+        "events merge parts protocol_v3 request shapes stream turn"
     ),
-    "pipeline/dialects/openai_agents": "answer events items outputs raw_events request run_items",
+    "pipeline/dialects/openai_agents": "answer events items raw_events",
     "pipeline/dialects/openai_chat": "answer events request tool_calls",
     "pipeline/dialects/openai_responses": "events items output request",
-    "pipeline/dialects/pi_agent": "events messages parts unfinished",
-    "pipeline/dialects/pi_proxy": "body events",
-    "pipeline/dialects/pydantic_ai": "events messages prompt response result tools",
+    "pipeline/dialects/pi_agent": "events messages parts",
+    "pipeline/dialects/pi_proxy": "events",
+    "pipeline/dialects/pydantic_ai": "events messages response result tools",
     "pipeline/dialects/thread_protocol": "events",
-    "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream text tools",
+    "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream tools",
 }
 # What is written in C itself, each an extension module of its own.
 KERNELS: Final = ("pipeline/assembly/delta_reader.c",)

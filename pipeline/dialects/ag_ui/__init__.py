@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, Resume, Shown, StreamEnd
 from pipeline.assembly.format import Format
-from pipeline.dialects.ag_ui import events, export, history, live, request, side_events
+from pipeline.dialects.ag_ui import events, export, history, messages
+from pipeline.dialects.deltas import shown
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -30,20 +32,53 @@ AG_UI: Final = (
     ),
 )
 
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return the text and thoughts as they come, and the calls of tools; not those of sub-agents."""
+    match event:
+        case {"subagentRunId": str()} | {"subagent_run_id": str()}:
+            return ()
+        case {"type": "THINKING_TEXT_MESSAGE_CONTENT", "delta": str(text)}:
+            return [Shown("thinking", text)]
+        case {"type": "TOOL_CALL_START" | "TOOL_CALL_CHUNK", "toolCallName": str(name)}:
+            return [Shown("tool", name)]
+    return shown(events.DELTAS, "type", event)
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """Return the end of a stream, which is RUN_FINISHED; a RUN_STARTED after it begins a new run."""
+    match event:
+        case {"type": "RUN_FINISHED", "outcome": {"type": "cancelled"}}:
+            return "aborted"
+        case {"type": "RUN_FINISHED"}:
+            return "complete"
+        case {"type": "RUN_STARTED"}:
+            return None
+    return before
+
+
+def conversation(event: Any) -> str | None:
+    """Return the thread that RUN_STARTED names."""
+    match event:
+        case {"type": "RUN_STARTED", "threadId": str(thread)} | {"type": "RUN_STARTED", "thread_id": str(thread)}:
+            return thread or None
+    return None
+
+
 DIALECT: Final = Dialect(
     name="ag-ui",
     wire=WIRES["ag-ui"],
     handlers=events.HANDLERS,
-    unknown=side_events.unknown,
-    begin=request.begin,
-    history=request.repeated,
+    unknown=events.unknown,
+    begin=messages.begin,
+    history=messages.repeated,
     finish=events.finish,
     stretches=events.STRETCHES,
     deltas=events.DELTAS,
-    conversation=live.conversation,
-    shows=live.shows,
-    ended=live.ended,
+    conversation=conversation,
+    shows=shows,
+    ended=ended,
     carriers=(Carrier("ag-ui", AG_UI),),
     formats=(Format("ag-ui", export.messages, history.READER),),
-    resume=live.RESUME,
+    resume=Resume(empty=True),  # its client expects RUN_STARTED first
 )

@@ -34,14 +34,17 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, Violation, nothing
-from pipeline.dialects.ag_ui import side_events as side
+from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.dialects.ag_ui import text
-from pipeline.dialects.ag_ui.request import read, set_history
-from pipeline.dialects.ag_ui.snapshot import replace
-from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, objects, stream_of, text_of, unknown_fields
+from pipeline.dialects.ag_ui.messages import read, replace, set_history
+from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, stream_of, text_of, unknown_fields
 from pipeline.dialects.ag_ui.turn import write
+from pipeline.dialects.tp_events import interpret
+from pipeline.dialects.wire_values import objects
 from pipeline.turns import tokens
 from topics.json_text import Fields
+
+UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
 
 def run_started(builder: Builder, event: Fields) -> None:
@@ -54,10 +57,8 @@ def run_started(builder: Builder, event: Fields) -> None:
         builder.ended = None
         builder.open_text.clear()
         stream = builder.scratch["stream"] = Stream(known=known, earlier=stream.earlier)
-    note(
-        builder.notes,
-        {"runId": get(event, "runId"), "parentRunId": get(event, "parentRunId"), "fields": unknown_fields(event)},
-    )
+    ids = {key: get(event, key) for key in ("runId", "parentRunId")}
+    note(builder.notes, {**ids, "fields": unknown_fields(event)})
     set_history(builder, event)
     if isinstance(event.get("input"), dict):
         read(builder, stream, event["input"])
@@ -139,10 +140,7 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
-    """Add the run's tokens, an entry for each model.
-
-    They count for the last response, unless responses have their own.
-    """
+    """Add the run's tokens, an entry for each model: to the last response, unless responses have their own."""
     usages = [{key: value for key, value in entry.items() if value is not None} for entry in objects(entries)]
     total = tokens.total(map(tokens.normal, usages))
     if not usages or total is None:
@@ -177,6 +175,69 @@ def _content(handle: Handler, *, chunk: bool = False) -> Handler:
     return handler
 
 
+def _beside(builder: Builder, event: Fields) -> None:
+    """Add state or an activity at its position among the messages."""
+    builder.scratch["stream"].beside(builder, f"custom:ag-ui.{event['type'].lower()}", _data(event))
+
+
+def _patched(builder: Builder, event: Fields) -> None:
+    """Keep consecutive patches in one message, as separate entries: a client skips a patch that fails as a whole."""
+    stream, name = builder.scratch["stream"], f"custom:ag-ui.{event['type'].lower()}"
+    patch = event.get("delta", event.get("patch"))
+    last = stream.items[-1].event if stream.items else None
+    data: Any = last.fields["event_data"] if last is not None else None
+    rest = {key: value for key, value in _data(event).items() if key not in ("delta", "patch")}
+    if last is not None and last.fields["event_type"] == name and data == {**rest, "patches": data["patches"]}:
+        data["patches"].append(patch)
+    else:
+        stream.beside(builder, name, {**rest, "patches": [patch]})
+
+
+def _custom(builder: Builder, event: Fields) -> None:
+    """Add the application's event, telemetry, or an event of ThreadProtocol."""
+    name, value = text_of(event, "name"), event.get("value")
+    if not name.startswith("data-sys-"):
+        if name.startswith("data-tp-") or name == FEEDBACK:
+            interpret(builder, name, value)
+        event_type = name if name.startswith(("data-", "custom:")) else f"custom:{name}"
+        builder.scratch["stream"].beside(builder, event_type, value)
+        return
+    counted = name == "data-sys-usage" and isinstance(value, dict) and get(event, "subagentRunId") is None
+    newest = builder.scratch["stream"].newest() if counted else None
+    if newest is None:
+        builder.telemetry.append((builder.at, name, value))
+    else:
+        newest.usage = value  # counted with its response
+
+
+def _subagent_started(builder: Builder, event: Fields) -> None:
+    """Begin a sub-agent: its events name it, and its messages are not part of this conversation."""
+    name, stream = text_of(event, "subagentRunId"), builder.scratch["stream"]
+    stream_of(builder, event)
+    stream.beside(builder, "custom:ag-ui.subagent", _data(event)).attrs["subagent"] = name
+
+
+def _subagent_ended(builder: Builder, event: Fields) -> None:
+    name = text_of(event, "subagentRunId")
+    stream: Stream = builder.scratch["stream"]
+    item = next((item for item in stream.items if item.attrs.get("subagent") == name), None)
+    if item is None or item.event is None:
+        raise Violation(f"{event['type']}: no sub-agent has the id {name!r:.80}")
+    item.event.fields["event_data"] |= _data(event)
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """Keep an event of an unknown type: protocols grow."""
+    kind = event["type"]
+    if not isinstance(kind, str):
+        raise TypeError(kind)
+    builder.scratch["stream"].beside(builder, f"data-app-{kind}", _data(event))
+
+
+def _data(event: Fields) -> Fields:
+    return {key: value for key, value in event.items() if key not in UNSAID and value is not None}
+
+
 HANDLERS: Final[dict[str, Handler]] = {
     "RUN_STARTED": run_started,
     "RUN_FINISHED": run_finished,
@@ -199,14 +260,14 @@ HANDLERS: Final[dict[str, Handler]] = {
     "TOOL_CALL_RESULT": _content(tool_call_result),
     "REASONING_ENCRYPTED_VALUE": _content(encrypted_value),
     "MESSAGES_SNAPSHOT": _content(messages_snapshot),
-    "STATE_SNAPSHOT": side.beside,
-    "STATE_DELTA": side.delta,
-    "ACTIVITY_SNAPSHOT": side.beside,
-    "ACTIVITY_DELTA": side.delta,
-    "CUSTOM": side.custom,
-    "SUBAGENT_STARTED": side.subagent_started,
-    "SUBAGENT_FINISHED": side.subagent_ended,
-    "SUBAGENT_ERROR": side.subagent_ended,
+    "STATE_SNAPSHOT": _beside,
+    "STATE_DELTA": _patched,
+    "ACTIVITY_SNAPSHOT": _beside,
+    "ACTIVITY_DELTA": _patched,
+    "CUSTOM": _custom,
+    "SUBAGENT_STARTED": _subagent_started,
+    "SUBAGENT_FINISHED": _subagent_ended,
+    "SUBAGENT_ERROR": _subagent_ended,
     **dict.fromkeys(
         ("STEP_STARTED", "STEP_FINISHED", "REASONING_START", "REASONING_END", "THINKING_START", "THINKING_END", "RAW"),
         nothing,

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.ag_ui.content import BUILTIN
-from pipeline.dialects.ag_ui.stream import META
+from pipeline.dialects.ag_ui.stream import BUILTIN, META
 from pipeline.dialects.exports import spoken
 from pipeline.dialects.text_pieces import args_text
-from topics import json_text
+from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
 
 BY_ADDRESS: Final = {"image-url": "image", "audio-url": "audio", "video-url": "video", "document-url": "document"}
@@ -72,11 +71,7 @@ def _request(parts: Any) -> Iterator[Fields]:
             yield _result(part, str(part.get("tool_call_id", "")))
         elif kind in ("user-prompt", "retry-prompt", "text"):
             content = part.get("content", "")
-            prompt = (
-                _prompt_content(content)
-                if kind != "retry-prompt" or isinstance(content, str)
-                else _text_or_json(content)
-            )
+            prompt = text_or_json(content) if kind == "retry-prompt" else _prompt_content(content)
             name = {"name": meta["name"]} if "name" in meta else {}
             yield {"id": meta.get("id"), "role": "user", "content": prompt, **name}
 
@@ -89,7 +84,7 @@ def _result(part: Fields, call_id: str) -> Fields:
     message: Fields = {"id": meta.get("id"), "role": "tool", "toolCallId": call_id, "content": _result_content(content)}
     if "encryptedValue" in meta:
         return {**message, "encryptedValue": meta["encryptedValue"]}
-    return {**message, "error": str(meta.get("error") or _text_or_json(content))} if failed else message
+    return {**message, "error": str(meta.get("error") or text_or_json(content))} if failed else message
 
 
 def _response(parts: Any) -> Iterator[Fields]:
@@ -138,7 +133,7 @@ def _provider_call(part: Fields) -> str:
 
 def _result_content(content: Any) -> Any:
     """Return a text, or a list of AG-UI's parts; any other value as JSON text."""
-    return content if isinstance(content, list) and content and all(map(_is_part, content)) else _text_or_json(content)
+    return content if isinstance(content, list) and content and all(map(_is_part, content)) else text_or_json(content)
 
 
 def _is_part(value: Any) -> bool:
@@ -150,14 +145,10 @@ def _is_part(value: Any) -> bool:
     return False
 
 
-def _text_or_json(content: Any) -> str:
-    return content if isinstance(content, str) else "" if content is None else json_text.dumps(content)
-
-
 def _prompt_content(content: Any) -> Any:
     """Return the content of a user-prompt as that of a user's message."""
     if not isinstance(content, list):
-        return _text_or_json(content)
+        return text_or_json(content)
     pieces = [_input_content(item) for item in content]
     return [piece for piece in pieces if piece is not None]
 

@@ -6,23 +6,16 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.ag_ui.request import add_user_turn, begin
-from pipeline.dialects.ag_ui.snapshot import item_of, write_items
+from pipeline.dialects.ag_ui.messages import add_user_turn, begin, item_of, write_items
 from pipeline.dialects.ag_ui.stream import Stream
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.dialects.history import MessagePlace, exchanges
-from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer; system messages are not part of a thread."""
-    return exchanges(
-        [message for message in messages if message["role"] not in ("system", "developer")], _place_in_exchange
-    )
-
-
-def _place_in_exchange(message: Fields) -> MessagePlace:
-    return MessagePlace.PROMPT if message["role"] == "user" else MessagePlace.ANSWER
+    told = [message for message in messages if message["role"] not in ("system", "developer")]
+    return exchanges(told, lambda message: MessagePlace.PROMPT if message["role"] == "user" else MessagePlace.ANSWER)
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

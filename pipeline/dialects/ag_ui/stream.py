@@ -6,7 +6,7 @@ messages (state, activities, custom events) are entries of their own between the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -15,31 +15,25 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.notes import note_under
+from pipeline.dialects.wire_values import identifier, identifier_of_base64, object_in
+from pipeline.turns.media_kinds import BY_MEDIA, DOCUMENT, url_kind
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
 META: Final = "meta:ag_ui"  # of parts, prompts and turns: the wire's fields beyond ThreadProtocol, by its names
 
-JOIN_AFTER: Final = 256  # deltas of one part that are joined: as separate short texts they take three times the memory
-SNAKE: Final = {
-    "messageId": "message_id",
-    "toolCallId": "tool_call_id",
-    "toolCallName": "tool_call_name",
-    "parentMessageId": "parent_message_id",
-    "subagentRunId": "subagent_run_id",
-    "threadId": "thread_id",
-    "runId": "run_id",
-    "parentRunId": "parent_run_id",
-    "entityId": "entity_id",
-    "encryptedValue": "encrypted_value",
-    "toolCalls": "tool_calls",
-}
-KNOWN: Final = (
-    frozenset(SNAKE)
-    | frozenset(SNAKE.values())
-    | {"rawEvent", "raw_event"}
-    | {*("type", "timestamp", "role", "name", "delta", "content", "error", "result", "usage", "outcome", "input")}
+CAMEL: Final = (
+    *("messageId", "toolCallId", "toolCallName", "parentMessageId", "subagentRunId", "threadId", "runId"),
+    *("parentRunId", "entityId", "encryptedValue", "toolCalls"),
 )
+SNAKE: Final = {name: re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name) for name in CAMEL}
+KNOWN: Final = frozenset(
+    {*SNAKE, *SNAKE.values(), "rawEvent", "raw_event"}
+    | {"type", "timestamp", "role", "name", "delta", "content", "error", "result", "usage", "outcome", "input"}
+)
+BUILTIN: Final = "pyd_ai_builtin"  # `pyd_ai_builtin|PROVIDER|ID`: how Pydantic AI marks calls that the provider ran
+MEDIA: Final = {**BY_MEDIA, "document": DOCUMENT}
+FAILED: Final = frozenset({"retried", "failed", "denied", "interrupted"})
 
 
 @dataclass(slots=True, eq=False)
@@ -155,6 +149,48 @@ def text_of(event: Fields, name: str) -> str:
 note: Final = partial(note_under, META)
 
 
-def objects(values: Any) -> Iterator[Fields]:
-    """Return the objects of a list; none if it is not a list."""
-    return (value for value in values if isinstance(value, dict)) if isinstance(values, list) else iter(())
+def prompt(content: Any) -> str | list[Any]:
+    """Return a user message's content as that of a user-prompt: a single text stays a text, all else is a list."""
+    if isinstance(content, str) or not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    pieces = [_content_item(part) for part in content]
+    return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieces
+
+
+def _content_item(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return {"kind": "custom:ag-ui", "part": part}
+    if part.get("type") == "text" and isinstance(part.get("text"), str):
+        return part["text"]
+    kind, source = part.get("type"), part.get("source")
+    if kind == "binary":  # 0.x
+        held = {"data": part.get("data"), "url": part.get("url"), "mimeType": get(part, "mimeType")}
+        kind = str(held["mimeType"]).partition("/")[0]
+    elif isinstance(source, dict) and source.get("type") in ("data", "url"):
+        held = {source["type"]: source.get("value"), "mimeType": get(source, "mimeType")}
+    else:
+        return {"kind": "custom:ag-ui", "part": part}
+    media_type = held["mimeType"]
+    if isinstance(held.get("data"), str):
+        media_type = media_type if isinstance(media_type, str) else "application/octet-stream"
+        return {
+            "kind": "binary",
+            "data": held["data"],
+            "media_type": media_type,
+            "identifier": identifier_of_base64(held["data"]),
+        }
+    if isinstance(held.get("url"), str):
+        by_address = {"url": held["url"], "identifier": identifier(held["url"])}
+        if isinstance(media_type, str):
+            return {"kind": url_kind(media_type), **by_address, "media_type": media_type}
+        return {"kind": MEDIA.get(str(kind), DOCUMENT), **by_address}
+    return {"kind": "custom:ag-ui", "part": part}
+
+
+def verdict(attrs: Fields) -> Fields:
+    """Return status and outcome of a tool message, from the wire's `error` or Pydantic AI's `outcome`."""
+    pydantic_ai = object_in(attrs.get("encryptedValue")).get("pydantic_ai")
+    outcome = pydantic_ai.get("outcome") if isinstance(pydantic_ai, dict) else None
+    failed = attrs.get("error") is not None or outcome in FAILED
+    fields: Fields = {"status": "error" if failed else "success"}
+    return {**fields, "outcome": "denied"} if outcome == "denied" else fields

@@ -7,22 +7,12 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Stretch, Violation
 from pipeline.assembly.parts import Part
-from pipeline.dialects.ag_ui.content import call_fields
-from pipeline.dialects.ag_ui.stream import (
-    JOIN_AFTER,
-    SNAKE,
-    Item,
-    Stream,
-    get,
-    note,
-    stream_of,
-    text_of,
-    unknown_fields,
-)
+from pipeline.dialects.ag_ui.stream import BUILTIN, SNAKE, Item, Stream, get, note, stream_of, text_of, unknown_fields
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
+JOIN_AFTER: Final = 256  # deltas of one part that are joined: as separate short texts they take three times the memory
 CALL: Final = "call:"  # prefix of a call's key among the builder's open parts, which are closed when events are missing
 THOUGHT: Final = "reasoning:"
 PREFIXES: Final = {"text": "", "thinking": THOUGHT, "arguments": CALL}
@@ -31,14 +21,14 @@ PREFIXES: Final = {"text": "", "thinking": THOUGHT, "arguments": CALL}
 def text_start(builder: Builder, event: Fields) -> None:
     """Begin a message, or continue the one with this id."""
     stream, message_id = stream_of(builder, event), text_of(event, "messageId")
-    part = _open_text(builder, stream, get(event, "role"), message_id)
+    part = _open_part(builder, stream, "", message_id, get(event, "role"))
     note(part.fields, {"name": event.get("name"), "fields": unknown_fields(event)})
 
 
 def text_content(builder: Builder, event: Fields) -> None:
     """Append to a message; one without a start begins here."""
     stream, message_id, delta = stream_of(builder, event), text_of(event, "messageId"), text_of(event, "delta")
-    _append(_open_text(builder, stream, None, message_id, begins=False), delta)
+    _append(_open_part(builder, stream, "", message_id, begins=False), delta)
 
 
 def text_end(builder: Builder, event: Fields) -> None:
@@ -49,16 +39,7 @@ def text_end(builder: Builder, event: Fields) -> None:
 
 def text_chunk(builder: Builder, event: Fields) -> None:
     """Handle START and CONTENT in one event; without an id it continues the previous chunk."""
-    stream, message_id, delta = stream_of(builder, event), get(event, "messageId"), get(event, "delta")
-    if message_id is None and stream.chunked is not None and stream.chunked in builder.open_text:
-        part = builder.open_text[stream.chunked]
-    else:
-        message_id = text_of(event, "messageId")
-        if stream.chunked != stream.key(message_id):
-            end_chunks(builder, stream)
-        part = _open_text(builder, stream, get(event, "role"), message_id, begins=False)
-        stream.chunked = stream.key(message_id)
-    _append(part, text_of(event, "delta") if delta is not None else "")
+    _chunk(builder, event, "")
 
 
 def thought_start(builder: Builder, event: Fields) -> None:
@@ -66,14 +47,14 @@ def thought_start(builder: Builder, event: Fields) -> None:
     stream, message_id = stream_of(builder, event), get(event, "messageId")
     if message_id is None:
         stream.thoughts += 1
-    part = _open_thought(builder, stream, _thought_id(stream, event))
+    part = _open_part(builder, stream, THOUGHT, _thought_id(stream, event))
     note(part.fields, {"fields": unknown_fields(event)})
 
 
 def thought_content(builder: Builder, event: Fields) -> None:
     """Append to a thought."""
     stream, delta = stream_of(builder, event), text_of(event, "delta")
-    _append(_open_thought(builder, stream, _thought_id(stream, event), begins=False), delta)
+    _append(_open_part(builder, stream, THOUGHT, _thought_id(stream, event), begins=False), delta)
 
 
 def thought_end(builder: Builder, event: Fields) -> None:
@@ -85,15 +66,19 @@ def thought_end(builder: Builder, event: Fields) -> None:
 
 def thought_chunk(builder: Builder, event: Fields) -> None:
     """Handle START and CONTENT of a thought in one event."""
+    _chunk(builder, event, THOUGHT)
+
+
+def _chunk(builder: Builder, event: Fields, prefix: str) -> None:
     stream, message_id, delta = stream_of(builder, event), get(event, "messageId"), get(event, "delta")
-    if message_id is None and stream.chunked is not None and stream.chunked in builder.open_text:
-        part = builder.open_text[stream.chunked]
-    else:
+    part = builder.open_text.get(stream.chunked) if message_id is None and stream.chunked is not None else None
+    if part is None:
         message_id = text_of(event, "messageId")
-        if stream.chunked != stream.key(THOUGHT + message_id):
+        key = stream.key(prefix + message_id)
+        if stream.chunked != key:
             end_chunks(builder, stream)
-        part = _open_thought(builder, stream, message_id, begins=False)
-        stream.chunked = stream.key(THOUGHT + message_id)
+        part = _open_part(builder, stream, prefix, message_id, get(event, "role"), begins=False)
+        stream.chunked = key
     _append(part, text_of(event, "delta") if delta is not None else "")
 
 
@@ -112,8 +97,7 @@ def call_args(builder: Builder, event: Fields) -> None:
 
 def call_end(builder: Builder, event: Fields) -> None:
     """End the call's arguments."""
-    stream, call_id = stream_of(builder, event), text_of(event, "toolCallId")
-    end_call(builder, stream, call_id)
+    end_call(builder, stream_of(builder, event), text_of(event, "toolCallId"))
 
 
 def call_chunk(builder: Builder, event: Fields) -> None:
@@ -153,14 +137,12 @@ def close(part: Part) -> None:
 
 
 def stretch(kind: str | None, delta: Delta) -> Stretch:
-    """Return the stretch of consecutive events of a type."""
-    of_type = chunks if str(kind).endswith("_CHUNK") else contents
+    """Return the stretch of consecutive events of a type. Chunks may omit the part's name."""
+    of_type = _chunks if str(kind).endswith("_CHUNK") else _contents
     return of_type(str(kind), str(delta.key), PREFIXES[delta.kind])
 
 
-def contents(kind: str, key: str, prefix: str) -> Stretch:
-    """Return the stretch of consecutive deltas of an open part, which `key` names."""
-
+def _contents(kind: str, key: str, prefix: str) -> Stretch:
     def stretch(builder: Builder, events: list[Any], start: int) -> int:
         stream: Stream = builder.scratch["stream"]
         name = events[start].get(key)
@@ -178,9 +160,7 @@ def contents(kind: str, key: str, prefix: str) -> Stretch:
     return stretch
 
 
-def chunks(kind: str, key: str, prefix: str) -> Stretch:
-    """Return the stretch of chunks, which may omit the part's name."""
-
+def _chunks(kind: str, key: str, prefix: str) -> Stretch:
     def stretch(builder: Builder, events: list[Any], start: int) -> int:
         stream: Stream = builder.scratch["stream"]
         part = builder.open_text.get(stream.chunked) if stream.chunked is not None else None
@@ -216,30 +196,28 @@ def _append_all(part: Part, texts: list[str], start: int) -> int:
     return start + len(texts)
 
 
-def _open_text(builder: Builder, stream: Stream, role: Any, message_id: str, *, begins: bool = True) -> Part:
-    """Return the open text of a message.
-
-    Raises KeyError if it has to be opened without its start after events were lost.
-    """
-    part = builder.open_text.get(stream.key(message_id))
-    if part is None:
-        if builder.lossy and not begins:
-            raise KeyError(message_id)
-        part = Part({"part_kind": "text", "content": ""})
-        item = stream.message(role if isinstance(role, str) else "assistant", message_id, builder.at)
-        item.texts.append(part)
-        builder.open_text[stream.key(message_id)] = part
-    return part
+def call_fields(call_id: str, name: str) -> Fields:
+    """Return a call's part without its arguments; if the provider ran it, with the provider's id."""
+    head, _, rest = call_id.partition("|")
+    provider, bar, identity = rest.partition("|")
+    if head != BUILTIN or not bar:
+        return {"part_kind": "tool-call", "tool_name": name, "tool_call_id": call_id, "args": None}
+    kind = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": identity, "args": None}
+    return {**kind, "provider_name": provider} if provider else kind
 
 
-def _open_thought(builder: Builder, stream: Stream, message_id: str, *, begins: bool = True) -> Part:
-    key = stream.key(THOUGHT + message_id)
+def _open_part(
+    builder: Builder, stream: Stream, prefix: str, message_id: str, role: Any = None, *, begins: bool = True
+) -> Part:
+    """Return the open text or thought of a message. Raises KeyError if its start was lost with other events."""
+    key = stream.key(prefix + message_id)
     part = builder.open_text.get(key)
     if part is None:
         if builder.lossy and not begins:
             raise KeyError(message_id)
-        part = Part({"part_kind": "thinking", "content": ""})
-        stream.message("reasoning", message_id, builder.at).texts.append(part)
+        part = Part({"part_kind": "thinking" if prefix else "text", "content": ""})
+        speaker = "reasoning" if prefix else role if isinstance(role, str) else "assistant"
+        stream.message(speaker, message_id, builder.at).texts.append(part)
         builder.open_text[key] = part
     return part
 

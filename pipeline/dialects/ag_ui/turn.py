@@ -10,11 +10,11 @@ from typing import Any
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.ag_ui.content import claims, verdict
-from pipeline.dialects.ag_ui.request import prompt_part
-from pipeline.dialects.ag_ui.stream import Item, Stream, note
+from pipeline.dialects.ag_ui.messages import prompt_part
+from pipeline.dialects.ag_ui.stream import Item, Stream, note, verdict
 from pipeline.dialects.ag_ui.text import close
 from pipeline.dialects.repeated_call_ids import awaiting
+from pipeline.dialects.wire_values import object_in
 from topics.json_text import Fields
 
 
@@ -34,7 +34,9 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
         elif item.role == "user":
             _request(builder, item).parts.append(Part(prompt_part(item), done=True))
         else:  # system, developer
-            builder.messages.append(_system_message(item))
+            data = {"id": item.id, "role": item.role, "content": item.says()}
+            fields = {"event_type": "custom:ag-ui.message", "event_data": data}
+            builder.messages.append(Message("system", item.at, fields=fields, closed=True))
     if builder.response is not None:
         builder.response.closed = end == "complete"
         builder.response = None
@@ -74,7 +76,7 @@ def _sign(part: Part, item: Item) -> None:
     encrypted = item.attrs.get("encryptedValue")
     note(part.fields, {"id": item.id, "name": item.attrs.get("name"), "encryptedValue": encrypted})
     if item.role == "reasoning" and isinstance(encrypted, str):
-        claimed = claims(encrypted)
+        claimed = object_in(encrypted)
         signature = claimed.get("signature", encrypted)
         if isinstance(signature, str):
             part.fields["signature"] = signature
@@ -95,10 +97,7 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
     }
     if answer["content"] == "" and isinstance(item.attrs.get("error"), str):
         note(answer, {"error": item.attrs["error"]})
-    note(
-        answer,
-        {"id": item.id or None, "fields": item.attrs.get("fields"), "encryptedValue": item.attrs.get("encryptedValue")},
-    )
+    note(answer, {"id": item.id or None} | {key: item.attrs.get(key) for key in ("fields", "encryptedValue")})
     if call is None or call.fields["part_kind"] == "tool-call":
         request = _request(builder, item)
         same = [part for part in request.parts if part.fields.get("tool_call_id") == call_id]
@@ -120,10 +119,7 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
 
 
 def _request(builder: Builder, item: Item) -> Message:
-    """Return the request after the newest response, which it ends.
-
-    Before any response, return the request that opens the turn.
-    """
+    """Return the request after the newest response, which it ends, or else the one that opens the turn."""
     response = builder.last_response()
     if response is None:
         request = next((message for message in builder.messages if message.kind == "request"), None)
@@ -138,11 +134,6 @@ def _request(builder: Builder, item: Item) -> Message:
             response.request = request
     request.at = max(request.at, item.at)
     return request
-
-
-def _system_message(item: Item) -> Message:
-    data = {"id": item.id, "role": item.role, "content": item.says()}
-    return Message("system", item.at, fields={"event_type": "custom:ag-ui.message", "event_data": data}, closed=True)
 
 
 def _tell(stream: Stream, name: str, subagent: Stream) -> None:

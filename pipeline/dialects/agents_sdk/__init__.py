@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.agents_sdk import events, live, request
+from pipeline.assembly.dialect import Dialect, Shown
+from pipeline.dialects.agents_sdk import events
+from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -33,17 +35,45 @@ AGENTS_SDK: Final = (
     ),
 )
 
+
+def recognises(event: Any) -> bool | None:
+    """Return whether an event is of this wire. Its data has no type; other protocols repeat the event's name there."""
+    match event:
+        case {"data": {"type": str()}}:
+            return False
+    return None
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return the text as it comes, and the calls of tools."""
+    match event:
+        case {"event": "message.delta", "data": {"delta": str(text)}}:
+            return [Shown("text", text)]
+        case {"event": "tool.call", "data": {"name": str(name)} | {"toolName": str(name)}}:
+            return [Shown("tool", name)]
+    return ()
+
+
+def conversation(event: Any) -> str | None:
+    """Return the conversation's id from the `meta` event, for streams whose envelope has no thread id."""
+    match event:
+        case {"event": "meta", "data": dict(data)}:
+            identity = data.get("conversationId") or data.get("sessionId")
+            return identity if isinstance(identity, str) else None
+    return None
+
+
 DIALECT: Final = Dialect(
     name="agents-sdk",
     wire=WIRES["agents-sdk"],
     handlers=events.HANDLERS,
     unknown=events.unknown,
     begin=events.begin,
-    history=request.repeated,
+    history=events.repeated,
     finish=events.finish,
-    conversation=live.conversation,
-    recognises=live.recognises,
-    shows=live.shows,
-    ended=live.ended,
+    conversation=conversation,
+    recognises=recognises,
+    shows=shows,
+    ended=ends_by("event", {"done": "complete"}),
     carriers=(Carrier("agents-sdk", AGENTS_SDK),),
 )

@@ -21,38 +21,68 @@ the next response. Events without a messageId belong to the newest message.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
-from pipeline.dialects.agents_sdk.messages import (
-    Open,
-    OpenCall,
-    add_part,
-    call_id_of,
-    call_of,
-    close,
-    end_text,
-    finish_reason,
-    message_id_of,
-    new_response,
-    now,
-    pending,
-    set_input,
-    set_input_from_deltas,
-)
-from pipeline.dialects.agents_sdk.request import user_turn
+from pipeline.dialects.agents_sdk import messages
+from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.keys import META
+from pipeline.turns.lineage import History
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
 TELEMETRY: Final = {"requestId": "request_id", "runId": "run_id", "endpoint": "endpoint"}
+CLIENT_METADATA: Final = {"projectId": "app/project_id", "sessionId": "session_id", "toolChoice": "agent.tool_choice"}
 
 
 def begin(builder: Builder) -> None:
-    """Set up the run's state, and read the user's turn from the request body."""
+    """Set up the run's state, and add the user's turn if the request body has one: the messages after the last answer.
+
+    The body has, beside CLIENT_METADATA, the user's input: a text or a message under `message`, `input` or `prompt`, or
+    the conversation under `messages` or `input`. A message has `content` or `parts`: a text, or a list.
+    """
     builder.scratch.update(messages={}, calls={}, newest="", latest=0, failed=False, over=False)
-    user_turn(builder)
+    body = builder.context.request if isinstance(builder.context.request, dict) else {}
+    metadata = {name: body[key] for key, name in CLIENT_METADATA.items() if body.get(key) is not None}
+    turn = _only_message(body)
+    new: list[Any] = [] if turn is None else [turn]
+    for message in repeated(body).messages if turn is None else ():
+        role = message.get("role") if isinstance(message, dict) else None
+        if role == "user":
+            new.append(message)
+        elif role == "assistant":
+            new.clear()
+    prompts = [prompt for message in new if (prompt := user_prompt(_parts(message))) is not None]
+    if prompts or metadata:
+        builder.user_turn(prompts, client_metadata=metadata)
+
+
+def _parts(message: str | Fields) -> list[Any]:
+    """Return a message's content as the parts of a UI message."""
+    content = message if isinstance(message, str) else message.get("content", message.get("parts", message.get("text")))
+    pieces = content if isinstance(content, list) else [content]
+    return [_as_text(piece) or piece for piece in pieces if piece]
+
+
+def _as_text(piece: Any) -> Fields | None:
+    text = piece.get("text") if isinstance(piece, dict) else piece
+    return {"type": "text", "text": text} if isinstance(text, str) else None
+
+
+def _only_message(body: Fields) -> Any:
+    return next((body[key] for key in ("message", "input", "prompt") if isinstance(body.get(key), str | dict)), None)
+
+
+def repeated(body: Any) -> History:
+    """Return the conversation that a request repeats."""
+    if not isinstance(body, dict):
+        return History()
+    turn = _only_message(body)
+    if turn is not None:
+        return History([{"role": "user", **turn} if isinstance(turn, dict) else {"role": "user", "content": turn}])
+    messages = body.get("messages", body.get("input"))
+    return History(messages if isinstance(messages, list) else ())
 
 
 def _meta(builder: Builder, data: Fields) -> None:
@@ -68,9 +98,9 @@ def _meta(builder: Builder, data: Fields) -> None:
 
 
 def _message_start(builder: Builder, data: Fields) -> None:
-    message_id = message_id_of(builder, data)
+    message_id = messages.message_id_of(builder, data)
     if message_id not in builder.scratch["messages"]:
-        response = new_response(builder, message_id)
+        response = messages.new_response(builder, message_id)
         response.at = _moment(builder, data) or response.at
 
 
@@ -78,13 +108,13 @@ def _message_delta(builder: Builder, data: Fields) -> None:
     delta = data["delta"]
     if not isinstance(delta, str):
         raise Violation(f"message.delta: 'delta' must be a text, got {delta!r:.80}")
-    message_id = message_id_of(builder, data)
-    known: Open | None = builder.scratch["messages"].get(message_id)
+    message_id = messages.message_id_of(builder, data)
+    known: messages.Open | None = builder.scratch["messages"].get(message_id)
     text = known.text if known is not None else None
     if text is None or not (text.done or builder.open_text.get(message_id) is text):
         if builder.lossy:  # the event that began this text may have been lost
             return
-        text = add_part(builder, message_id, {"part_kind": "text", "content": ""})
+        text = messages.add_part(builder, message_id, {"part_kind": "text", "content": ""})
         builder.scratch["messages"][message_id].text = builder.open_text[message_id] = text
     text.chunks.append(delta)
 
@@ -93,37 +123,37 @@ def _tool_delta(builder: Builder, data: Fields) -> None:
     delta = data["delta"]
     if not isinstance(delta, str):
         raise Violation(f"tool.delta: 'delta' must be a text, got {delta!r:.80}")
-    call_of(builder, data).deltas.append(delta)
+    messages.call_of(builder, data).deltas.append(delta)
 
 
 def _tool_call(builder: Builder, data: Fields) -> None:
     name = data["toolName"]
     if not isinstance(name, str):
         raise Violation(f"tool.call: 'toolName' must be a text, got {name!r:.80}")
-    call = call_of(builder, data)
+    call = messages.call_of(builder, data)
     call.part.fields["tool_name"] = name
     call.part.done = True
     if "input" in data:
-        set_input(call.part, data["input"])
+        messages.set_input(call.part, data["input"])
         call.has_input = True
 
 
 def _tool_result(builder: Builder, data: Fields) -> None:
-    call: OpenCall | None = builder.scratch["calls"].get(call_id_of(data))
+    call: messages.OpenCall | None = builder.scratch["calls"].get(messages.call_id_of(data))
     if call is None or not call.part.done:
         raise Violation(f"tool.result for {data['toolCallId']!r:.80}: there is no such call")
     failed = data.get("errorText") is not None or data.get("state") == "output-error"
     content = data.get("errorText", data.get("output")) if failed else data.get("output")
     builder.tool_return(data["toolCallId"], status="error" if failed else "success", content=content)
     response, _ = builder.calls[data["toolCallId"]]
-    response.closed = not pending(response)
+    response.closed = not messages.pending(response)
 
 
 def _source(builder: Builder, data: Fields) -> None:
     """Add the source after the message of its tool call, if it names one."""
-    call: OpenCall | None = builder.scratch["calls"].get(data.get("toolCallId"))
-    message_id = call.message_id if call is not None else message_id_of(builder, data)
-    known: Open | None = builder.scratch["messages"].get(message_id)
+    call: messages.OpenCall | None = builder.scratch["calls"].get(data.get("toolCallId"))
+    message_id = call.message_id if call is not None else messages.message_id_of(builder, data)
+    known: messages.Open | None = builder.scratch["messages"].get(message_id)
     source = {
         "source_id": data.get("sourceId"),
         "url": data.get("url"),
@@ -132,21 +162,17 @@ def _source(builder: Builder, data: Fields) -> None:
         "message_id": message_id or None,
     }
     message = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
-    message.at = now(builder)
+    message.at = messages.now(builder)
     if known is not None:
-        end_text(builder, message_id)
+        messages.end_text(builder, message_id)
         if known.response is builder.last_response():
             message.fields["meta:after_part"] = len(known.response.parts)
-
-
-def _status(builder: Builder, data: Fields) -> None:
-    builder.sys_event("data-sys-status", data)
 
 
 def _error(builder: Builder, data: Fields) -> None:
     """Add the error. It ends the run, unless it is retryable or a `done` follows."""
     known = {key: data[key] for key in ("message", "code", "retryable") if key in data}
-    builder.system("error", known).at = now(builder)
+    builder.system("error", known).at = messages.now(builder)
     builder.error_text = data["message"] if isinstance(data.get("message"), str) else None
     builder.scratch["failed"] = True
     if data.get("retryable") is not True:
@@ -154,20 +180,20 @@ def _error(builder: Builder, data: Fields) -> None:
 
 
 def _message_end(builder: Builder, data: Fields) -> None:
-    message_id = message_id_of(builder, data)
-    known: Open | None = builder.scratch["messages"].get(message_id)
+    message_id = messages.message_id_of(builder, data)
+    known: messages.Open | None = builder.scratch["messages"].get(message_id)
     if known is None:
         raise Violation(f"message.end for {message_id!r:.80}: there is no such message")
-    close(builder, message_id, known)
+    messages.close(builder, message_id, known)
 
 
 def _done(builder: Builder, data: Fields) -> None:
     for message_id, known in builder.scratch["messages"].items():
-        close(builder, message_id, known)
+        messages.close(builder, message_id, known)
     reason = data.get("finishReason")
     last = builder.last_response()
     if last is not None:
-        finish_reason(last, reason)
+        messages.finish_reason(last, reason)
     usage = data.get("usage")
     if isinstance(usage, dict):
         builder.total_usage = usage
@@ -184,17 +210,17 @@ def unknown(builder: Builder, event: Fields) -> None:
         raise Violation(f"an event's name is a text, got {event['event']!r:.80}")
     # Transient: clients do not show it.
     message = builder.system(event["event"], event.get("data"), **{META: {"transient": True}})
-    message.at = now(builder)
+    message.at = messages.now(builder)
 
 
 def finish(builder: Builder, end: str) -> None:
     """Parse arguments that came only as deltas, and end the turn. A run that broke off after an error has failed."""
     for call in builder.scratch["calls"].values():
         if call.part.done and not call.has_input:
-            set_input_from_deltas(call)
+            messages.set_input_from_deltas(call)
     if builder.messages:
         failed = builder.scratch["failed"] and end in ("disconnected", "timeout")
-        builder.end_turn("error" if failed else end, max(builder.last_at, now(builder)))
+        builder.end_turn("error" if failed else end, max(builder.last_at, messages.now(builder)))
 
 
 def _handler(apply: Handler) -> Handler:
@@ -227,7 +253,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "tool.delta": _handler(_tool_delta),
     "tool.result": _handler(_tool_result),
     "source": _handler(_source),
-    "status": _handler(_status),
+    "status": _handler(lambda builder, data: builder.sys_event("data-sys-status", data)),
     "error": _handler(_error),
     "done": _handler(_done),
 }

@@ -35,7 +35,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch
 from pipeline.assembly.feedback_events import FEEDBACK
 from pipeline.assembly.parts import Message
-from pipeline.dialects.langgraph import checkpoints, request
+from pipeline.dialects.langgraph import request
 from pipeline.dialects.langgraph.protocol_v3 import message_event
 from pipeline.dialects.langgraph.shapes import V3, StreamEvent, message_of, stream_event
 from pipeline.dialects.langgraph.stream import TASK, Stream, is_text
@@ -63,10 +63,7 @@ def read(builder: Builder, event: Fields) -> None:
 
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:
-    """Append consecutive chunks of a message that contain only text (a Stretch).
-
-    The last of them is left to `read`: its time is the message's.
-    """
+    """Append consecutive chunks of only text (a Stretch), but the last: `read` takes its time as the message's."""
     stream: Stream = builder.scratch["stream"]
     first = _chunk(events[start])
     if first is None or stream.over:
@@ -121,10 +118,6 @@ def finish(builder: Builder, end: str) -> None:
         builder.end_turn("disconnected")
     else:
         write(builder, stream, end)
-
-
-def _nothing(builder: Builder, stream: Stream, event: StreamEvent) -> None:
-    """Ignore the event: it is for display, or for others."""
 
 
 def _values(builder: Builder, stream: Stream, event: StreamEvent) -> None:
@@ -183,7 +176,7 @@ def _hear(builder: Builder, stream: Stream, namespace: tuple[str, ...], raw: Any
     if message is None:
         raise TypeError(f"no message: {raw!r:.80}")
     if not namespace:
-        checkpoints.began(stream, metadata)
+        request.record_start(stream, metadata)
     if message["type"] == "remove":
         return
     if message["chunk"]:
@@ -245,7 +238,7 @@ def _events(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     namespace = tuple(task.split("|")[:-1]) if isinstance(task, str) else ()
     if kind == "on_chain_start" and not parents and not stream.begun:
         stream.begun, stream.root = True, raw.get("run_id")
-        checkpoints.began(stream, metadata)
+        request.record_start(stream, metadata)
     is_root = not parents and (not stream.begun or raw.get("run_id") == stream.root)
     if kind == "on_chat_model_stream":
         _hear(builder, stream, namespace, data["chunk"], metadata)
@@ -272,12 +265,12 @@ def _events(builder: Builder, stream: Stream, event: StreamEvent) -> None:
 
 def _checkpoint(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     if not event.namespace:
-        checkpoints.record(stream, event.data)
+        request.record_checkpoint(stream, event.data)
 
 
 def _debug(builder: Builder, stream: Stream, event: StreamEvent) -> None:
     if not event.namespace and isinstance(event.data, dict) and event.data.get("type") == "checkpoint":
-        checkpoints.record(stream, event.data.get("payload"))
+        request.record_checkpoint(stream, event.data.get("payload"))
 
 
 def _lifecycle(builder: Builder, stream: Stream, event: StreamEvent) -> None:
@@ -338,7 +331,7 @@ MODES: Final[dict[str, Mode]] = {
     "end": _end,
     **dict.fromkeys(("checkpoints", f"{V3}:checkpoints"), _checkpoint),
     **dict.fromkeys(("debug", f"{V3}:debug"), _debug),
-    **dict.fromkeys(("metadata", "feedback", "tasks", f"{V3}:tasks"), _nothing),
+    **dict.fromkeys(("metadata", "feedback", "tasks", f"{V3}:tasks"), lambda builder, stream, event: None),
     f"{V3}:values": _values,
     f"{V3}:updates": _updates,
     f"{V3}:messages": _v3_messages,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.exports import Names, paired, spoken
-from pipeline.dialects.langgraph.builtin_tools import META
-from topics import json_text
+from pipeline.dialects.langgraph.parts import META
+from pipeline.dialects.wire_values import text_or_json
 from topics.json_text import Fields
 
 NAMES: Final = Names("type", "ai", "tool", "tool_call_id", ("tool_calls", "invalid_tool_calls"), ("content",))
@@ -54,7 +54,7 @@ def _tool(part: Fields) -> Fields:
     plain = isinstance(content, list) and all(isinstance(item, str | dict) for item in content)
     message: Fields = {
         "type": "tool",
-        "content": content if plain else _text_or_json(content),
+        "content": content if plain else text_or_json(content),
         "tool_call_id": str(part.get("tool_call_id", "")),
         "name": str(part.get("tool_name", "")),
         "status": "error" if failed else "success",
@@ -126,7 +126,7 @@ def _call(part: Fields) -> Fields:
     if not _is_broken(part):
         return {**names, "args": _storable(args or {}), "type": "tool_call"}
     text = args["INVALID_JSON"] if isinstance(args, dict) else args
-    return {**names, "args": _text_or_json(text), "error": None, "type": "invalid_tool_call"}
+    return {**names, "args": text_or_json(text), "error": None, "type": "invalid_tool_call"}
 
 
 def _storable(value: Any) -> Any:
@@ -170,7 +170,8 @@ def _thought(parts: Any, index: int, part: Fields) -> list[Fields]:
         sealed = {"encrypted_content": signature} if signature is not None else {}
         summary = [{"type": "summary_text", "text": text, "index": n} for n, text in enumerate(group)]
         return [{"type": "reasoning", **identity, "summary": summary, **sealed}]
-    if any(meta_of.get("group", 0) > back for back, meta_of in enumerate(_before(parts, index), 1)):
+    before = (part.get(META, {}) for part in reversed(parts[:index]))
+    if any(meta_of.get("group", 0) > back for back, meta_of in enumerate(before, 1)):
         return []  # it is in the summary of the first part
     if meta.get("as") == "thinking" or (signature is not None and meta.get("as") != "reasoning"):
         sealed = {"signature": signature} if signature is not None else {}
@@ -179,10 +180,6 @@ def _thought(parts: Any, index: int, part: Fields) -> list[Fields]:
         return [{"type": "reasoning", **identity, "summary": [], "encrypted_content": signature}]
     extras = {"extras": {"signature": signature}} if signature is not None else {}
     return [{"type": "reasoning", **identity, "reasoning": part.get("content") or "", **extras}]
-
-
-def _before(parts: Any, index: int) -> Iterator[Fields]:
-    return (part.get(META, {}) for part in reversed(parts[:index]))
 
 
 def _file(held: Any) -> list[Fields]:
@@ -198,7 +195,7 @@ def _file(held: Any) -> list[Fields]:
 
 def _content(content: Any) -> Any:
     if not isinstance(content, list):
-        return _text_or_json(content)
+        return text_or_json(content)
     blocks: list[Fields] = []
     for item in content:
         if isinstance(item, str):
@@ -210,7 +207,3 @@ def _content(content: Any) -> Any:
         else:
             blocks += _file(item)
     return blocks
-
-
-def _text_or_json(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else json_text.dumps(value)

@@ -16,9 +16,8 @@ from turnmill.errors import InvalidRecord, Reason
 
 def split(messages: Messages) -> list[Messages]:
     """Cut before each user message that follows an answer; system messages are not part of a thread."""
-    return exchanges(
-        [message for message in map(_read, messages) if message["type"] in ("human", "ai", "tool")], _place_in_exchange
-    )
+    read = [message for message in map(_read, messages) if message["type"] in ("human", "ai", "tool")]
+    return exchanges(read, lambda message: MessagePlace.PROMPT if message["type"] == "human" else MessagePlace.ANSWER)
 
 
 def _read(raw: Fields) -> Fields:
@@ -26,10 +25,6 @@ def _read(raw: Fields) -> Fields:
     if message is None:
         raise InvalidRecord(Reason.INVALID_EVENT, f"no message of LangChain: {raw!r:.80}")
     return message
-
-
-def _place_in_exchange(message: Fields) -> MessagePlace:
-    return MessagePlace.PROMPT if message["type"] == "human" else MessagePlace.ANSWER
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

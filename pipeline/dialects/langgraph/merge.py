@@ -15,9 +15,8 @@ GROWING: Final = frozenset(
 
 def added(left: Fields, right: Fields) -> Fields:
     """Return two chunks of one message as one; if a provider's id is among theirs, it is the message's."""
-    both = _objects(
-        left, {key: value for key, value in right.items() if key not in ("content", "usage_metadata", "id")}
-    )
+    rest = {key: value for key, value in right.items() if key not in ("content", "usage_metadata", "id")}
+    both = _objects(left, rest)
     both["content"] = _content(left.get("content"), right.get("content"))
     both["usage_metadata"] = _sum(left.get("usage_metadata"), right.get("usage_metadata"))
     ids = [name for name in (left.get("id"), right.get("id")) if isinstance(name, str)]
@@ -57,10 +56,8 @@ def _lists(left: list[Any], right: list[Any]) -> list[Any]:
 def _same(left: Any, other: Any) -> bool:
     if not isinstance(left, dict) or not isinstance(other, dict) or other.get("index") is None:
         return False
-    kind = other.get("type")
-    return left.get("index") == other["index"] and (
-        kind in (left.get("type"), "input_json_delta") or "type" not in left
-    )
+    is_same_kind = "type" not in left or other.get("type") in (left.get("type"), "input_json_delta")
+    return left.get("index") == other["index"] and is_same_kind
 
 
 def _objects(left: Fields, right: Fields) -> Fields:

@@ -1,6 +1,7 @@
 """Conversion of content of LangChain's AI messages, as each provider's package writes it, to ThreadProtocol parts.
 
-Fields that ThreadProtocol lacks are kept under META, by LangChain's names.
+Fields that ThreadProtocol lacks are kept under META, by LangChain's names. Source: langchain-core, LangChain.js
+(messages/block_translators of both).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.langgraph.builtin_tools import META, builtin_tool, with_ids
+from pipeline.dialects.wire_values import objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
@@ -20,6 +21,12 @@ PIECES: Final = frozenset({"input_json_delta", "tool_call_chunk", "server_tool_c
 FIRST: Final = frozenset({"code_interpreter_call", "mcp_call", "image_generation_call"})  # of `tool_outputs`
 INLINE: Final = re.compile(r"data:([^;,]+);base64,")
 MEDIA: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
+META: Final = "meta:langchain"
+SERVER_CALLS: Final = frozenset({"server_tool_use", "server_tool_call", "mcp_tool_use"})
+RESULTS: Final = frozenset({"server_tool_result", "server_tool_call_result"})
+ANSWERED: Final = ("status", "results", "outputs", "output", "error")
+NOT_ARGUMENTS: Final = frozenset({"id", "type", "index", *ANSWERED})
+SUCCESS: Final = (None, 1, "OUTCOME_OK")  # of Google's code execution; None in old messages
 
 
 def response_parts(message: Fields) -> list[Fields]:
@@ -33,7 +40,7 @@ def response_parts(message: Fields) -> list[Fields]:
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
     thoughts = _thoughts_beside(extra, blocks)
-    outputs = [block for block in _objects(extra.get("tool_outputs")) if block not in blocks]
+    outputs = [block for block in objects(extra.get("tool_outputs")) if block not in blocks]
     blocks = [block for block in outputs if block.get("type") in FIRST] + blocks
     for index, block in enumerate(blocks):
         if isinstance(block, str):
@@ -42,7 +49,7 @@ def response_parts(message: Fields) -> list[Fields]:
             thoughts += _block(block, calls)
     thoughts += [call for same in calls.values() for call in same]
     thoughts += [part for block in outputs if block.get("type") not in FIRST for part in _block(block, calls)]
-    return with_ids(thoughts)
+    return _with_ids(thoughts)
 
 
 def _thoughts_beside(extra: Fields, blocks: list[Any]) -> list[Fields]:
@@ -62,15 +69,12 @@ def _is_repeated(block: Fields, before: list[Any]) -> bool:
     value = block.get("value")
     if block.get("type") != "non_standard" or not isinstance(value, dict) or not isinstance(value.get("result"), str):
         return False
-    return any(value["result"] in (other.get("data"), other.get("base64")) for other in _objects(before))
+    return any(value["result"] in (other.get("data"), other.get("base64")) for other in objects(before))
 
 
 def _by_id(message: Fields) -> dict[str, list[Fields]]:
-    """Return the calls of each id.
-
-    Only `tool_calls` may have an id twice: other lists repeat the same call.
-    """
-    count = len(_objects(message.get("tool_calls")))
+    """Return the calls of each id. Only `tool_calls` may have an id twice: other lists repeat the same call."""
+    count = len(objects(message.get("tool_calls")))
     grouped: dict[str, list[Fields]] = {}
     for number, part in enumerate(_calls(message)):
         same = grouped.setdefault(str(part["tool_call_id"]), [])
@@ -82,27 +86,17 @@ def _by_id(message: Fields) -> dict[str, list[Fields]]:
 
 def _calls(message: Fields) -> Iterator[Fields]:
     """Yield calls, also those whose arguments are not JSON."""
-    calls = [call for key in ("tool_calls", "invalid_tool_calls") for call in _objects(message.get(key))]
-    calls = calls or _objects(message.get("tool_call_chunks"))
-    for call in calls or [block for block in _objects(message.get("content")) if str(block.get("type")) in STANDING]:
+    calls = [call for key in ("tool_calls", "invalid_tool_calls") for call in objects(message.get(key))]
+    calls = calls or objects(message.get("tool_call_chunks"))
+    for call in calls or [block for block in objects(message.get("content")) if str(block.get("type")) in STANDING]:
         name, call_id = call.get("name"), call.get("call_id", call.get("id"))
         if call.get("type") == "invalid_tool_call" and not name and not call_id:
             continue  # LangChain.js: the input of a provider's tool, which is also a block of the content
-        given: Any = next((call[key] for key in ("args", "input", "arguments") if call.get(key) is not None), {})
-        yield {
-            "part_kind": "tool-call",
-            "tool_name": name if isinstance(name, str) else "",
-            "tool_call_id": call_id if isinstance(call_id, str) else "",
-            "args": _arguments(given, invalid=call.get("type") == "invalid_tool_call"),
-        }
-
-
-def _arguments(given: Any, *, invalid: bool) -> Any:
-    if not isinstance(given, str):
-        return given
-    if invalid:
-        return {"INVALID_JSON": given}
-    return arguments(given)
+        args: Any = next((call[key] for key in ("args", "input", "arguments") if call.get(key) is not None), {})
+        if isinstance(args, str):
+            args = {"INVALID_JSON": args} if call.get("type") == "invalid_tool_call" else arguments(args)
+        identity = {"tool_name": text_or_empty(name), "tool_call_id": text_or_empty(call_id)}
+        yield {"part_kind": "tool-call", **identity, "args": args}
 
 
 def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
@@ -124,7 +118,7 @@ def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
     if kind == "image_generation_call":
         media_type = f"image/{block.get('output_format') or 'png'}"
         return [_file({"base64": block.get("result"), "mime_type": media_type, "type": "image", "id": block.get("id")})]
-    if (parts := builtin_tool(block, kind)) is not None:
+    if (parts := _builtin_tool(block, kind)) is not None:
         return parts
     if kind in MEDIA or kind in ("image_url", "input_image", "output_audio", "inlineData"):
         return [_file(block)]
@@ -134,10 +128,10 @@ def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
 def _thoughts(block: Fields) -> list[Fields]:
     """Return each text of a summary as a thought; the signature or encrypted content goes with the first."""
     extras = block["extras"] if isinstance(block.get("extras"), dict) else {}
-    summary = [entry.get("text", "") for entry in _objects(block.get("summary"))]
+    summary = [entry.get("text", "") for entry in objects(block.get("summary"))]
     thought = next((block[key] for key in ("thinking", "reasoning") if block.get(key)), "")
     if isinstance(thought, list):  # Mistral
-        thought = "".join(text for piece in _objects(thought) if isinstance(text := piece.get("text"), str))
+        thought = "".join(text for piece in objects(thought) if isinstance(text := piece.get("text"), str))
     texts = summary or [thought if isinstance(thought, str) else ""]
     kept = (block.get(key, extras.get(key)) for key in ("signature", "encrypted_content"))
     signature = next((value for value in kept if isinstance(value, str)), None)
@@ -191,5 +185,75 @@ def _content_item(block: Any) -> Any:
     return held["content"] if held["part_kind"] == "file" else {"kind": "custom:langchain", "block": block}
 
 
-def _objects(values: Any) -> list[Fields]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+def _builtin_tool(block: Fields, kind: str) -> list[Fields] | None:
+    """Return the parts of a provider's own tool; None for another block. OpenAI's is a call with its return."""
+    if kind in SERVER_CALLS:
+        return [_call(block, str(block.get("name", "")), _args(block))]
+    if kind in RESULTS or kind.endswith("_tool_result"):
+        return [_return(block, kind)]
+    if kind in ("executable_code", "executableCode"):
+        return [_call(block, "code_execution", _code(block, kind))]
+    if kind in ("code_execution_result", "codeExecutionResult"):
+        return [_code_result(block, kind)]
+    return _hosted(block, kind.removesuffix("_call")) if kind.endswith("_call") else None
+
+
+def _args(block: Fields) -> Any:
+    given = block.get("input", block.get("args"))
+    text = block.get("partial_json")
+    if not given and isinstance(text, str):
+        return arguments(text)
+    return arguments(given) if isinstance(given, str) else given or {}
+
+
+def _hosted(block: Fields, name: str) -> list[Fields]:
+    if name == "web_search":
+        args: Any = block.get("action") or {}
+    elif name == "code_interpreter":
+        args = {"code": block.get("code")}
+    elif "arguments" in block:
+        args = _args({"input": block["arguments"]})
+    else:
+        args = {key: value for key, value in block.items() if key not in NOT_ARGUMENTS and value is not None}
+    held = {key: block[key] for key in ANSWERED if block.get(key) is not None}
+    answer = {"part_kind": "builtin-tool-return", "tool_name": name, "tool_call_id": block.get("id"), "content": held}
+    return [_call(block, name, args), {**answer, META: {"as": block["type"]}}]
+
+
+def _call(block: Fields, name: str, args: Any) -> Fields:
+    call = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": block.get("id"), "args": args}
+    return {**call, META: {"as": block["type"]}}
+
+
+def _return(block: Fields, kind: str) -> Fields:
+    call_id = next((block[key] for key in ("tool_use_id", "tool_call_id", "toolCallId") if key in block), None)
+    name = "" if kind in RESULTS else kind.removesuffix("_tool_result")
+    answer = {"part_kind": "builtin-tool-return", "tool_name": name, "tool_call_id": call_id}
+    return {**answer, "content": block.get("content", block.get("output")), META: {"as": kind}}
+
+
+def _code(block: Fields, kind: str) -> Fields:
+    """Return the code that Google ran; LangChain.js writes it as an object."""
+    held = block.get(kind)
+    held = held if isinstance(held, dict) else {"code": held, "language": block.get("language")}
+    return {key: held[key] for key in ("language", "code") if held.get(key) is not None}
+
+
+def _code_result(block: Fields, kind: str) -> Fields:
+    held = block.get(kind)
+    held = held if isinstance(held, dict) else {"output": held, "outcome": block.get("outcome")}
+    content = {key: held[key] for key in ("outcome", "output") if held.get(key) is not None}
+    answer: Fields = {"part_kind": "builtin-tool-return", "tool_name": "code_execution", "content": content}
+    status = "success" if held.get("outcome") in SUCCESS else "error"
+    return {**answer, "tool_call_id": block.get("tool_call_id"), "status": status, META: {"as": kind}}
+
+
+def _with_ids(parts: list[Fields]) -> list[Fields]:
+    """Return the parts with an id for each call and return that lacks one: Google's are paired by their order."""
+    newest = ""
+    for index, part in enumerate(parts):
+        if part["part_kind"] == "builtin-tool-call":
+            newest = part["tool_call_id"] = part["tool_call_id"] or f"builtin:{index}"
+        elif part["part_kind"] == "builtin-tool-return":
+            part["tool_call_id"] = part["tool_call_id"] or newest or f"builtin:{index}"
+    return parts

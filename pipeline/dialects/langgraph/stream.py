@@ -18,6 +18,7 @@ from topics.json_text import Fields
 JOIN_AFTER: Final = 256  # texts from which on they are joined
 REPEATED_KEYS: Final = {"model_provider"}  # what every chunk repeats of the metadata
 READ_KEYS: Final = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
+CALLS: Final = ("tool_calls", "invalid_tool_calls")
 ALL: Final = "__remove_all__"
 TASK: Final = "langgraph_checkpoint_ns"  # in the metadata: the task of a message
 OF_TOOLS: Final = "tools:"
@@ -69,10 +70,7 @@ class Entry:
         return self.message
 
     def is_other(self, message_id: Any) -> bool:
-        """Return True if a chunk with this id belongs to the next message.
-
-        One message may have its provider's id and LangChain's.
-        """
+        """Return True if a chunk with this id is the next message's: one may have its provider's id and LangChain's."""
         if not isinstance(message_id, str) or message_id in self.ids:
             return False
         return self.is_over() or any(is_run_id(known) == is_run_id(message_id) for known in self.ids)
@@ -119,13 +117,11 @@ class Stream:
         if entry is None or entry.whole or entry.is_other(message_id):
             if entry is not None and not entry.is_over():
                 entry.broken = True
-            fields = {
-                key: value for key, value in chunk.items() if key not in ("tool_calls", "invalid_tool_calls", "chunk")
-            }
+            fields = {key: value for key, value in chunk.items() if key not in (*CALLS, "chunk")}
             entry = Entry(fields, at, at, namespace, rank=_rank(metadata))
             self.heard.append(entry)
         else:
-            entry.add({key: value for key, value in chunk.items() if key not in ("tool_calls", "invalid_tool_calls")})
+            entry.add({key: value for key, value in chunk.items() if key not in CALLS})
         entry.last_at = at
         entry.first_at = at if entry.first_at is None else entry.first_at
         for name in (message_id, task):
@@ -168,10 +164,7 @@ class Stream:
         self.updated, self.valued = True, False
 
     def set(self, raws: Iterable[Any], at: int) -> None:
-        """Set the whole state.
-
-        The first is from before the run: all its messages are old, except that the user's last ones are new.
-        """
+        """Set the whole state. The first is from before the run: only the user's last messages in it are new."""
         messages = [message for message in map(message_of, raws) if message is not None]
         first = not self.based and not self.updated and not any(entry.namespace == () for entry in self.heard)
         if first:

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.langgraph.builtin_tools import META
-from pipeline.dialects.langgraph.parts import content, response_parts
+from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
 from pipeline.dialects.repeated_call_ids import awaiting
+from pipeline.dialects.wire_values import objects, text_or_empty
 from topics.json_text import Fields
 
 REASONS: Final = {
@@ -44,12 +44,13 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
     if stream.updated:
         new = [entry for entry in stream.state if not entry.old]
         chosen = [(entry, True) for entry in (new if stream.valued else _in_order(new))]
-        chosen += [] if complete else [(entry, False) for entry in stream.heard if _unsettled(entry)]
+        unsettled = [] if complete else [entry for entry in stream.heard if not (entry.confirmed or _is_childs(entry))]
+        chosen += [(entry, False) for entry in unsettled]
     else:
         entries = [entry for entry in stream.heard if not _is_childs(entry)]
         root = _in_order([entry for entry in entries if not entry.namespace] or entries)
         chosen = [(entry, not entry.broken and (complete or entry.whole or entry is not entries[-1])) for entry in root]
-    prompts = [_prompt(entry) for entry in _newest_prompts(stream)]
+    prompts = [prompt_part(entry.message) for entry in _newest_prompts(stream)]
     for entry, whole in chosen:
         message, kind = entry.settle(), entry.message.get("type")
         if kind == "ai" and not (complete and not whole):
@@ -57,24 +58,22 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
         elif kind == "tool" and whole:
             _answer(builder, entry, message)
         elif kind == "human" and whole and builder.last_response() is None:
-            prompts.append(_prompt(entry))
+            prompts.append(prompt_part(entry.message))
         elif kind == "human" and whole:
             builder.at, at = max(builder.at, entry.at), builder.at
-            builder.request_after(None).parts.append(Part(_prompt(entry), done=True))
+            builder.request_after(None).parts.append(Part(prompt_part(entry.message), done=True))
             builder.at = at
     if prompts and not builder.user_turns:
         builder.user_turn(prompts)
     if stream.rest:
         stream.beside.append(_system(builder.at, "custom:langgraph.state", stream.rest))
     for beside in sorted([*stream.beside, *_children(stream)], key=lambda message: message.at):
-        _insert_by_time(builder, beside)
+        later = (n for n, other in enumerate(builder.messages) if other.at > beside.at)
+        builder.messages.insert(next(later, len(builder.messages)), beside)
 
 
 def _take_for_new(stream: Stream) -> None:
-    """Treat a single state as new, since the run has nothing else.
-
-    As the first state it counted as the state from before the run.
-    """
+    """Treat a single state as new, since the run has nothing else: it counted as the state from before the run."""
     asked = [n for n, entry in enumerate(stream.state) if entry.message.get("type") == "human"]
     for entry in stream.state[asked[-1] + 1 if asked else 0 :]:
         entry.old, stream.updated, stream.valued = False, True, True
@@ -94,18 +93,11 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
     while start < len(ordered):
         end = start + 1
         rank = ordered[start].rank
-        while (
-            end < len(ordered) and rank is not None and (other := ordered[end].rank) is not None and other[0] == rank[0]
-        ):
+        while end < len(ordered) and rank and (other := ordered[end].rank) and other[0] == rank[0]:
             end += 1
         ordered[start:end] = sorted(ordered[start:end], key=lambda entry: entry.rank or (0, 0))
         start = end
     return ordered
-
-
-def _unsettled(entry: Entry) -> bool:
-    """Return True for a message of a broken run that is not in the state, and not of an agent inside a tool."""
-    return not entry.confirmed and not _is_childs(entry)
 
 
 def _is_childs(entry: Entry) -> bool:
@@ -151,8 +143,8 @@ def response_fields(message: Fields) -> Fields:
 def _answer(builder: Builder, entry: Entry, message: Fields) -> None:
     """Put a tool's result into the request after the newest response that has its call."""
     call_id = str(message.get("tool_call_id") or "")
-    holders = (m for m in reversed(builder.messages) if m.kind == "response" and _calls(m, call_id))
-    response = next(holders, None)
+    responses = (message for message in reversed(builder.messages) if message.kind == "response")
+    response = next((r for r in responses if any(p.fields.get("tool_call_id") == call_id for p in r.parts)), None)
     part = tool_return(message)
     request = _request(builder, response, entry.at)
     twin = awaiting(response, request, call_id) if response is not None else None
@@ -179,10 +171,10 @@ def _request(builder: Builder, response: Message | None, at: int) -> Message:
 
 def tool_return(message: Fields) -> Fields:
     """Return a ToolMessage as tool-return part; old ones have no status."""
-    name, artifact = message.get("name"), message.get("artifact")
+    artifact = message.get("artifact")
     part: Fields = {
         "part_kind": "tool-return",
-        "tool_name": name if isinstance(name, str) else "",
+        "tool_name": text_or_empty(message.get("name")),
         "tool_call_id": str(message.get("tool_call_id") or ""),
         "status": "error" if message.get("status") == "error" else "success",
         "content": message.get("content"),
@@ -192,18 +184,9 @@ def tool_return(message: Fields) -> Fields:
     return {**part, **_other_fields({key: value for key, value in message.items() if key != "name"})}
 
 
-def _calls(message: Message, call_id: str) -> bool:
-    return any(part.fields.get("tool_call_id") == call_id for part in message.parts)
-
-
-def _prompt(entry: Entry) -> Fields:
-    return prompt_part(entry.message)
-
-
 def prompt_part(message: Fields) -> Fields:
     """Return a HumanMessage as user-prompt part."""
-    part: Fields = {"part_kind": "user-prompt", "content": content(message.get("content"))}
-    return {**part, **_other_fields(message)}
+    return {"part_kind": "user-prompt", "content": content(message.get("content")), **_other_fields(message)}
 
 
 def _other_fields(message: Fields) -> Fields:
@@ -219,7 +202,7 @@ def _sources(parts: list[Part]) -> Iterator[Fields]:
     """Yield citations of texts that have an address, each once."""
     urls: set[str] = set()
     for part in parts:
-        for cited in _objects((part.fields.get(META) or {}).get("annotations")):
+        for cited in objects((part.fields.get(META) or {}).get("annotations")):
             url = cited.get("url")
             if isinstance(url, str) and url not in urls:
                 urls.add(url)
@@ -244,12 +227,3 @@ def _children(stream: Stream) -> Iterator[Message]:
 
 def _system(at: int, event_type: str, data: Any) -> Message:
     return Message("system", at, fields={"event_type": event_type, "event_data": data}, closed=True)
-
-
-def _insert_by_time(builder: Builder, message: Message) -> None:
-    later = (n for n, other in enumerate(builder.messages) if other.at > message.at)
-    builder.messages.insert(next(later, len(builder.messages)), message)
-
-
-def _objects(values: Any) -> list[Fields]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []

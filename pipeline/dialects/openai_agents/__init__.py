@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.openai_agents import events, live, request
+from pipeline.assembly.dialect import Dialect, Shown
+from pipeline.dialects.deltas import shown
+from pipeline.dialects.openai_agents import events
+from pipeline.dialects.responses_progress import DELTAS
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -19,6 +22,17 @@ OPENAI_AGENTS: Final = (
     ),
 )
 
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return text and thoughts of the model's events, and the calls that the SDK executes."""
+    match event:
+        case {"type": "raw_response_event", "data": data}:
+            return shown(DELTAS, "type", data)
+        case {"type": "run_item_stream_event", "item": {"raw_item": {"type": str(kind), "name": str(name)}}}:
+            return [Shown("tool", name)] if kind.endswith("_call") else ()
+    return ()
+
+
 DIALECT: Final = Dialect(
     name="openai-agents",
     wire=WIRES["openai-agents"],
@@ -26,8 +40,8 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     stretches=events.STRETCHES,
     begin=events.begin,
-    history=request.repeated,
+    history=events.repeated,
     finish=events.finish,
-    shows=live.shows,
+    shows=shows,
     carriers=(Carrier("openai-agents", OPENAI_AGENTS),),
 )

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_agents.items import REFUSAL, is_beside, parts
 from pipeline.dialects.openai_responses.keys import FAKE_ID
+from pipeline.dialects.wire_values import text_or_empty
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
@@ -31,8 +32,6 @@ STRETCHES: Final[dict[str, tuple[str, Fields, str]]] = {
 WHOLE: Final = ("text", "refusal", "arguments", "input")  # where a `.done` event has the whole stretch
 TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
 FAILED: Final = frozenset({"response.failed", "error"})
-
-
 OPENING: Final = frozenset({"response.queued", "response.in_progress"})
 ITEMS: Final = frozenset({"response.output_item.added", "response.output_item.done"})
 
@@ -72,12 +71,9 @@ class ResponseAnswer:
     def take(self, event: Fields, at: int) -> None:
         """Handle an event between the first and the terminal one; an unknown kind is ignored."""
         kind = event["type"]
-        if kind == "response.output_item.added":
+        if kind in ITEMS:
             if isinstance(event.get("item"), dict):
-                self._open(event, event["item"])
-        elif kind == "response.output_item.done":
-            if isinstance(event.get("item"), dict):
-                self._done(event, event["item"])
+                (self._open if kind == "response.output_item.added" else self._done)(event, event["item"])
         else:
             stretch, _, ending = kind.rpartition(".")
             if stretch not in STRETCHES:
@@ -206,13 +202,9 @@ def _finished(item: Fields) -> list[Part]:
 
 
 def _call(item: Fields) -> Fields:
-    name, call_id = item.get("name"), item.get("call_id") or item.get("id")
-    return {
-        "part_kind": "builtin-tool-call" if item.get("type") == "mcp_call" else "tool-call",
-        "tool_name": name if isinstance(name, str) else "",
-        "tool_call_id": call_id if isinstance(call_id, str) else "",
-        "args": None,
-    }
+    kind = "builtin-tool-call" if item.get("type") == "mcp_call" else "tool-call"
+    name, call_id = text_or_empty(item.get("name")), text_or_empty(item.get("call_id") or item.get("id"))
+    return {"part_kind": kind, "tool_name": name, "tool_call_id": call_id, "args": None}
 
 
 @dataclass(slots=True, eq=False)

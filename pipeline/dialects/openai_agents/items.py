@@ -8,18 +8,17 @@
     image_generation_call             the same, and a file
 
 All others are `custom:TYPE` system messages. What ThreadProtocol has no field for is kept in `meta:openai` of the part,
-under OpenAI's names. Ids that an adapter made up (FAKE_ID) are left out.
+under OpenAI's names. Ids that an adapter made up (FAKE_ID) are left out. `*_output` items, the results of
+tools, become tool-returns.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
 from pipeline.dialects.openai_responses.keys import FAKE_ID
+from pipeline.dialects.wire_values import identifier_of_base64, objects, text_or_empty
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
@@ -32,6 +31,15 @@ HOSTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
     "code_interpreter_call": ("code_interpreter", ("code", "container_id")),
     "image_generation_call": ("image_generation", ()),
 }
+OUTPUT_ITEMS: Final = frozenset({"tool_call_output_item", "handoff_output_item"})
+SEARCH: Final = "tool_search_output"
+NAMES: Final = {
+    "computer_call_output": "computer",
+    "local_shell_call_output": "local_shell",
+    "shell_call_output": "shell",
+    "apply_patch_call_output": "apply_patch",
+    SEARCH: "tool_search",
+}
 
 
 def parts(item: Fields) -> list[Fields]:
@@ -41,18 +49,15 @@ def parts(item: Fields) -> list[Fields]:
 
 
 def is_beside(item: Fields) -> bool:
-    """Return True if the item is kept as a system message.
-
-    A search for tools is a call if the client makes it.
-    """
+    """Return True if the item is kept as a system message. A search for tools is a call if the client makes it."""
     return item["type"] not in MAKERS or (item["type"] == "tool_search_call" and item.get("execution") != "client")
 
 
 def sources(item: Fields) -> list[tuple[str, Fields]]:
     """Return citations of a message as (event type, data) of system messages."""
     sources: list[tuple[str, Fields]] = []
-    for piece in _objects(item.get("content")) if item["type"] == "message" else ():
-        for note in _objects(piece.get("annotations")):
+    for piece in objects(item.get("content")) if item["type"] == "message" else ():
+        for note in objects(piece.get("annotations")):
             if isinstance(note.get("url"), str):
                 sources.append(("source.url", _note_with_id(note["url"], note, url=note["url"])))
             elif isinstance(note.get("file_id"), str):
@@ -75,7 +80,7 @@ def _note_with_id(identity: str, note: Fields, **more: Any) -> Fields:
 
 def _message(item: Fields) -> list[Fields]:
     content = item.get("content")
-    pieces = [{"type": "output_text", "text": content}] if isinstance(content, str) else _objects(content)
+    pieces = [{"type": "output_text", "text": content}] if isinstance(content, str) else objects(content)
     rest = {key: value for key, value in item.items() if key not in ("content", "role", "type")}
     return [_content(piece, rest) for piece in pieces]
 
@@ -90,8 +95,10 @@ def _content(piece: Fields, rest: Fields) -> Fields:
 
 
 def _reasoning(item: Fields) -> list[Fields]:
-    summary = [text for text in map(_text_of_content, _objects(item.get("summary"))) if text]
-    raw = [text for text in map(_text_of_content, _objects(item.get("content"))) if text]
+    summary, raw = (
+        [text for piece in objects(item.get(key)) if (text := text_or_empty(piece.get("text")))]
+        for key in ("summary", "content")
+    )
     parts: list[Fields] = [{"part_kind": "thinking", "content": text} for text in summary or raw or [""]]
     signature, identity = item.get("encrypted_content"), item.get("id")
     if isinstance(signature, str) and signature:
@@ -103,10 +110,6 @@ def _reasoning(item: Fields) -> list[Fields]:
     used = ("id", "type", "summary", "content", "encrypted_content")
     parts[0] = with_rest(parts[0], {**item, **rest}, *used)
     return parts
-
-
-def _text_of_content(piece: Fields) -> str:
-    return piece["text"] if isinstance(piece.get("text"), str) else ""
 
 
 def _function_call(item: Fields) -> list[Fields]:
@@ -129,9 +132,9 @@ def _computer_call(item: Fields) -> list[Fields]:
 def _shell_call(item: Fields) -> list[Fields]:
     """Return a shell's call: the client's, unless its environment is the server's."""
     environment = item.get("environment")
-    if not isinstance(environment, dict) or environment.get("type") == "local":
-        return [_call(item, "shell", _object(item.get("action")), "action")]
-    return [_call(item, "shell", _object(item.get("action")), "action", kind="builtin-tool-call")]
+    is_servers = isinstance(environment, dict) and environment.get("type") != "local"
+    kind = "builtin-tool-call" if is_servers else "tool-call"
+    return [_call(item, "shell", _object(item.get("action")), "action", kind=kind)]
 
 
 def _shell_output(item: Fields) -> list[Fields]:
@@ -184,13 +187,8 @@ def _return(name: str, call_id: str, content: Any, item: Fields) -> Fields:
 
 
 def _file(data: str, form: Any) -> Fields:
-    try:
-        raw = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        raw = data.encode("utf-8", "surrogatepass")
-    identifier = hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]
     media_type = f"image/{form}" if isinstance(form, str) and form else "image/png"
-    binary = {"kind": "binary", "data": data, "media_type": media_type, "identifier": identifier}
+    binary = {"kind": "binary", "data": data, "media_type": media_type, "identifier": identifier_of_base64(data)}
     return {"part_kind": "file", "content": binary}
 
 
@@ -200,8 +198,34 @@ def _object(value: Any) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-def _objects(value: Any) -> list[Fields]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+def is_output(item: Fields, raw: Fields) -> bool:
+    """Return True if a run item answers a call: `raw` is its raw item."""
+    if raw["type"] == SEARCH:  # the server's search is not a call either
+        return raw.get("execution") == "client"
+    return item.get("type") in OUTPUT_ITEMS or raw["type"] in NAMES
+
+
+def answer_of(item: Fields, raw: Fields) -> Fields:
+    """Return a run item as tool-return, with the model's view (`output`), not the tool's value."""
+    fields = tool_return(raw)
+    name = item.get("tool_name")
+    return {**fields, "tool_name": name} if isinstance(name, str) and not fields["tool_name"] else fields
+
+
+def tool_return(item: Fields) -> Fields:
+    """Return an output item as tool-return. Raises KeyError or TypeError without a call's id."""
+    call_id: Any = item.get("call_id") or item["id"]
+    fields: Fields = {
+        "part_kind": "tool-return",
+        "tool_name": NAMES.get(item["type"], ""),
+        "tool_call_id": call_id + "",
+        "status": "error" if item.get("status") == "failed" else "success",
+        "content": item.get("tools") if item["type"] == SEARCH else item.get("output"),
+    }
+    returned = with_rest(fields, item, "call_id", "output", "status")
+    if returned.get(META) == {"type": "function_call_output"}:
+        del returned[META]
+    return returned
 
 
 MAKERS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {

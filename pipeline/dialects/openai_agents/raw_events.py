@@ -13,6 +13,7 @@ from pipeline.dialects.openai_agents.items import sources
 from pipeline.dialects.openai_responses.keys import FAKE_ID
 from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.speakers import speaker
+from pipeline.dialects.wire_values import text_or_none
 from topics.json_text import Fields
 
 OPEN: Final = "answer"
@@ -95,7 +96,7 @@ def _open(builder: Builder, response_id: Any) -> ResponseAnswer:
     builder.messages.append(response)
     memory.answer = ResponseAnswer(response)
     builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
-    memory.last_id = response_id if isinstance(response_id, str) else None
+    memory.last_id = text_or_none(response_id)
     memory.is_over, memory.is_raw = False, True
     builder.ended = builder.error_text = None
     return memory.answer
@@ -114,8 +115,8 @@ def _end(builder: Builder, response: Fields) -> None:
         fields["provider_response_id"] = response_id
     if isinstance(response.get("usage"), dict):
         fields["usage"] = response["usage"]
-    if response.get("status") == "incomplete" or response.get("incomplete_details"):
-        details = response.get("incomplete_details")
+    details = response.get("incomplete_details")
+    if response.get("status") == "incomplete" or details:
         reason = details.get("reason") if isinstance(details, dict) else None
         fields["finish_reason"] = REASONS.get(str(reason), "error")
     settle(builder)
@@ -127,8 +128,7 @@ def _fail(builder: Builder, event: Fields, response: Fields) -> None:
     memory: Memory = builder.scratch
     data = _error_of(event, response)
     builder.system("error", data)
-    text = data.get("message", data.get("code"))
-    builder.error_text = text if isinstance(text, str) else None
+    builder.error_text = text_or_none(data.get("message", data.get("code")))
     builder.ended = "error"
     memory.answer, memory.is_over = None, True
 

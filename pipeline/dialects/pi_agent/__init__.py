@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, Shown, StreamEnd
 from pipeline.assembly.format import Format
-from pipeline.dialects.pi_agent import events, export, history, live
+from pipeline.dialects.pi_agent import events, export, history
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -20,6 +21,45 @@ PI_AGENT: Final = (
     Loss("sources", "pi has none", drop.events(lambda kind: kind.startswith("source."))),
 )
 
+
+def recognises(event: Any) -> bool | None:
+    """Return whether an event is of this wire. `message_start` is Anthropic's, too, whose messages have a type."""
+    match event:
+        case {"type": "message_start", "message": {"type": _}}:
+            return False
+    return None
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return the text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"type": "message_update", "assistantMessageEvent": update}:
+            return shows_of_message(update)
+        case {"type": "tool_execution_start", "toolName": str(name)}:
+            return [Shown("tool", name)]
+    return ()
+
+
+def shows_of_message(update: Any) -> Sequence[Shown]:
+    """Return the live text of an event of a message; pi's proxy streams only such events."""
+    match update:
+        case {"type": "text_delta", "delta": str(text)}:
+            return [Shown("text", text)]
+        case {"type": "thinking_delta", "delta": str(text)}:
+            return [Shown("thinking", text)]
+    return ()
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """Return the end of the stream, which is `agent_end`, unless pi tries again."""
+    match event:
+        case {"type": "agent_end", "willRetry": True} | {"type": "agent_start"}:
+            return None
+        case {"type": "agent_end"}:
+            return "complete"
+    return before
+
+
 DIALECT: Final = Dialect(
     name="pi-agent",
     wire=WIRES["pi-agent"],
@@ -27,9 +67,9 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     begin=events.begin,
     finish=events.finish,
-    recognises=live.recognises,
-    shows=live.shows,
-    ended=live.ended,
+    recognises=recognises,
+    shows=shows,
+    ended=ended,
     carriers=(Carrier("pi-agent", PI_AGENT),),
     formats=(Format("pi-agent", export.messages, history.READER),),
 )

@@ -17,8 +17,8 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation, nothing
 from pipeline.dialects.pi_agent.messages import Received, span, write
-from pipeline.dialects.pi_agent.parts import blocks
-from pipeline.dialects.pi_agent.unfinished import Growing, show
+from pipeline.dialects.pi_agent.parts import Growing, blocks, show
+from pipeline.dialects.wire_values import text_or_none
 from topics.json_text import Fields
 
 # ms. A live run's messages have times that differ from those of their receipt by less than this.
@@ -69,8 +69,8 @@ def _message_end(builder: Builder, event: Fields) -> None:
         opened: Received | None = builder.scratch["open"]
         item.first_part_at = opened.first_part_at if opened is not None else None
         builder.scratch["open"] = None
-        builder.context.model_name = builder.context.model_name or _text_or_none(message.get("model"))
-        builder.context.provider_name = builder.context.provider_name or _text_or_none(message.get("provider"))
+        builder.context.model_name = builder.context.model_name or text_or_none(message.get("model"))
+        builder.context.provider_name = builder.context.provider_name or text_or_none(message.get("provider"))
         if message.get("durationMs") is not None:
             builder.sys_event("data-sys-latency", {"model_latency_ms": message["durationMs"]})
     received.append(item)
@@ -140,10 +140,7 @@ def _reconciled(received: list[Received], final: list[Fields]) -> list[Received]
 
 
 def _identity(message: Fields) -> tuple[Any, ...]:
-    """Return the identity of a message.
-
-    An exception's message may come in the same millisecond as the answer before it.
-    """
+    # `stopReason`: an exception's message may come in the same millisecond as the answer before it.
     return message["role"], message.get("timestamp"), message.get("toolCallId"), message.get("stopReason")
 
 
@@ -167,19 +164,12 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("role"), str)
 
 
-def _text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 HANDLERS: Final[dict[str, Handler]] = {
     "agent_start": _agent_start,
     "agent_end": _agent_end,
     "message_start": _message_start,
     "message_update": _message_update,
     "message_end": _message_end,
-    "turn_start": nothing,
-    "turn_end": nothing,
-    "tool_execution_start": nothing,
-    "tool_execution_update": nothing,
-    "tool_execution_end": nothing,
+    **dict.fromkeys(("turn_start", "turn_end"), nothing),
+    **dict.fromkeys(("tool_execution_start", "tool_execution_update", "tool_execution_end"), nothing),
 }

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.javascript_numbers import readable
+from pipeline.dialects.pi_agent.messages import COSTS
+from pipeline.dialects.pi_agent.messages import USAGE as COUNTS
+from pipeline.dialects.pi_agent.parts import REDACTED
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from topics.json_text import Fields
@@ -28,16 +31,9 @@ APIS: Final = {
     "mistral": "mistral-conversations",
 }
 OTHER_API: Final = "openai-completions"  # the API of most providers
-USAGE: Final = {
-    "output_tokens": "output",
-    "cache_read_tokens": "cacheRead",
-    "cache_write_tokens": "cacheWrite",
-    "thinking_tokens": "reasoning",
-    "total_tokens": "totalTokens",
-}
-NO_COST: Final = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+USAGE: Final = {key: name for name, key in COUNTS.items()}
+NO_COST: Final = dict.fromkeys(COSTS, 0)
 APP: Final = "data-app-"
-REDACTED: Final = "redacted_thinking"
 
 
 def messages(document: Fields) -> list[Fields]:
@@ -45,14 +41,14 @@ def messages(document: Fields) -> list[Fields]:
     messages: list[Fields] = []
     for turn in document["turns"]:
         if turn.get("turn_type") == "user":
-            messages += _from_parts(turn.get("parts", ()), _ms(turn.get("submitted_at")))
+            messages += _from_parts(turn.get("parts", ()), epoch_ms(turn.get("submitted_at")) or 0)
         for message in turn.get("messages", ()):
             messages += _messages_of(message)
     return [readable(message) for message in messages]
 
 
 def _messages_of(message: Fields) -> Iterator[Fields]:
-    at = _ms(message.get("timestamp"))
+    at = epoch_ms(message.get("timestamp")) or 0
     kind = message.get("message_type")
     if kind == "request":
         yield from _from_parts(message.get("parts", ()), at)
@@ -185,12 +181,9 @@ def _block_of_content(piece: Any) -> Fields:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """Return the message with pi's fields from `meta:pi`.
-
-    If `bare` is set, its content was a text and becomes one again.
-    """
+    """Return the message with pi's fields from `meta:pi`."""
     meta = dict(source.get("meta:pi") or {})
-    if meta.pop("bare", False):
+    if meta.pop("bare", False):  # its content was a text
         message["content"] = source.get("content")
     return {**message, **meta}
 
@@ -205,7 +198,3 @@ def _text_of(value: Any) -> str:
 
 def _count(value: Any) -> Any:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
-
-
-def _ms(timestamp: Any) -> int:
-    return epoch_ms(timestamp) or 0

@@ -38,9 +38,4 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     return end if builder.messages else None
 
 
-def time(messages: Messages) -> int | None:
-    """Return the first message's time, epoch ms; None if it has none."""
-    return time_of(messages[0])
-
-
-READER: Final = Reader(split, fill, time)
+READER: Final = Reader(split, fill, lambda messages: time_of(messages[0]))

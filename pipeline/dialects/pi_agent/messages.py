@@ -75,7 +75,8 @@ def write(builder: Builder, received: Sequence[Received]) -> str | None:
         elif role == "user" and response is None and request is None:
             prompts.append(message)
         elif role in ("user", "toolResult"):
-            if role == "toolResult" and response is not None and not is_answer(message, response):
+            call_ids = [part.fields.get("tool_call_id") for part in response.parts] if response is not None else []
+            if role == "toolResult" and response is not None and message.get("toolCallId") not in call_ids:
                 continue
             request = _request(builder, response, request, at)
             part = user_prompt(message) if role == "user" else tool_return(message)
@@ -95,11 +96,6 @@ def write(builder: Builder, received: Sequence[Received]) -> str | None:
     if spent:
         builder.total_usage = _total([builder.total_usage or {}, *spent])
     return cut_off
-
-
-def is_answer(result: Fields, response: Message) -> bool:
-    """Return True if the response has the call of a tool result."""
-    return any(part.fields.get("tool_call_id") == result.get("toolCallId") for part in response.parts)
 
 
 def time_of(message: Fields) -> int | None:

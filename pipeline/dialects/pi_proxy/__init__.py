@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.pi_agent.live import shows_of_message
-from pipeline.dialects.pi_proxy import body, events, live
+from pipeline.dialects.pi_agent import shows_of_message
+from pipeline.dialects.pi_proxy import events
+from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -25,16 +26,27 @@ PI_PROXY: Final = (
     ),
 )
 
+
+def recognises(event: Any) -> bool | None:
+    """Return whether an event is of this wire. `start` and `error` are types of other protocols, too."""
+    match event:
+        case {"type": "start", "messageId": _} | {"type": "start", "messageMetadata": _}:
+            return False
+        case {"type": "error"}:
+            return "reason" in event
+    return None
+
+
 DIALECT: Final = Dialect(
     name="pi-proxy",
     wire=WIRES["pi-proxy"],
     handlers=events.HANDLERS,
     unknown=events.unknown,
     begin=events.begin,
-    history=body.repeated,
+    history=events.repeated,
     finish=events.finish,
-    recognises=live.recognises,
+    recognises=recognises,
     shows=shows_of_message,
-    ended=live.ended,
+    ended=ends_by("type", {"done": "complete", "start": None}),  # a run that calls tools continues
     carriers=(Carrier("pi-proxy", PI_PROXY, over="pi-agent"),),
 )

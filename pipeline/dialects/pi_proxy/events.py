@@ -19,17 +19,69 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation, nothing
 from pipeline.dialects.pi_agent.messages import CUT_OFF, Received, span, write
-from pipeline.dialects.pi_agent.unfinished import Block, show
-from pipeline.dialects.pi_proxy.body import Body, content, new_messages
+from pipeline.dialects.pi_agent.parts import Block, show
+from pipeline.dialects.wire_values import text_or_none
+from pipeline.turns.lineage import History
+from pipeline.turns.text import join
 from topics.json_text import Fields
+from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import loads
 
 ELEMENT: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the client then has the whole message
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """One SSE body: its request and its blocks. `over`: a terminal event came, or pi's client would have thrown."""
+
+    request: Any
+    model: Fields
+    blocks: dict[int | str, Block] = field(default_factory=dict)
+    first_part_at: int | None = None
+    over: bool = False
+    whole: bool = False  # `done` came
+    calls_tools: bool = False  # it is complete, and the client's next request has the results
+
+
+def new_messages(body: Fields) -> list[Received]:
+    """Return the messages of a request body after the assistant's last."""
+    tail: list[Received] = []
+    for message in repeated(body).messages:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            continue
+        if message["role"] == "assistant":
+            tail.clear()
+        elif message["role"] != "system":
+            tail.append(Received(message))
+    return tail
+
+
+def repeated(body: Any) -> History:
+    """Return the conversation that a request repeats."""
+    context = body.get("context") if isinstance(body, dict) else None
+    messages = context.get("messages") if isinstance(context, dict) else None
+    return History(messages if isinstance(messages, list) else ())
+
+
+def content(block: Block) -> Fields:
+    """Return a block as a content block of a pi message. Arguments that are not JSON stay a text."""
+    kind = block.fields["type"]
+    if kind != "toolCall":
+        return {**block.fields, kind: join(block.chunks)}
+    if "arguments" in block.fields:
+        return block.fields
+    text = join(block.chunks)
+    try:
+        return {**block.fields, "arguments": loads(text.encode()) if text.strip() else {}}
+    except InvalidRecord:
+        return {**block.fields, "arguments": text}
 
 
 def begin(builder: Builder) -> None:
@@ -39,8 +91,8 @@ def begin(builder: Builder) -> None:
     model = body.get("model")
     model = model if isinstance(model, dict) else {"id": model}
     builder.scratch["body"] = Body(builder.context.request, model)
-    builder.context.model_name = _text_or_none(model.get("id")) or builder.context.model_name
-    builder.context.provider_name = _text_or_none(model.get("provider")) or builder.context.provider_name
+    builder.context.model_name = text_or_none(model.get("id")) or builder.context.model_name
+    builder.context.provider_name = text_or_none(model.get("provider")) or builder.context.provider_name
     tail = new_messages(body)
     if builder.messages and tail and not any(item.message["role"] == "toolResult" for item in tail):
         builder.end_turn(builder.ended or "complete", builder.at)  # a new prompt of the user begins the next turn
@@ -180,11 +232,7 @@ def _block(body: Body, event: Fields, kind: str) -> Block:
 
 
 def _index(event: Fields) -> int | str:
-    """Return the key of a block, as in JavaScript: "0" is 0.
-
-    Any other text and negative numbers are properties beside the elements of the client's array: their blocks get
-    deltas, but are not in the message.
-    """
+    """Return the key of a block, as in JavaScript: "0" is 0. Blocks under other texts are not in the message."""
     index = event["contentIndex"]
     if isinstance(index, str):
         return int(index) if ELEMENT.fullmatch(index) else index
@@ -194,20 +242,13 @@ def _index(event: Fields) -> int | str:
 
 
 def _appended(event: Fields) -> str:
-    """Return the text that pi's client appends.
-
-    JavaScript turns a missing delta into "undefined", a null into "null".
-    """
+    """Return the text that pi's client appends: JavaScript makes texts of a missing delta and of a null."""
     delta = event.get("delta", "undefined")
     if delta is None:
         return "null"
     if not isinstance(delta, str):
         raise Violation(f"{event['type']}: 'delta' must be a text, got {delta!r:.80}")
     return delta
-
-
-def _text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, Shown
 from pipeline.assembly.format import Format
-from pipeline.dialects.pydantic_ai import events, export, history, live, prompt
-from pipeline.dialects.pydantic_ai.export_versions import parse
+from pipeline.dialects.deltas import shown
+from pipeline.dialects.pydantic_ai import events, export, history
+from pipeline.dialects.pydantic_ai.export import parse
+from pipeline.dialects.wire_values import ends_by
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 from turnmill.wire.registry import WIRES
@@ -41,6 +44,17 @@ EVENTS_ALONE: Final = (
     ),
 )
 
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Return the text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"event_kind": "part_start", "part": {"part_kind": "text" | "thinking" as kind, "content": str(text)}}:
+            return [Shown(kind, text)]
+        case {"event_kind": "function_tool_call", "part": {"tool_name": str(name)}}:
+            return [Shown("tool", name)]
+    return shown(events.DELTAS, "event_kind", event)
+
+
 DIALECT: Final = Dialect(
     name="pydantic-ai",
     wire=WIRES["pydantic-ai"],
@@ -49,10 +63,10 @@ DIALECT: Final = Dialect(
     stretches=events.STRETCHES,
     deltas=events.DELTAS,
     begin=events.begin,
-    history=prompt.repeated,
+    history=events.repeated,
     finish=events.finish,
-    shows=live.shows,
-    ended=live.ended,
+    shows=shows,
+    ended=ends_by("event_kind", {"agent_run_result": "complete"}),
     carriers=(
         Carrier("pydantic-ai", PYDANTIC_AI),
         Carrier("pydantic-ai (events alone)", EVENTS_ALONE, over="pydantic-ai"),

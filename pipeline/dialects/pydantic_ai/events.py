@@ -25,20 +25,65 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Delta, Handler, Stretch, nothing
 from pipeline.assembly.parts import Part
+from pipeline.dialects.pydantic_ai import tools
 from pipeline.dialects.pydantic_ai.messages import message, part
-from pipeline.dialects.pydantic_ai.prompt import add_prompt
 from pipeline.dialects.pydantic_ai.response import close, part_delta, part_deltas, part_end, part_start, settle
 from pipeline.dialects.pydantic_ai.result import HAS_MESSAGES, add_message, run_result
-from pipeline.dialects.pydantic_ai.tools import (
-    add_implied,
-    answering,
-    final_result,
-    function_called,
-    output_called,
-    returned,
-)
 from pipeline.dialects.tp_events import interpret
+from pipeline.dialects.vercel_ai.content import user_prompt
+from pipeline.dialects.wire_values import objects
+from pipeline.turns.lineage import History
 from topics.json_text import Fields
+
+
+def _prompt_parts(body: Any) -> list[Fields]:
+    """Return the parts of a body's user turn. Raises AttributeError, KeyError or TypeError for another shape."""
+    if isinstance(body, str):
+        return [{"part_kind": "user-prompt", "content": body}]
+    if isinstance(body, list):
+        return _last_words(body)
+    prompt = body.get("user_prompt", body.get("prompt"))
+    if isinstance(prompt, str | list):
+        return [part({"part_kind": "user-prompt", "content": prompt})]
+    messages = body.get("messages", body.get("message_history"))
+    return _last_words(messages) if isinstance(messages, list) else []
+
+
+def _last_words(messages: list[Fields]) -> list[Fields]:
+    """Return the prompts of the last message; empty if that is the agent's, which the run continues."""
+    last = messages[-1] if messages else {}
+    if last.get("kind") == "request":
+        return [part(raw) for raw in last["parts"] if raw["part_kind"] == "user-prompt"]
+    if last.get("role") != "user":
+        return []
+    parts = last["parts"] if isinstance(last.get("parts"), list) else [{"type": "text", "text": last["content"]}]
+    prompt = user_prompt(parts)
+    return [] if prompt is None else [prompt]
+
+
+def repeated(body: Any) -> History:
+    """Return the conversation that a request repeats."""
+    if not isinstance(body, dict):
+        return History([_message(raw) for raw in body] if isinstance(body, list) else ())
+    raws = body.get("messages", body.get("message_history"))
+    messages = [_message(raw) for raw in raws] if isinstance(raws, list) else []
+    prompt = body.get("user_prompt", body.get("prompt"))
+    if isinstance(prompt, str | list):
+        messages.append({"role": "user", "content": prompt})
+    return History(messages)
+
+
+def _message(raw: Any) -> Any:
+    """Return a ModelMessage in the form of a chat message; any other as it is."""
+    if not isinstance(raw, dict) or raw.get("kind") not in ("request", "response"):
+        return raw
+    parts = objects(raw.get("parts"))
+    if raw["kind"] == "response":
+        texts = [{"text": part.get("content")} for part in parts if part.get("part_kind") == "text"]
+        return {"role": "assistant", "content": texts}
+    asked = [part.get("content") for part in parts if part.get("part_kind") == "user-prompt"]
+    pieces = [piece for content in asked for piece in (content if isinstance(content, list) else [content])]
+    return {"role": "user", "content": pieces} if asked else {"role": "tool"}
 
 
 def begin(builder: Builder) -> None:
@@ -50,7 +95,7 @@ def request_part(builder: Builder, event: Fields) -> None:
     """Add a part that the SDK itself adds to the next request."""
     fields = part(event["part"])
     close(builder)
-    answering(builder).parts.append(Part(fields, done=True))
+    tools.answering(builder).parts.append(Part(fields, done=True))
 
 
 def enqueued(builder: Builder, event: Fields) -> None:
@@ -59,7 +104,7 @@ def enqueued(builder: Builder, event: Fields) -> None:
     whole = [] if parts else [message(raw) for raw in event["messages"]]
     close(builder)
     if parts:
-        answering(builder).parts.extend(Part(fields, done=True) for fields in parts)
+        tools.answering(builder).parts.extend(Part(fields, done=True) for fields in parts)
     for converted in whole:
         add_message(builder, converted, builder.at)
 
@@ -87,19 +132,26 @@ def finish(builder: Builder, end: str) -> None:
     """Settle open calls, add results that the wire omits, and read the user's prompt from the request body."""
     settle(builder)
     if end == "complete" and not builder.scratch.get(HAS_MESSAGES):
-        add_implied(builder)
-    add_prompt(builder)
+        tools.add_implied(builder)
+    if builder.user_turns or builder.context.request is None:
+        return
+    try:
+        parts = _prompt_parts(builder.context.request)
+    except (AttributeError, KeyError, TypeError):  # a body of another shape
+        return
+    if parts:
+        builder.user_turn(parts)
 
 
 HANDLERS: Final[dict[str, Handler]] = {
     "part_start": part_start,
     "part_delta": part_delta,
     "part_end": part_end,
-    "final_result": final_result,
-    "function_tool_call": function_called,
-    "output_tool_call": output_called,
-    "function_tool_result": returned,
-    "output_tool_result": returned,
+    "final_result": tools.final_result,
+    "function_tool_call": tools.function_called,
+    "output_tool_call": tools.output_called,
+    "function_tool_result": tools.returned,
+    "output_tool_result": tools.returned,
     "builtin_tool_call": nothing,  # 1.x: repeats a part of the response
     "builtin_tool_result": nothing,
     "enqueued_messages": enqueued,

@@ -8,13 +8,40 @@ user prompt of two pieces, the name and the text, without tool calls and thought
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from typing import Any, Final
 
 from pipeline.dialects.pydantic_ai.export_parts import request_part, response_part, usage
-from pipeline.dialects.pydantic_ai.export_versions import as_of
 from pipeline.dialects.pydantic_ai.keys import EXACT, PROMPT_AT
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields
+
+Version = tuple[int, ...]
+
+ALWAYS: Final = (0,)
+NEWEST: Final = (2, 68)
+RETRIED: Final = (2, 60)  # from then on retries are tool returns and retry feedback; before, retry prompts
+FREE_TOOL_KINDS: Final = (2, 60)
+SUSPENDED: Final = (2, 20)
+INTERRUPTED: Final = (2, 20)  # as the outcome of a tool
+REQUEST_KINDS: Final[dict[str, Version]] = {
+    "speech": (2, 40),
+    "tool-availability-delta": (2, 40),
+    "instruction-delta": (2, 60),
+    "instruction-baseline": (2, 60),
+    "capability-load-delta": NEWEST,
+    "model-settings-delta": NEWEST,
+    "compaction": NEWEST,
+}
+RESPONSE_KINDS: Final[dict[str, Version]] = {"compaction": (1, 90), "speech": (2, 40)}
+CONTENT_KINDS: Final[dict[str, Version]] = {
+    "uploaded-file": (1, 90),
+    "text-content": (1, 90),
+    "structured-content": NEWEST,
+}
+CORE_TOOL_KINDS: Final = frozenset({"tool-search", "capability-load"})
+DETAILS: Final = frozenset({"type", "loc", "msg", "input"})
 
 
 def messages(document: Fields, *, for_version: str | None = None, viewing_agent: str | None = None) -> list[Fields]:
@@ -27,7 +54,7 @@ def messages(document: Fields, *, for_version: str | None = None, viewing_agent:
     before: Fields | None = None  # the preceding user turn
     for turn in document.get("turns", ()):
         if turn.get("turn_type") == "user":
-            out.append(_user_request(turn))
+            out.append(_request(turn, turn.get("submitted_at")))
             before = turn
             continue
         if viewing_agent is not None and turn.get("agent_id") != viewing_agent:
@@ -35,13 +62,8 @@ def messages(document: Fields, *, for_version: str | None = None, viewing_agent:
         else:
             _add_turn(out, turn, before)
         before = None
-    return out if for_version is None else as_of(for_version, out)
-
-
-def _user_request(turn: Fields) -> Fields:
-    at = turn.get("submitted_at")
-    parts = [converted for part in turn.get("parts", ()) for converted in request_part(part, at)]
-    return _restored({"parts": parts, "timestamp": at, "kind": "request"}, turn)
+    release = NEWEST if for_version is None else parse(for_version)
+    return out if release >= NEWEST else [_message(message, release) for message in out]
 
 
 def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
@@ -57,7 +79,7 @@ def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
         elif first and before is not None and PROMPT_AT in message:
             _merge(out[-1], message)
         else:
-            request = _request(message)
+            request = _request(message, message.get("timestamp"))
             if first and before is not None:
                 request["parts"] = [part for part in request["parts"] if not _repeats(part, out[-1]["parts"])]
             if request["parts"] or EXACT in message:
@@ -65,14 +87,13 @@ def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
         first = False
 
 
-def _request(message: Fields) -> Fields:
-    at = message.get("timestamp")
-    parts = [converted for part in message.get("parts", ()) for converted in request_part(part, at)]
-    return _restored({"parts": parts, "timestamp": at, "kind": "request"}, message)
+def _request(source: Fields, at: Any) -> Fields:
+    parts = [converted for part in source.get("parts", ()) for converted in request_part(part, at)]
+    return _restored({"parts": parts, "timestamp": at, "kind": "request"}, source)
 
 
 def _response(message: Fields) -> Fields:
-    at = message.get("timestamp")
+    at, reason = message.get("timestamp"), message.get("finish_reason")
     response: Fields = {
         "parts": [converted for part in message.get("parts", ()) for converted in response_part(part, at)],
         "usage": usage(message.get("usage"), own=EXACT in message),
@@ -81,13 +102,9 @@ def _response(message: Fields) -> Fields:
         "kind": "response",
         "provider_name": message.get("provider_name"),
         "provider_response_id": message.get("provider_response_id"),
-        "finish_reason": _finish_reason(message.get("finish_reason")),
+        "finish_reason": "tool_call" if reason == "tool_calls" else reason,
     }
     return _restored({key: value for key, value in response.items() if value is not None}, message)
-
-
-def _finish_reason(reason: Any) -> Any:
-    return "tool_call" if reason == "tool_calls" else reason
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
@@ -98,7 +115,7 @@ def _restored(message: Fields, source: Fields) -> Fields:
 
 def _merge(prompts: Fields, message: Fields) -> None:
     """Put a first request's other parts around the user's prompts, as the SDK had them in one request."""
-    rest = _request(message)
+    rest = _request(message, message.get("timestamp"))
     parts = list(rest["parts"])
     for index, part in zip(message[PROMPT_AT], prompts["parts"], strict=False):
         parts.insert(index, part)
@@ -126,3 +143,57 @@ def _answer_of_other(document: Fields, turn: Fields) -> list[Fields]:
             prompt = {"part_kind": "user-prompt", "content": [f"{name}:", text], "timestamp": at}
             return [{"parts": [prompt], "timestamp": at, "kind": "request"}]
     return []
+
+
+def parse(version: str) -> Version:
+    """Return a version such as "1.107.10" as (1, 107, 10). Raises ValueError if it is no version."""
+    if not re.fullmatch(r"\d+(\.\d+)*", version):
+        raise ValueError(f"a version of pydantic-ai such as 2.68 or 1.107.10 is expected, not {version!r}")
+    return tuple(int(number) for number in version.split("."))
+
+
+def _message(message: Fields, release: Version) -> Fields:
+    kinds = REQUEST_KINDS if message["kind"] == "request" else RESPONSE_KINDS
+    older = {
+        **message,
+        "parts": [older_part for part in message["parts"] for older_part in _part(part, kinds, release)],
+    }
+    if older.get("state") == "suspended" and release < SUSPENDED:
+        older["state"] = "incomplete"
+    return older
+
+
+def _part(part: Fields, kinds: dict[str, Version], release: Version) -> list[Fields]:
+    kind = part["part_kind"]
+    if release < RETRIED and (kind == "retry-feedback" or part.get("outcome") == "retried"):
+        return [_retry_prompt(part)]
+    if release < kinds.get(kind, ALWAYS):
+        part_kind = "user-prompt" if kinds is REQUEST_KINDS else "text"
+        return [{"content": part.get("transcript") or "", "part_kind": part_kind}] if kind == "speech" else []
+    older = dict(part)
+    if older.get("outcome") == "interrupted" and release < INTERRUPTED:
+        older["outcome"] = "failed"
+    if older.get("tool_kind") not in CORE_TOOL_KINDS and release < FREE_TOOL_KINDS:
+        older.pop("tool_kind", None)
+    if kind == "user-prompt" and isinstance(older.get("content"), list):
+        older["content"] = [older_item for item in older["content"] for older_item in _content(item, release)]
+    return [older]
+
+
+def _retry_prompt(part: Fields) -> Fields:
+    content = part.get("content")
+    detailed = isinstance(content, list) and all(isinstance(item, dict) and item.keys() >= DETAILS for item in content)
+    if not (detailed or isinstance(content, str)):
+        content = json.dumps(content, ensure_ascii=False)
+    prompt: Fields = {"content": content, "part_kind": "retry-prompt"}
+    prompt.update({key: part[key] for key in ("tool_name", "tool_call_id", "timestamp") if key in part})
+    return prompt
+
+
+def _content(item: Any, release: Version) -> list[Any]:
+    """Return user content of a kind that the release lacks as its text; empty if it has none."""
+    if not isinstance(item, dict) or release >= CONTENT_KINDS.get(item.get("kind", ""), ALWAYS):
+        return [item]
+    if item.get("content"):
+        return [item["content"]]
+    return [json.dumps(item["value"], ensure_ascii=False)] if "value" in item else []

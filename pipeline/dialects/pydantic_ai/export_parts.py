@@ -87,7 +87,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def call_args(part: Fields) -> Any:
+def _call(part: Fields) -> list[Fields]:
+    return [{**_chosen(part), "args": _call_args(part)}]
+
+
+def _call_args(part: Fields) -> Any:
     """Return a call's arguments: as text if they were text or are no object (Pydantic AI has text or an object)."""
     args, style = part.get("args"), part.get(ARGS)
     if style in ("none", "empty"):
@@ -120,19 +124,11 @@ def _timed(part: Fields, at: str | None) -> Fields:
     return part
 
 
-def _text_parts(part: Fields) -> list[Fields]:
-    return [{**_chosen(part), "content": part.get("content") or ""}]
-
-
 def _thinking(part: Fields) -> list[Fields]:
     fields = {**_chosen(part), "content": part.get("content") or ""}
     if part.get("thinking_id") is not None:
         fields["id"] = part["thinking_id"]
     return [fields]
-
-
-def _call(part: Fields) -> list[Fields]:
-    return [{**_chosen(part), "args": call_args(part)}]
 
 
 def _return(part: Fields) -> list[Fields]:
@@ -143,10 +139,6 @@ def _return(part: Fields) -> list[Fields]:
         if status == "validation_error":
             fields["retry"] = {"cause": "validation_error"}
     return [fields]
-
-
-def _native_return(part: Fields) -> list[Fields]:
-    return [{**_chosen(part), "content": _returned(part)}]
 
 
 def _returned(part: Fields) -> Any:
@@ -180,10 +172,6 @@ def _prompt(part: Fields) -> list[Fields]:
     if isinstance(content, list):
         content = [piece for item in content for piece in _user_content(item)]
     return [{**_chosen(part), "content": content}]
-
-
-def _text_prompt(part: Fields) -> list[Fields]:
-    return [{"content": part.get("content") or "", "part_kind": "user-prompt"}]
 
 
 def _file_prompt(part: Fields) -> list[Fields]:
@@ -234,16 +222,16 @@ def _file(part: Fields) -> list[Fields]:
 
 REQUEST_PARTS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {
     "user-prompt": _prompt,
-    "text": _text_prompt,
+    "text": lambda part: [{"content": part.get("content") or "", "part_kind": "user-prompt"}],
     "file": _file_prompt,
     "tool-return": _return,
     "retry-prompt": _retry,
 }
 RESPONSE_PARTS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {
-    "text": _text_parts,
+    "text": lambda part: [{**_chosen(part), "content": part.get("content") or ""}],
     "thinking": _thinking,
     "tool-call": _call,
     "builtin-tool-call": _call,
-    "builtin-tool-return": _native_return,
+    "builtin-tool-return": lambda part: [{**_chosen(part), "content": _returned(part)}],
     "file": _file,
 }

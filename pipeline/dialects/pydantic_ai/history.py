@@ -46,9 +46,4 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     return "complete" if builder.messages else None
 
 
-def time(messages: Messages) -> int | None:
-    """Return the first message's time, epoch ms; None if it has none."""
-    return message(messages[0]).at
-
-
-READER: Final = Reader(split, fill, time)
+READER: Final = Reader(split, fill, lambda messages: message(messages[0]).at)

@@ -62,11 +62,9 @@ def message(raw: Fields) -> Converted:
 
 
 def _time(raw: Fields) -> int | None:
-    stated = epoch_ms(raw.get("timestamp"))
-    if stated is not None:
+    if (stated := epoch_ms(raw.get("timestamp"))) is not None:
         return stated
-    times = [at for item in raw["parts"] if (at := epoch_ms(item.get("timestamp"))) is not None]
-    return max(times) if times else None
+    return max((at for item in raw["parts"] if (at := epoch_ms(item.get("timestamp"))) is not None), default=None)
 
 
 def usage(raw: Any) -> Fields | None:
@@ -129,32 +127,21 @@ def _prompt(raw: Fields) -> Fields:
     return {**raw, "content": [user_content(item) for item in content] if isinstance(content, list) else content}
 
 
-def _file(raw: Fields) -> Fields:
-    return {**raw, "content": user_content(raw["content"])}
-
-
-def _retry(raw: Fields) -> Fields:
-    return raw
-
-
 PARTS: Final[dict[str, Callable[[Fields], Fields]]] = {
     "text": _text_part,
     "thinking": _thinking,
     "tool-call": _call,
     "tool-return": _return,
-    "retry-prompt": _retry,
+    "retry-prompt": dict,
     "user-prompt": _prompt,
-    "file": _file,
+    "file": lambda raw: {**raw, "content": user_content(raw["content"])},
     "builtin-tool-call": _call,
     "builtin-tool-return": _native_return,
 }
 
 
 def user_content(item: Any) -> Any:
-    """Return a piece of user content without nulls.
-
-    Its bytes become standard base64, as the specification asks.
-    """
+    """Return a piece of user content without nulls, its bytes in standard base64, as the specification asks."""
     if not isinstance(item, dict):
         return item
     fields = {key: value for key, value in item.items() if value is not None}

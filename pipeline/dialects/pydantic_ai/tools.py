@@ -77,11 +77,8 @@ def returned(builder: Builder, event: Fields) -> None:
 
 def calls_of(response: Message, call_id: str) -> list[Part]:
     """Return the calls with this id in this response: mostly one."""
-    return [
-        part
-        for part in response.parts
-        if part.fields.get("tool_call_id") == call_id and part.fields["part_kind"] == "tool-call"
-    ]
+    calls = (part for part in response.parts if part.fields["part_kind"] == "tool-call")
+    return [part for part in calls if part.fields.get("tool_call_id") == call_id]
 
 
 def answering(builder: Builder) -> Message:

@@ -6,8 +6,16 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.thread_protocol import events, export
+from pipeline.dialects.thread_protocol import events
+from topics.json_text import Fields
+from topics.thread_versions import repeat_user_prompt as with_user_prompts
 from turnmill.wire.registry import WIRES
+
+
+def document(thread: Fields, *, repeat_user_prompt: bool = False) -> Fields:
+    """Return the document as it is; with `repeat_user_prompt`, agent turns begin with the user's words."""
+    return with_user_prompts(thread) if repeat_user_prompt else thread
+
 
 DIALECT: Final = Dialect(
     name="thread-protocol",
@@ -17,5 +25,5 @@ DIALECT: Final = Dialect(
     begin=events.begin,
     finish=events.finish,
     ended=lambda event, before: "complete",  # each event is whole, so a stream may stop after any
-    formats=(Format("thread", export.document, options={"repeat_user_prompt": bool}, is_document=True),),
+    formats=(Format("thread", document, options={"repeat_user_prompt": bool}, is_document=True),),
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from typing import Any
 
 from pipeline.dialects.vercel_ai.stream import note
+from pipeline.dialects.wire_values import identifier
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -50,7 +50,7 @@ def _content(part: Any) -> Any:
     url, media_type = part.get("url"), part.get("mediaType")
     if part.get("type") != "file" or not isinstance(url, str) or not isinstance(media_type, str):
         return None
-    by_address = {"kind": url_kind(media_type), "url": url, "media_type": media_type, "identifier": _identifier(url)}
+    by_address = {"kind": url_kind(media_type), "url": url, "media_type": media_type, "identifier": identifier(url)}
     return _by_value(url, media_type) or by_address
 
 
@@ -63,10 +63,4 @@ def _by_value(url: str, media_type: str) -> Fields | None:
         raw = base64.b64decode(data)
     except ValueError:
         return None
-    return {"kind": "binary", "data": data, "media_type": media_type, "identifier": _identifier(raw)}
-
-
-def _identifier(content: str | bytes) -> str:
-    """Return the identifier of content, as Pydantic AI computes it: the first six digits of its SHA-1."""
-    raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]
+    return {"kind": "binary", "data": data, "media_type": media_type, "identifier": identifier(raw)}

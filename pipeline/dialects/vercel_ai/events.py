@@ -33,18 +33,70 @@ Source: the AI SDK's "Stream Protocols" page, and its reader (processUIMessageSt
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Delta, Handler
+from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.vercel_ai import side_events as side
-from pipeline.dialects.vercel_ai import text, tools
+from pipeline.dialects.vercel_ai import tools
 from pipeline.dialects.vercel_ai.keys import META
-from pipeline.dialects.vercel_ai.stream import Event, Stream, forget, merged, note, position, stream_of, text_of
+from pipeline.dialects.vercel_ai.stream import (
+    OF_TEXT,
+    OF_THINKING,
+    Event,
+    Stream,
+    describe,
+    forget,
+    note,
+    stream_of,
+    text_of,
+)
 from pipeline.turns.times import epoch_ms
 
 ENDS: Final[dict[str | None, End]] = {"error": "error", "interrupted": "disconnected"}
 FINISH_REASONS: Final = {"length": "length", "content-filter": "content_filter"}
+
+
+def _text_start(builder: Builder, event: Event) -> None:
+    """Begin a text part. An open one with the same id stays unfinished."""
+    describe(builder.text_start(text_of(event, "id")).fields, event, OF_TEXT)
+
+
+def _text_delta(builder: Builder, event: Event) -> None:
+    _append(builder.open_text, event, OF_TEXT)
+
+
+def _text_end(builder: Builder, event: Event) -> None:
+    part = builder.open_text[event["id"]]
+    describe(part.fields, event, OF_TEXT)
+    note(part.fields, {"citations": event.get("citations")})
+    builder.text_end(event["id"])
+
+
+def _reasoning_start(builder: Builder, event: Event) -> None:
+    """Begin a thinking part. An open one with the same id stays unfinished."""
+    part = builder.thinking_start(text_of(event, "id"))
+    note(part.fields, {"id": event["id"]})
+    describe(part.fields, event, OF_THINKING)
+
+
+def _reasoning_delta(builder: Builder, event: Event) -> None:
+    _append(builder.open_thinking, event, OF_THINKING)
+
+
+def _reasoning_end(builder: Builder, event: Event) -> None:
+    """Complete the thinking part; its signature usually comes with this event."""
+    describe(builder.open_thinking[event["id"]].fields, event, OF_THINKING)
+    builder.thinking_end(event["id"])
+
+
+def _append(opened: dict[str, Part], event: Event, names: dict[str, str]) -> None:
+    delta = text_of(event, "delta")
+    part = opened[event["id"]]
+    part.chunks.append(delta)
+    if len(event) > 3:
+        describe(part.fields, event, names)
 
 
 def start(builder: Builder, event: Event) -> None:
@@ -113,7 +165,7 @@ def message_metadata(builder: Builder, event: Event) -> None:
     new = event.get("messageMetadata")
     if new is None:
         return
-    note(builder.notes, {"metadata": merged(builder.notes.get(META, {}).get("metadata"), new)})
+    note(builder.notes, {"metadata": _merged(builder.notes.get(META, {}).get("metadata"), new)})
     pydantic_ai = new.get("pydantic_ai") if isinstance(new, dict) else None
     at = epoch_ms(pydantic_ai.get("timestamp")) if isinstance(pydantic_ai, dict) else None
     response = builder.last_response()
@@ -125,7 +177,7 @@ def finish(builder: Builder, event: Event) -> None:
     """End the message; events that follow still belong to it. Without a reason, an error just before is its end."""
     reason, stream = event.get("finishReason"), stream_of(builder)
     builder.ended = ENDS.get(reason, "complete")
-    if reason is None and stream.failed == position(builder):
+    if reason is None and stream.failed == _position(builder):
         builder.ended = "error"
     stream.finished = True
     message_metadata(builder, event)
@@ -144,7 +196,7 @@ def error(builder: Builder, event: Event) -> None:
     """Note an error. A `finish` that follows decides whether the run failed."""
     why = text_of(event, "errorText")
     _cut(builder, "error", why)
-    stream_of(builder).failed = position(builder)
+    stream_of(builder).failed = _position(builder)
     builder.system("error", {"error": why})
 
 
@@ -166,17 +218,36 @@ def close(builder: Builder, end: str) -> None:
             forget(message.fields, "cut")
 
 
+def _position(builder: Builder) -> tuple[Message | None, int]:
+    """Return (the turn's open response, its number of parts)."""
+    response = builder.response
+    return response, len(response.parts) if response is not None else 0
+
+
+def _merged(base: Any, new: Any) -> Any:
+    """Return message metadata merged as in the SDK: objects deeply, all else is replaced; a null changes nothing."""
+    if new is None:
+        return base
+    if not isinstance(base, dict) or not isinstance(new, dict):
+        return new
+    both = {**base, **new}
+    for key in base.keys() & new.keys():
+        if isinstance(base[key], dict) and isinstance(new[key], dict):
+            both[key] = _merged(base[key], new[key])
+    return both
+
+
 HANDLERS: Final[dict[str, Handler]] = {
     "start": start,
     "start-step": start_step,
     "finish-step": finish_step,
     "reset-step": reset_step,
-    "text-start": text.text_start,
-    "text-delta": text.text_delta,
-    "text-end": text.text_end,
-    "reasoning-start": text.reasoning_start,
-    "reasoning-delta": text.reasoning_delta,
-    "reasoning-end": text.reasoning_end,
+    "text-start": _text_start,
+    "text-delta": _text_delta,
+    "text-end": _text_end,
+    "reasoning-start": _reasoning_start,
+    "reasoning-delta": _reasoning_delta,
+    "reasoning-end": _reasoning_end,
     "reasoning-file": side.file,
     "tool-input-start": tools.tool_input_start,
     "tool-input-delta": tools.tool_input_delta,

@@ -5,8 +5,8 @@ A message of the assistant is read as the stream that would have made it, by the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
@@ -42,8 +42,15 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     _apply(builder, {"type": "start", "messageId": last.get("id"), "messageMetadata": last.get("metadata")})
     for number, part in enumerate(last["parts"]):
         kind = part["type"]
-        read = _tool if kind == "dynamic-tool" or kind.startswith("tool-") else PARTS.get(kind, _as_it_is)
-        read(builder, part, str(number))
+        if kind in ("text", "reasoning"):
+            _add_text(builder, part, str(number))
+        elif kind == "dynamic-tool" or kind.startswith("tool-"):
+            _add_call(builder, part)
+        elif kind == "step-start":
+            _apply(builder, {"type": "finish-step"})
+            _apply(builder, {"type": "start-step"})
+        else:  # the wire carries it whole, under its type
+            _apply(builder, part)
     _apply(builder, {"type": "finish-step"})  # whole parts stay, even if the rest never came
     end = "disconnected" if any(part.get("state") in STREAMING for part in last["parts"]) else "complete"
     close(builder, end)
@@ -67,16 +74,6 @@ def _apply(builder: Builder, event: Fields) -> None:
     (HANDLERS.get(event["type"]) or unknown)(builder, event)
 
 
-def _as_it_is(builder: Builder, part: Fields, key: str) -> None:
-    """Add a part that the wire carries whole, under its type."""
-    _apply(builder, part)
-
-
-def _step_start(builder: Builder, part: Fields, key: str) -> None:
-    _apply(builder, {"type": "finish-step"})
-    _apply(builder, {"type": "start-step"})
-
-
 def _add_text(builder: Builder, part: Fields, key: str) -> None:
     """Add text or reasoning. An unfinished one is discarded, as on the wire."""
     name, block = part["type"], part.get("id", key)
@@ -90,17 +87,14 @@ def _add_text(builder: Builder, part: Fields, key: str) -> None:
         _apply(builder, {"type": f"{name}-end", "id": block, **extra})
 
 
-def _tool(builder: Builder, part: Fields, key: str) -> None:
+def _add_call(builder: Builder, part: Fields) -> None:
     """Add the call, then its results."""
     dynamic = part["type"] == "dynamic-tool"
     about: Fields = {name: part[name] for name in OF_CALL if name in part}
     about["toolName"] = part["toolName"] if dynamic else part["type"].removeprefix("tool-")
     about |= {"dynamic": True} if dynamic else {}
-    call = {
-        **about,
-        "input": part.get("input", part.get("rawInput")),
-        "providerMetadata": part.get("callProviderMetadata"),
-    }
+    call_input, metadata = part.get("input", part.get("rawInput")), part.get("callProviderMetadata")
+    call = {**about, "input": call_input, "providerMetadata": metadata}
     if part.get("state") in STREAMING:
         _apply(builder, {"type": "tool-input-start", **about})
         return
@@ -110,9 +104,8 @@ def _tool(builder: Builder, part: Fields, key: str) -> None:
         _apply(builder, {"type": "tool-input-available", **call})
     note(builder.calls[part["toolCallId"]][1].fields, {"approval": part.get("approval")})
     for event in _results(part):
-        _apply(
-            builder, {"toolCallId": part["toolCallId"], "providerMetadata": part.get("resultProviderMetadata"), **event}
-        )
+        metadata = part.get("resultProviderMetadata")
+        _apply(builder, {"toolCallId": part["toolCallId"], "providerMetadata": metadata, **event})
 
 
 def _results(part: Fields) -> Iterator[Fields]:
@@ -125,11 +118,5 @@ def _results(part: Fields) -> Iterator[Fields]:
     elif state == "output-denied":
         yield {"type": "tool-output-denied"}
 
-
-PARTS: Final[dict[str, Callable[[Builder, Fields, str], Any]]] = {
-    "step-start": _step_start,
-    "text": _add_text,
-    "reasoning": _add_text,
-}
 
 READER: Final = Reader(split, fill, time)

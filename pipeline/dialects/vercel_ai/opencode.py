@@ -73,9 +73,8 @@ class Conversations:
                 yield from self._begin(chat, session, message, [])
             chat.well = "part" not in line and "completed" in message["time"]
             over = message["time"].get("completed") or chat.at
-            events = (
-                list(_events(line["part"], chat.at)) if "part" in line else [(last, over) for last in _end(message)]
-            )
+            whole = ((last, over) for last in _end(message))
+            events = list(_events(line["part"], chat.at) if "part" in line else whole)
         for event, at in events:
             chat.at = max(chat.at, at)
             if not chat.copied:

@@ -10,8 +10,7 @@ from pipeline.assembly.parts import Part
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.content import file_content, user_prompt
-from pipeline.dialects.vercel_ai.stream import Event, note, provider_fields, stream_of, text_of
-from pipeline.dialects.vercel_ai.text import OF_TEXT
+from pipeline.dialects.vercel_ai.stream import OF_TEXT, Event, note, provider_fields, stream_of, text_of
 from topics.json_text import Fields
 from turnmill.identity import turn_id
 
@@ -53,10 +52,7 @@ def _source(builder: Builder, event_type: str, fields: Fields, event: Event) -> 
 
 
 def data(builder: Builder, event: Event) -> None:
-    """Handle data-*: telemetry, an event of ThreadProtocol, or the application's.
-
-    The same type and id replaces its data.
-    """
+    """Handle data-*: telemetry, ThreadProtocol's or the application's. The same type and id replaces its data."""
     kind, value = event["type"], event.get("data")
     key = (kind, event["id"]) if isinstance(event.get("id"), str) else None
     if kind.startswith("data-sys-"):

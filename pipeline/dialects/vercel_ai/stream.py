@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -17,6 +18,9 @@ Event = dict[str, Any]
 
 # Keys for a signature in a provider's metadata. Pydantic AI puts all fields under the name `pydantic_ai`.
 SIGNATURES: Final = ("signature", "redactedData", "thoughtSignature", "reasoningEncryptedContent")
+# Fields of a provider's metadata -> those of a part.
+OF_TEXT: Final = {key: key for key in ("id", "provider_name", "provider_details")}
+OF_THINKING: Final = {key: key for key in ("signature", "provider_name", "provider_details")} | {"id": "thinking_id"}
 PYDANTIC_FIELDS: Final = {"id": str, "signature": str, "provider_name": str, "provider_details": dict, "tool_kind": str}
 
 
@@ -52,12 +56,6 @@ def stream_of(builder: Builder) -> Stream:
     return stream
 
 
-def position(builder: Builder) -> tuple[Message | None, int]:
-    """Return (the turn's open response, its number of parts)."""
-    response = builder.response
-    return response, len(response.parts) if response is not None else 0
-
-
 def text_of(event: Event, key: str) -> str:
     """Return a field that must be text. Raises KeyError if it is missing, Violation if it is not a text."""
     value = event[key]
@@ -81,19 +79,6 @@ def forget(fields: Fields, key: str) -> None:
         del fields[META]
 
 
-def merged(base: Any, new: Any) -> Any:
-    """Return message metadata merged as in the SDK: objects deeply, all else is replaced; a null changes nothing."""
-    if new is None:
-        return base
-    if not isinstance(base, dict) or not isinstance(new, dict):
-        return new
-    both = {**base, **new}
-    for key in base.keys() & new.keys():
-        if isinstance(base[key], dict) and isinstance(new[key], dict):
-            both[key] = merged(base[key], new[key])
-    return both
-
-
 def provider_fields(metadata: Any) -> Fields:
     """Return the fields id, signature, provider_name and provider_details of a part; {} without provider metadata."""
     if not isinstance(metadata, dict) or not metadata:
@@ -101,9 +86,8 @@ def provider_fields(metadata: Any) -> Fields:
     provider, pydantic_ai = next(iter(metadata.items()))
     if isinstance(metadata.get("pydantic_ai"), dict):
         pydantic_ai = metadata["pydantic_ai"]
-        return {
-            key: pydantic_ai[key] for key, kind in PYDANTIC_FIELDS.items() if isinstance(pydantic_ai.get(key), kind)
-        }
+        kinds = PYDANTIC_FIELDS.items()
+        return {key: pydantic_ai[key] for key, kind in kinds if isinstance(pydantic_ai.get(key), kind)}
     if not isinstance(pydantic_ai, dict):
         return {}
     fields: Fields = {}
@@ -115,3 +99,12 @@ def provider_fields(metadata: Any) -> Fields:
     if signature is not None:
         fields["signature"] = signature
     return {**fields, "provider_name": provider} if fields else {}
+
+
+def describe(fields: Fields, event: Event, names: Mapping[str, str]) -> None:
+    """Take over the provider's fields of a text or thought."""
+    metadata = event.get("providerMetadata")
+    if metadata is not None:
+        note(fields, {"providerMetadata": metadata})
+        provider = provider_fields(metadata)
+        fields.update({name: provider[key] for key, name in names.items() if key in provider})

@@ -35,9 +35,8 @@ def tool_input_start(builder: Builder, event: Event) -> None:
     call_id, name = text_of(event, "toolCallId"), text_of(event, "toolName")
     part = builder.call_in_response(call_id)
     if part is None:
-        stream_of(builder).overlapping |= any(
-            "args" in p.fields and not p.done for p in builder.current_response().parts
-        )
+        parts = builder.current_response().parts
+        stream_of(builder).overlapping |= any("args" in p.fields and not p.done for p in parts)
         part = builder.tool_start(call_id, name)
     else:
         _begin_again(builder, part)
@@ -50,9 +49,7 @@ def tool_input_start(builder: Builder, event: Event) -> None:
 
 def tool_input_delta(builder: Builder, event: Event) -> None:
     """Append to the input's text; tool-input-available replaces it."""
-    delta = event["inputTextDelta"]
-    if delta.__class__ is not str:
-        raise Violation(f"tool-input-delta: 'inputTextDelta' must be a string, got {delta!r:.80}")
+    delta = text_of(event, "inputTextDelta")
     part = builder.calls[event["toolCallId"]][1]
     if not part.done:
         part.chunks.append(delta)
@@ -76,10 +73,8 @@ def tool_input_error(builder: Builder, event: Event) -> None:
     known = builder.call_in_response(text_of(event, "toolCallId"))
     accepted = known is not None and known.done
     part = _complete(builder, event)
-    note(
-        part.fields,
-        {"inputError": None if accepted else True, "dynamic": event.get("dynamic") or None if known is None else None},
-    )
+    dynamic = event.get("dynamic") or None if known is None else None
+    note(part.fields, {"inputError": None if accepted else True, "dynamic": dynamic})
     _describe(part, {**event, "providerMetadata": None, "title": None})
     _answer(builder, event, {"status": "validation_error", "content": error})
 
@@ -202,10 +197,8 @@ def _describe(part: Part, event: Event) -> None:
         forget(part.fields, "providerExecuted")
         if not executed:
             note(part.fields, {"providerExecuted": False})
-    note(
-        part.fields,
-        {"title": event.get("title"), "toolMetadata": event.get("toolMetadata"), "callProviderMetadata": metadata},
-    )
+    noted_fields = {key: event.get(key) for key in ("title", "toolMetadata")}
+    note(part.fields, {**noted_fields, "callProviderMetadata": metadata})
     provider = provider_fields(metadata)
     part.fields.update({key: provider[key] for key in OF_CALL if key in provider})
 
@@ -242,9 +235,8 @@ def _answer(builder: Builder, event: Event, fields: Fields) -> None:
 
 def _answer_in_response(message: Message, call: Part, fields: Fields) -> None:
     """Put the result of a tool that the provider ran into the response itself."""
-    shared: Fields = {
-        key: call.fields[key] for key in ("tool_name", "tool_call_id", "provider_name") if key in call.fields
-    }
+    names = ("tool_name", "tool_call_id", "provider_name")
+    shared: Fields = {key: call.fields[key] for key in names if key in call.fields}
     answer: Fields = {"part_kind": "builtin-tool-return", **shared, **fields}
     if answer.pop("status") != "success":
         answer.setdefault("outcome", "failed")

@@ -1,4 +1,8 @@
-"""Whole AG-UI messages: of a snapshot, of the request, of a history."""
+"""Whole AG-UI messages: of RunAgentInput, the body with which a server was called, of snapshots and of histories.
+
+The body has the whole conversation. Its messages after the assistant's last are new: results of tools that ran in the
+client, and the user's messages.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Part
-from pipeline.dialects.ag_ui.content import call_fields
-from pipeline.dialects.ag_ui.stream import Item, Stream, get, note, objects, text_of
-from pipeline.dialects.ag_ui.text import CALL, THOUGHT
+from pipeline.dialects.ag_ui.stream import BUILTIN, Item, Stream, get, note, prompt, text_of
+from pipeline.dialects.ag_ui.text import CALL, THOUGHT, call_fields
+from pipeline.dialects.wire_values import objects, text_or_empty, text_or_none
 from pipeline.turns.arguments import arguments
+from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 SPEAKERS: Final = frozenset({"assistant", "reasoning", "user", "system", "developer", "tool"})
@@ -17,12 +22,87 @@ OF_MESSAGE: Final = ("name", "encryptedValue")
 OF_RESULT: Final = ("toolCallId", "content", "error", "encryptedValue")
 
 
+def begin(builder: Builder) -> None:
+    """Read the request; a body of another shape is ignored."""
+    builder.scratch["stream"] = stream = Stream()
+    if isinstance(builder.context.request, dict):
+        read(builder, stream, builder.context.request)
+
+
+def read(builder: Builder, stream: Stream, body: Fields) -> None:
+    """Read a RunAgentInput. When RUN_STARTED repeats it, nothing changes."""
+    messages = objects(body.get("messages"))
+    fresh = [message for message in messages if message.get("id") not in stream.known]
+    stream.known |= {message["id"] for message in messages if isinstance(message.get("id"), str)}
+    for message in messages:
+        for call in objects(get(message, "toolCalls")):
+            function = call.get("function")
+            if isinstance(function, dict) and isinstance(call.get("id"), str):
+                stream.earlier[call["id"]] = str(function.get("name", ""))
+    if stream.asked or not messages:
+        return
+    stream.asked = True
+    tail = [item for item in (item_of(message, builder.at) for message in _tail(fresh)) if item is not None]
+    for item in tail:
+        if item.role == "tool":
+            item.given = True
+            stream.items.append(item)
+    add_user_turn(builder, [item for item in tail if item.role == "user"])
+    if body.get("resume"):
+        stream.beside(builder, "custom:ag-ui.resume", {"resume": body["resume"]})
+
+
+def _tail(messages: list[Fields]) -> list[Fields]:
+    """Return all messages after the assistant's last."""
+    spoken = [n for n, message in enumerate(messages) if message.get("role") in ("assistant", "reasoning")]
+    return messages[spoken[-1] + 1 :] if spoken else messages
+
+
+def add_user_turn(builder: Builder, items: list[Item]) -> None:
+    """Add the user's turn: a prompt for each message."""
+    prompts = [prompt_part(item) for item in items]
+    if prompts:
+        builder.user_turn(prompts)
+
+
+def prompt_part(item: Item) -> Fields:
+    """Return a user's message as a user-prompt part."""
+    content: Any = item.attrs.get("content") if "content" in item.attrs else item.says()
+    part: Fields = {"part_kind": "user-prompt", "content": prompt(content)}
+    note(part, {"id": item.id or None, "name": item.attrs.get("name")})
+    return part
+
+
+def repeated(body: Any) -> History:
+    """Return the conversation that a request repeats, and the run that it continues, by the ids of AG-UI."""
+    if not isinstance(body, dict):
+        return History()
+    run, parent = (text_or_none(get(body, key)) or None for key in ("runId", "parentRunId"))
+    checkpoint, checkpoints = parent if parent != run else None, [run] if run else ()
+    return History(objects(body.get("messages")), checkpoint=checkpoint, checkpoints=checkpoints)
+
+
+def set_history(builder: Builder, event: Fields) -> None:
+    """Read each RUN_STARTED of the stream: it names the run, and may contain a request that was not published."""
+    of_event, given = repeated(event), repeated(event.get("input"))
+    if builder.history is not None:
+        ids = dict.fromkeys([*builder.history.checkpoints, *of_event.checkpoints])
+        builder.history = builder.history._replace(checkpoints=tuple(ids))
+        return
+    asked = repeated(builder.context.request)
+    builder.history = History(
+        asked.messages or given.messages,
+        checkpoint=asked.checkpoint or of_event.checkpoint or given.checkpoint,
+        checkpoints=of_event.checkpoints or asked.checkpoints,
+    )
+
+
 def item_of(message: Fields, at: int) -> Item | None:
     """Return a message's entry in the flat list; None if its role is unknown."""
     role, message_id = message.get("role"), get(message, "id")
     if role not in SPEAKERS:
         return None
-    item = Item(role, message_id if isinstance(message_id, str) else "", at, at)
+    item = Item(role, text_or_empty(message_id), at, at)
     content = message.get("content")
     if role == "tool":
         text_of(message, "toolCallId")
@@ -34,8 +114,7 @@ def item_of(message: Fields, at: int) -> Item | None:
     elif isinstance(content, str) and content:
         kind = "thinking" if role == "reasoning" else "text"
         item.texts.append(Part({"part_kind": kind, "content": content}, done=True))
-    for call in objects(get(message, "toolCalls")):
-        item.calls.append(_call(call))
+    item.calls += map(_call, objects(get(message, "toolCalls")))
     return item
 
 
@@ -58,7 +137,7 @@ def call_id_of(part: Part) -> str:
     fields = part.fields
     if fields["part_kind"] == "tool-call":
         return str(fields["tool_call_id"])
-    return f"pyd_ai_builtin|{fields.get('provider_name', '')}|{fields['tool_call_id']}"
+    return f"{BUILTIN}|{fields.get('provider_name', '')}|{fields['tool_call_id']}"
 
 
 def replace(builder: Builder, stream: Stream, messages: list[Any]) -> None:

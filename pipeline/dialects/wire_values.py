@@ -1,0 +1,70 @@
+"""Values of any wire, read with care: texts, objects, identifiers of content, and ends of streams. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipeline.assembly.dialect import StreamEnd
+from topics import json_text
+from topics.json_text import Fields
+from turnmill.errors import InvalidRecord
+from turnmill.wire.envelope import loads
+
+
+def text_or_none(value: Any) -> str | None:
+    """Return a text as it is, None for any other value."""
+    return value if isinstance(value, str) else None
+
+
+def text_or_empty(value: Any) -> str:
+    """Return a text as it is, "" for any other value."""
+    return value if isinstance(value, str) else ""
+
+
+def text_or_json(value: Any) -> str:
+    """Return a text as it is, "" for None, and the JSON text of any other value."""
+    return value if isinstance(value, str) else "" if value is None else json_text.dumps(value)
+
+
+def objects(values: Any) -> list[Fields]:
+    """Return the objects of a list; none if it is not a list."""
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
+def object_in(text: Any) -> Fields:
+    """Return the object that a JSON text contains; {} for anything else."""
+    if not isinstance(text, str) or not text.startswith("{"):
+        return {}
+    try:
+        value = loads(text.encode("utf-8", "surrogatepass"))
+    except InvalidRecord:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def identifier(content: str | bytes) -> str:
+    """Return the identifier of content, as Pydantic AI computes it: the first six digits of its SHA-1."""
+    raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]
+
+
+def identifier_of_base64(data: str) -> str:
+    """Return the identifier of the bytes that are given in base64; of the text itself if it is not base64."""
+    try:
+        return identifier(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        return identifier(data)
+
+
+def ends_by(kind_key: str, ends: Mapping[str, StreamEnd | None]) -> Callable[[Any, StreamEnd | None], StreamEnd | None]:
+    """Return a wire's `ended`: by the event's kind, the end of the stream, or None where it opens again."""
+
+    def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+        kind = event.get(kind_key) if isinstance(event, dict) else None
+        return ends.get(kind, before) if isinstance(kind, str) else before
+
+    return ended
