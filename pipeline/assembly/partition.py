@@ -24,16 +24,7 @@ from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Counts, Out
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_ends import RunEnds
-from pipeline.assembly.run_states import (
-    CLOSED,
-    OPEN,
-    REOPENABLE,
-    SPILLED,
-    UNKNOWN,
-    Event,
-    ImpossibleTransition,
-    State,
-)
+from pipeline.assembly.run_states import CLOSED, OPEN, REOPENABLE, SPILLED, UNKNOWN, Event, ImpossibleTransition, State
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT
 from pipeline.turns.lineage import Redacted
 from topics import state as state_topic

@@ -101,5 +101,5 @@ BUILT_IN: Final[Mapping[str, tuple[Pattern, ...]]] = {
     "credit-card": (_pattern(r"(?<![\d.])[2-6](?:[ -]?\d){12,18}(?!\d)", "[credit-card]", valid=luhn),),
 }
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "secrets": ("api-key", "aws-key", "private-key", "bearer-token", "jwt", "url-password"),
+    "secrets": ("api-key", "aws-key", "private-key", "bearer-token", "jwt", "url-password")
 }

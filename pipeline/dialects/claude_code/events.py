@@ -255,10 +255,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "rate_limit_event": beside,
     "conversation_reset": beside,
     **dict.fromkeys(("ai-title", "custom-title", "summary"), title),
-    **dict.fromkeys(
-        ("keep_alive", "tool_progress", "auth_status", "prompt_suggestion", "transcript_mirror"),
-        nothing,
-    ),
+    **dict.fromkeys(("keep_alive", "tool_progress", "auth_status", "prompt_suggestion", "transcript_mirror"), nothing),
     "control_cancel_request": nothing,
 }
 STRETCHES: Final[dict[str | None, Stretch]] = {"stream_event": partials.stream_events}

@@ -187,8 +187,5 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-HANDLERS: Final[dict[str, Handler]] = {
-    model_calls.REQUEST: model_calls.request,
-    model_calls.ERROR: model_calls.refused,
-}
+HANDLERS: Final[dict[str, Handler]] = {model_calls.REQUEST: model_calls.request, model_calls.ERROR: model_calls.refused}
 STRETCHES: Final[dict[str | None, Stretch]] = {None: texts}

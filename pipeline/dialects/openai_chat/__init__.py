@@ -15,21 +15,9 @@ from turnmill.wire.registry import WIRES
 OF_THOUGHT: Final = ("signature", "thinking_id", "provider_name", "provider_details")
 
 OPENAI_CHAT: Final = (
-    Loss(
-        "provider",
-        "from the publisher's `run`",
-        drop.response_fields("provider_name", "provider_response_id"),
-    ),
-    Loss(
-        "the provider's own tools",
-        "not there",
-        drop.parts(lambda part: part["part_kind"].startswith("builtin-")),
-    ),
-    Loss(
-        "signature, id and provider of a thought",
-        "not there",
-        drop.part_fields("thinking", *OF_THOUGHT),
-    ),
+    Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name", "provider_response_id")),
+    Loss("the provider's own tools", "not there", drop.parts(lambda part: part["part_kind"].startswith("builtin-"))),
+    Loss("signature, id and provider of a thought", "not there", drop.part_fields("thinking", *OF_THOUGHT)),
 )
 
 DIALECT: Final = Dialect(

@@ -111,11 +111,7 @@ def _call(part: Fields) -> Fields:
     if part.get(CUSTOM):
         call = {"name": name, "input": args["input"] if isinstance(args, dict) and "input" in args else args_text(args)}
         return {"id": part["tool_call_id"], "type": "custom", "custom": call}
-    return {
-        "id": part["tool_call_id"],
-        "type": "function",
-        "function": {"name": name, "arguments": args_text(args)},
-    }
+    return {"id": part["tool_call_id"], "type": "function", "function": {"name": name, "arguments": args_text(args)}}
 
 
 def _noted(beside: Sequence[Fields]) -> Fields:
